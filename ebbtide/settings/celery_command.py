@@ -21,17 +21,17 @@ def celery_options(command: Sequence[str]) -> Mapping[str, str]:
     programs = [index for index, word in enumerate(words) if word.rpartition("/")[2] == "celery"]
     if not programs or "worker" not in words[programs[0] :]:
         return {}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     options = iter(words[words.index("worker", programs[0]) + 1 :])
     for word in options:
         long, equals, value = word.partition("=")
         if word in _OPTIONS:
-            found[_OPTIONS[word]] = next(options, "")
+            values[_OPTIONS[word]] = next(options, "")
         elif long.startswith("--") and equals and long in _OPTIONS:
-            found[_OPTIONS[long]] = value
+            values[_OPTIONS[long]] = value
         elif word[:2] in ("-Q", "-c", "-P"):
-            found[_OPTIONS[word[:2]]] = word[2:]
-    return {name: value for name, value in found.items() if not _UNKNOWN.search(value)}
+            values[_OPTIONS[word[:2]]] = word[2:]
+    return {name: value for name, value in values.items() if not _UNKNOWN.search(value)}
 
 
 def _parts(word: str) -> Sequence[str]:

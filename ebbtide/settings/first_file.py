@@ -122,10 +122,10 @@ def week_of(text: str) -> dict[str, str]:
     week: dict[str, list[str]] = {}
     days = ""
     for part in (part.strip() for part in text.split(",")):
-        named, _, interval = part.rpartition(" ")
-        bare = not named and any(letter.isdigit() for letter in part)
-        days = days if bare and days else (named.strip() or part)
-        week.setdefault(days, []).append(interval if named or bare else "")
+        named_days, _, interval = part.rpartition(" ")
+        bare = not named_days and any(letter.isdigit() for letter in part)
+        days = days if bare and days else (named_days.strip() or part)
+        week.setdefault(days, []).append(interval if named_days or bare else "")
     return {days: ", ".join(intervals) for days, intervals in week.items() if days}
 
 
@@ -145,8 +145,8 @@ def _groups(*, gpu: bool) -> str:
     """Those that would be there anyway, written out so that they can be changed where they are read."""
     lines: list[str] = []
     for name, group in filled_groups({}, gpus_wanted=gpu).items():
-        given = {key: value for key, value in cast("Mapping[str, object]", group).items() if key != "kind"}
-        text = ", ".join(f"{key}: {_flow(value)}" for key, value in given.items())
+        keys = {key: value for key, value in cast("Mapping[str, object]", group).items() if key != "kind"}
+        text = ", ".join(f"{key}: {_flow(value)}" for key, value in keys.items())
         lines += [f"    # {_GROUP_WORDS[name]}", f"    {name}: {{ {text} }}"]
     return "\n".join(lines)
 

@@ -76,12 +76,12 @@ def _tidy(node: Any) -> Any:
         return [_tidy(inner) for inner in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
         return node
-    given = cast("Mapping[str, Any]", node)
+    mapping = cast("Mapping[str, Any]", node)
     tidy = {
         key: [yaml.safe_load(example) if isinstance(example, str) else example for example in value]
         if key == "examples"
         else _tidy(value)
-        for key, value in given.items()
+        for key, value in mapping.items()
         if not (key == "title" and isinstance(value, str))
     }
     if "patternProperties" in tidy and tidy.get("type") == "object":

@@ -40,11 +40,11 @@ class StackFile:
         document = self.document
         if document.problems and not document.config:
             raise StackInvalid(document.problems)
-        chosen = document.config if config is None else config
+        values = document.config if config is None else config
         faults = list(document.problems)
-        if REDIS_PASSWORD in chosen and chosen[REDIS_PASSWORD] is not SECRET:
+        if REDIS_PASSWORD in values and values[REDIS_PASSWORD] is not SECRET:
             faults.append(_plain_password(self.file, document.lines))
-        return _parse(chosen, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
+        return _parse(values, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
@@ -86,11 +86,14 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: 
 
     `ebbtide:redisPassword` may have any value, since Pulumi hands secrets out in the clear; it is never read.
     """
-    wanted, found = f"at most {DEEPEST} levels", "a value nested too deeply"
+    expected, actual = f"at most {DEEPEST} levels", "a value nested too deeply"
     deep = [key for key, value in config.items() if _is_deep(value, DEEPEST)]
     if deep:
         raise StackInvalid(
-            [Problem(code="file.too-deep", file=file, line=None, path=key, found=found, wanted=wanted) for key in deep]
+            [
+                Problem(code="file.too-deep", file=file, line=None, path=key, found=actual, wanted=expected)
+                for key in deep
+            ]
         )
     return _parse(config, stack=stack, file=file, lines={}, faults=[], beside=beside)
 
@@ -104,8 +107,8 @@ def stack_path(stack: str, root: Path | None = None) -> Path:
 
 def stack_names(root: Path | None = None) -> tuple[str, ...]:
     """The stacks that exist in `stacks/`, sorted."""
-    found = ((root or Path()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
-    return tuple(sorted(name_of(path) for path in found))
+    paths = ((root or Path()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
+    return tuple(sorted(name_of(path) for path in paths))
 
 
 def name_of(path: Path) -> str:
@@ -124,8 +127,8 @@ def _parse(
     sections = Sections(config, beside)
     settings = sections.settings(stack)
     doubted = {problem.path for problem in faults}
-    further = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
-    problems = [*faults, *further]
+    section_problems = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
+    problems = [*faults, *section_problems]
     if problems or settings is None:
         raise StackInvalid(sorted(problems, key=lambda problem: (problem.line or 0, problem.path)))
     return settings
@@ -206,8 +209,8 @@ def encrypted(text: object) -> object:
 
     Only a text can have been encrypted: any other value was in the clear, and stays to be refused.
     """
-    read = value_of(text)
-    return SECRET if isinstance(read, str) else _texts_hidden(read)
+    value = value_of(text)
+    return SECRET if isinstance(value, str) else _texts_hidden(value)
 
 
 def _texts_hidden(value: object) -> object:

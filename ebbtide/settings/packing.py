@@ -50,17 +50,17 @@ class Packing:
     def place(self, size: PodSize, replicas: int, within: Collection[str]) -> None:
         """Onto nodes in use, then onto empty ones, and past the most of the first group that suits if need be."""
         used, self.used = self.used, []
-        left = replicas
+        unplaced = replicas
         for alike in used:
             if alike.group in within:
-                left = self._fill(alike, size, left)
+                unplaced = self._fill(alike, size, unplaced)
             else:
                 self.used.append(alike)
         suitable = self._suitable(size, within)
         for name in suitable:
-            left = self._open(name, size, left, most=max(0, self.groups[name].most - self.opened[name]))
-        if left and suitable:
-            self._open(suitable[0], size, left, most=left)
+            unplaced = self._open(name, size, unplaced, most=max(0, self.groups[name].most - self.opened[name]))
+        if unplaced and suitable:
+            self._open(suitable[0], size, unplaced, most=unplaced)
 
     def has_room(self, size: PodSize, within: Collection[str]) -> bool:
         """True if one more pod fits on a node."""
@@ -71,25 +71,25 @@ class Packing:
     def _suitable(self, size: PodSize, within: Collection[str]) -> list[str]:
         return [name for name, nodes in self.groups.items() if name in within and fits(size, nodes.each)]
 
-    def _open(self, name: str, size: PodSize, left: int, *, most: int) -> int:
+    def _open(self, name: str, size: PodSize, unplaced: int, *, most: int) -> int:
         empty = self.groups[name].each
-        count = min(most, -(-left // copies(size, empty)))
+        count = min(most, -(-unplaced // copies(size, empty)))
         self.opened[name] += count
-        return self._fill(_Alike(name, empty, count), size, left)
+        return self._fill(_Alike(name, empty, count), size, unplaced)
 
-    def _fill(self, alike: _Alike, size: PodSize, left: int) -> int:
+    def _fill(self, alike: _Alike, size: PodSize, unplaced: int) -> int:
         """Put up to `left` pods on these nodes, one node after the other; what is left over."""
-        each = copies(size, alike.room)
-        full = min(alike.count, left // each) if each else 0
-        rest = min(left - full * each, each) if full < alike.count else 0
-        split = ((full, each), (1 if rest else 0, rest), (alike.count - full - (1 if rest else 0), 0))
+        per_node = copies(size, alike.room)
+        full = min(alike.count, unplaced // per_node) if per_node else 0
+        partial = min(unplaced - full * per_node, per_node) if full < alike.count else 0
+        split = ((full, per_node), (1 if partial else 0, partial), (alike.count - full - (1 if partial else 0), 0))
         self.used += [_Alike(alike.group, _less(alike.room, size, pods), count) for count, pods in split if count]
-        return left - full * each - rest
+        return unplaced - full * per_node - partial
 
 
-def alike_nodes_needed(each: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
+def alike_nodes_needed(node: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
     """How many nodes like `each` the pods take; there may be any number of them."""
-    return nodes_needed(pods, {"": Nodes(each=each, most=sys.maxsize)})[""]
+    return nodes_needed(pods, {"": Nodes(each=node, most=sys.maxsize)})[""]
 
 
 def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes]) -> dict[str, int]:
@@ -153,20 +153,20 @@ def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection
 
 def nodes_at_most(settings: StackSettings) -> Mapping[str, int]:
     """Return the nodes that each group needs when every pod that may run there does."""
-    pods = [(it.size, it.most, it.groups) for it in asked(settings)]
+    pods = [(request.size, request.most, request.groups) for request in asked(settings)]
     return packed(pods, _nodes(settings)).opened
 
 
 def lasting_pods(settings: StackSettings) -> Packing:
     """The nodes with what does not go by itself: services at their most, and the least of what scales to zero."""
-    return packed([(it.size, it.least, it.groups) for it in asked(settings)], _nodes(settings))
+    return packed([(request.size, request.least, request.groups) for request in asked(settings)], _nodes(settings))
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:
     """True if it mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
-    said = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
-    said += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
-    return any(workload.is_alone if shared is None else not shared for shared in said)
+    shared_values = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
+    shared_values += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
+    return any(workload.is_alone if shared is None else not shared for shared in shared_values)
 
 
 def one_at_a_time(workload: WorkloadSettings) -> bool:

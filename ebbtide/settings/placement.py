@@ -85,8 +85,8 @@ def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
 
 def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:
     """The pod, bound to amd64 where these groups, all that it may use, differ and the file does not say `arch`."""
-    found = {architecture(group) for group in groups}
-    return pod.model_copy(update={"arch": Architecture.AMD64}) if pod.arch is None and len(found) > 1 else pod
+    architectures = {architecture(group) for group in groups}
+    return pod.model_copy(update={"arch": Architecture.AMD64}) if pod.arch is None and len(architectures) > 1 else pod
 
 
 def labels_of_nodes(group: NodeGroupSettings) -> NodeLabels:
@@ -170,8 +170,8 @@ def cheapest_group(size: PodSize, pods: int, groups: Mapping[str, NodeGroupSetti
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:
     """Of the dearest type: AWS may give any of them. By the shipped prices: newer ones must not move a pod."""
     prices = [shipped_on_demand(region, name) for name in group.instance_types]
-    known = [price for price in prices if price is not None]
-    return max(known) if len(known) == len(prices) else None
+    known_prices = [price for price in prices if price is not None]
+    return max(known_prices) if len(known_prices) == len(prices) else None
 
 
 def room_text(node: Capacity) -> str:
@@ -189,7 +189,7 @@ def pod_usd_per_hour(settings: StackSettings, workload: ServedWorkload) -> float
     for group, fitting in _homes(settings, workload):
         try:
             price = spot_typical if group.kind is NodeKind.SPOT else on_demand
-            offers.append(max(price(settings.region, it) for it in group.instance_types) / fitting)
+            offers.append(max(price(settings.region, name) for name in group.instance_types) / fitting)
         except NoPrice:
             continue
     return min(offers) if offers else None

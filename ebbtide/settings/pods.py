@@ -50,12 +50,12 @@ def gateway_entrance(settings: StackSettings) -> Expose | None:
     """
     if settings.cluster.context is not None or not serving_needs(settings).gateway:
         return None
-    given = settings.serving
+    serving = settings.serving
     return Expose.model_construct(
-        public=given.public,
-        certificate=given.certificate,
-        sources=given.sources,
-        listen=HTTP_PORT if given.certificate is None and given.tls is None else TLS_PORT,
+        public=serving.public,
+        certificate=serving.certificate,
+        sources=serving.sources,
+        listen=HTTP_PORT if serving.certificate is None and serving.tls is None else TLS_PORT,
     )
 
 
@@ -77,9 +77,9 @@ def rolling_pods(settings: StackSettings) -> Iterator[tuple[str, PodEntry, Categ
     for name, workload in settings.workloads.items():
         yield name, PodEntry(f"workloads.{name}", namespace_of(name, workload), workload), workload.category
     for name, service in settings.services.items():
-        for variant, it in service.variants.items():
+        for variant, pods in service.variants.items():
             path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
-            yield pod_name(name, variant), PodEntry(path, NAMESPACE, it.workload(name, service)), it.category
+            yield pod_name(name, variant), PodEntry(path, NAMESPACE, pods.workload(name, service)), pods.category
     for name, pool in settings.workers.items():
         yield name, PodEntry(f"workers.{name}", WORKER_NAMESPACE, pool), Category.WORKER
 
@@ -127,8 +127,8 @@ def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
 
     The certificate of an Ingress keeps no pod waiting.
     """
-    named = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
-    return bool(named - {*secrets, REDIS_SECRET} or objects_named(pod)) or pod.service_account is not None
+    secret_names = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
+    return bool(secret_names - {*secrets, REDIS_SECRET} or objects_named(pod)) or pod.service_account is not None
 
 
 def _of_short_keys(pod: PodSettings) -> Iterator[Named]:
@@ -148,9 +148,9 @@ def _of_short_keys(pod: PodSettings) -> Iterator[Named]:
 def _of_fragment(fragment: object) -> Iterator[Named]:
     """What Kubernetes lets be absent, `optional: true`, is left out."""
     for _, key, value in inside(fragment):
-        given = mapping(value)
-        name, claim, within = given.get("name"), given.get("claimName"), given.get("key")
-        if key in _CONFIG_MAP_KEYS and isinstance(name, str) and given.get("optional") is not True:
+        reference = mapping(value)
+        name, claim, within = reference.get("name"), reference.get("claimName"), reference.get("key")
+        if key in _CONFIG_MAP_KEYS and isinstance(name, str) and reference.get("optional") is not True:
             yield Named(CONFIG_MAP, name, within if isinstance(within, str) else None)
         elif key == "persistentVolumeClaim" and isinstance(claim, str):
             yield Named(CLAIM, claim)
@@ -186,5 +186,5 @@ def serving_secrets(settings: StackSettings, namespace: str) -> set[str]:
 
 def ingress_wants(settings: StackSettings) -> tuple[str | None, ...]:
     """The ingress classes that the stack's Ingresses name, each once; None for the cluster's default class."""
-    given = [workload.ingress for workload in settings.workloads.values()]
-    return tuple(dict.fromkeys(ingress.class_ for ingress in given if ingress is not None))
+    ingresses = [workload.ingress for workload in settings.workloads.values()]
+    return tuple(dict.fromkeys(ingress.class_ for ingress in ingresses if ingress is not None))

@@ -67,15 +67,15 @@ def controller_config(
 
 def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
     """Without those on spot nodes, which are Pulumi's and open all the time."""
-    found = {
-        name: it
-        for name, it in sorted(settings.all_workloads.items())
-        if it.opens is (category is Category.FLEXIBLE) and not it.on_spot
+    workloads = {
+        name: workload
+        for name, workload in sorted(settings.all_workloads.items())
+        if workload.opens is (category is Category.FLEXIBLE) and not workload.on_spot
     }
-    spaces = {name: own_namespace(name) for name, it in found.items() if it.starts_pods}
-    own = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in found]
+    spaces = {name: own_namespace(name) for name, workload in workloads.items() if workload.starts_pods}
+    budgets = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in workloads]
     started = [BudgetPolicy(name=started_by(name), namespace=space) for name, space in spaces.items()]
-    return (*own, *started)
+    return (*budgets, *started)
 
 
 def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
@@ -144,7 +144,7 @@ def workloads_config(
                 namespace=namespace_of_ray(name),
                 head=f"http://{head_service(name)}:{DASHBOARD_PORT}",
                 token_file=token_file(name),
-                pools=tuple(sorted(pool for pool, it in settings.workers.items() if it.ray == name)),
+                pools=tuple(sorted(pool for pool, workers in settings.workers.items() if workers.ray == name)),
             )
             for name in settings.ray
         ),
@@ -161,9 +161,9 @@ def has_workloads(settings: StackSettings) -> bool:
 def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
     """Of the variants whose minimum follows the calendar, by name: Pulumi hands the file over sorted."""
     for name, service in sorted(settings.services.items()):
-        for variant, it in sorted(service.variants.items()):
-            if it.scale.planned:
-                yield floor_policy(settings, pod_name(name, variant), it)
+        for variant, pods in sorted(service.variants.items()):
+            if pods.scale.planned:
+                yield floor_policy(settings, pod_name(name, variant), pods)
 
 
 def lead_of(settings: StackSettings, variant: VariantSettings) -> timedelta:
@@ -183,7 +183,9 @@ def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -
         lead=lead_of(settings, variant),
         open=scale.open,
         events=tuple(_event(event) for event in scale.events),
-        overnight=tuple(PlannedNight(at=it.minutes, lasting=it.for_, pods=it.min) for it in scale.overnight),
+        overnight=tuple(
+            PlannedNight(at=night.minutes, lasting=night.for_, pods=night.min) for night in scale.overnight
+        ),
     )
 
 
@@ -199,7 +201,7 @@ def exporter_config(
     hours = settings.business_hours.hours(years)
     return ExporterConfig(
         namespace=NAMESPACE,
-        hpa_namespaces=tuple(sorted({NAMESPACE, *(it.namespace for it in every_pod(settings))})),
+        hpa_namespaces=tuple(sorted({NAMESPACE, *(entry.namespace for entry in every_pod(settings))})),
         prices=tuple(_prices(settings)),
         tls_endpoints=(f"{redis.host}:{redis.port}",) if redis.tls else (),
         timezone=hours.timezone,
@@ -209,7 +211,9 @@ def exporter_config(
 
 def _prices(settings: StackSettings) -> Iterator[Price]:
     """Of the types that the file names; those without a price are left out, and so is what they cost."""
-    for name in sorted({it for group in settings.node_groups.values() for it in group.instance_types}):
+    for name in sorted(
+        {instance_type for group in settings.node_groups.values() for instance_type in group.instance_types}
+    ):
         try:
             yield Price(instance_type=name, dollars_per_hour=on_demand(settings.region, name))
         except NoPrice:

@@ -129,7 +129,7 @@ class Sections:
     def settings(self, stack: str) -> StackSettings | None:
         """The stack; None when something is wrong, and then `findings` says what."""
         self._refuse_unknown_keys()
-        read: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "stack": stack,
             "region": self._region(),
             "customer": self._customer(),
@@ -153,19 +153,19 @@ class Sections:
             "secrets": secrets_of(self._config),
             "redis_password_set": REDIS_PASSWORD in self._config,
         }
-        filled = self._groups(read)
-        read["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
+        filled = self._groups(fields)
+        fields["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += secret_faults(self._config)
         self.findings = one_finding_per_secret(self.findings, self._config)
         self._refuse_misplaced_keys()
-        self.findings += cross_findings(self._for_checks(read, filled))
+        self.findings += cross_findings(self._for_checks(fields, filled))
         self.findings = as_written(self.findings, self._written)
-        return None if self.findings else _settled(StackSettings.model_construct(None, **read))
+        return None if self.findings else _settled(StackSettings.model_construct(None, **fields))
 
-    def _for_checks(self, read: Mapping[str, Any], groups: Mapping[str, object]) -> ParsedSections:
+    def _for_checks(self, fields: Mapping[str, Any], groups: Mapping[str, object]) -> ParsedSections:
         """What was read without a fault."""
         faulty = {finding.at[0] for finding in self.findings}
-        stack = StackSettings.model_construct(None, **read)
+        stack = StackSettings.model_construct(None, **fields)
         for section, field in FIELDS.items():
             if section in faulty:
                 vars(stack).pop(field)
@@ -190,10 +190,10 @@ class Sections:
 
     def _refuse_misplaced_keys(self) -> None:
         """What such a key holds does not matter: it goes."""
-        found = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
-        gone = {finding.at for finding in found}
-        kept = [f for f in self.findings if not any(f.at[:end] in gone for end in range(1, len(f.at) + 1))]
-        self.findings = [*kept, *found]
+        misplaced_keys = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
+        places = {finding.at for finding in misplaced_keys}
+        remaining = [f for f in self.findings if not any(f.at[:end] in places for end in range(1, len(f.at) + 1))]
+        self.findings = [*remaining, *misplaced_keys]
 
     def _region(self) -> str:
         region = self._config.get(REGION, DEFAULT_REGION)
@@ -237,22 +237,22 @@ class Sections:
 
     def _section(self, key: str, model: type[_Section], *, required: bool = False) -> _Section | None:
         if key not in self._config and required:
-            wanted = "this key: the customer's time zone and working hours"
+            expected = "this key: the customer's time zone and working hours"
             example = '{ timezone: Europe/Berlin, week: { mon-fri: "08:00-18:00" } }'
             self.findings.append(
-                Finding(code="key.missing", at=(key,), wanted=wanted, found="nothing", example=example)
+                Finding(code="key.missing", at=(key,), wanted=expected, found="nothing", example=example)
             )
             return None
         return self._read(model, self._config.get(key, {}), (key,))
 
     def _exceptions(self) -> tuple[PolicyException, ...]:
         """A list, which a model reads best as its one field; what is wrong stands below the key itself."""
-        held = {"exceptions": self._config.get(EXCEPTIONS, [])}
+        section = {"exceptions": self._config.get(EXCEPTIONS, [])}
         before = len(self.findings)
-        read = self._read(ExceptionSettings, held, ())
-        own = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
-        self.findings[before:] = own
-        return () if read is None else read.exceptions
+        parsed = self._read(ExceptionSettings, section, ())
+        located = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
+        self.findings[before:] = located
+        return () if parsed is None else parsed.exceptions
 
     def _pools(self) -> dict[str, object]:
         if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY)):
@@ -269,31 +269,31 @@ class Sections:
             )
         return self._mapping(WORKERS)
 
-    def _groups(self, read: Mapping[str, Any]) -> dict[str, object]:
+    def _groups(self, fields: Mapping[str, Any]) -> dict[str, object]:
         """None on an existing cluster: its nodes are not made here. Pods that were not read may want GPUs."""
         if is_existing(self._config):
             return {}
         sections = frozenset(PODS) - {finding.at[0] for finding in self.findings}
-        found = pods_of(StackSettings.model_construct(None, **read), sections)
-        wanted = len(sections) < len(PODS) or any(each.pod.gpu.count for each in found)
-        return filled_groups(self._mapping(GROUPS), gpus_wanted=wanted)
+        pods = pods_of(StackSettings.model_construct(None, **fields), sections)
+        gpus_needed = len(sections) < len(PODS) or any(placed.pod.gpu.count for placed in pods)
+        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_needed)
 
-    def _read_all(self, key: str, model: type[_Section], given: Mapping[str, object]) -> dict[str, _Section]:
-        whole: dict[str, _Section] = {}
-        for name, value in given.items():
+    def _read_all(self, key: str, model: type[_Section], entries: Mapping[str, object]) -> dict[str, _Section]:
+        valid: dict[str, _Section] = {}
+        for name, value in entries.items():
             self._check_name(key, name)
             entry = self._read(model, value, (key, name))
             if entry is not None:
-                whole[name] = entry
-        return whole
+                valid[name] = entry
+        return valid
 
     def _check_name(self, key: str, name: str) -> None:
         try:
             _NAMES[key].validate_python(name)
         except ValidationError as error:
-            wanted = error.errors(include_url=False)[0]["msg"]
+            expected = error.errors(include_url=False)[0]["msg"]
             self.findings.append(
-                Finding(code="name.form", at=(key, name), wanted=wanted, found=show(name), example="train-large")
+                Finding(code="name.form", at=(key, name), wanted=expected, found=show(name), example="train-large")
             )
 
     def _mapping(self, key: str) -> dict[str, object]:
@@ -329,8 +329,10 @@ def files_named(config: Mapping[str, object]) -> list[str]:
 def without_secrets(value: object) -> Any:
     """The same value with `SECRET` in place of every `secure:` mapping."""
     if isinstance(value, Mapping):
-        given = cast("Mapping[object, object]", value)
-        return SECRET if list(given) == ["secure"] else {key: without_secrets(inner) for key, inner in given.items()}
+        mapping = cast("Mapping[object, object]", value)
+        return (
+            SECRET if list(mapping) == ["secure"] else {key: without_secrets(inner) for key, inner in mapping.items()}
+        )
     if isinstance(value, list | tuple):
         return [without_secrets(inner) for inner in cast("list[object]", value)]
     return value
@@ -341,14 +343,14 @@ def _settled(stack: StackSettings) -> StackSettings:
     groups, region, timezone = stack.node_groups, stack.region, stack.business_hours.timezone
     return stack.model_copy(
         update={
-            "workloads": {name: _of_kind(it, groups) for name, it in stack.workloads.items()},
-            "workers": {name: _placed(it, groups, region) for name, it in stack.workers.items()},
-            "jobs": {name: _placed(it, groups, region) for name, it in stack.jobs.items()},
+            "workloads": {name: _of_kind(workload, groups) for name, workload in stack.workloads.items()},
+            "workers": {name: _placed(pool, groups, region) for name, pool in stack.workers.items()},
+            "jobs": {name: _placed(job, groups, region) for name, job in stack.jobs.items()},
             "cron_jobs": {
-                name: _in_zone(_placed(it, groups, region), timezone) for name, it in stack.cron_jobs.items()
+                name: _in_zone(_placed(job, groups, region), timezone) for name, job in stack.cron_jobs.items()
             },
-            "ray": {name: _ray_placed(it, groups, region) for name, it in stack.ray.items()},
-            "services": {name: _served(name, it, groups) for name, it in stack.services.items()},
+            "ray": {name: _ray_placed(cluster, groups, region) for name, cluster in stack.ray.items()},
+            "services": {name: _served(name, service, groups) for name, service in stack.services.items()},
         }
     )
 
@@ -369,10 +371,10 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
         and fits(size, node_of(group))
     }
     settled = on_one_architecture(pool, usable.values())
-    chosen = {name: group for name, group in usable.items() if suits(group, settled)}
+    candidates = {name: group for name, group in usable.items() if suits(group, settled)}
     # A Job is stopped and runs again when its template changes: the group that it selects says the processor as well.
     runs_once = isinstance(pool, JobSettings) and not isinstance(pool, CronJobSettings)
-    home = cheapest_group(size, _at_a_time(pool), chosen, region) or ""
+    home = cheapest_group(size, _at_a_time(pool), candidates, region) or ""
     return (pool if runs_once else settled).model_copy(update={"node_group": home})
 
 
@@ -384,23 +386,25 @@ def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
 def _of_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
     """A workload that any group of its kind takes, which it fits."""
     size = pod_size(pod)
-    return on_one_architecture(pod, [it for it in groups.values() if takes(it, pod) and fits(size, node_of(it))])
+    return on_one_architecture(
+        pod, [group for group in groups.values() if takes(group, pod) and fits(size, node_of(group))]
+    )
 
 
 def _served(name: str, service: ServiceSettings, groups: Mapping[str, NodeGroupSettings]) -> ServiceSettings:
     variants = {
-        variant: it.model_copy(update={"arch": _of_kind(it.workload(name, service), groups).arch})
-        for variant, it in service.variants.items()
+        variant: pods.model_copy(update={"arch": _of_kind(pods.workload(name, service), groups).arch})
+        for variant, pods in service.variants.items()
     }
     return service.model_copy(update={"variants": variants})
 
 
 def _ray_placed(cluster: RaySettings, groups: Mapping[str, NodeGroupSettings], region: str) -> RaySettings:
-    whole = with_image(cluster)
-    placed = {name: _placed(group, groups, region) for name, group in whole.groups.items()}
-    fixed = [it for it in groups.values() if it.kind is NodeKind.FIXED and suits(it, whole.head)]
-    fitting = [it for it in fixed if fits(head_size(whole.head), node_of(it))]
-    return whole.model_copy(update={"groups": placed, "head": on_one_architecture(whole.head, fitting)})
+    complete = with_image(cluster)
+    placed = {name: _placed(group, groups, region) for name, group in complete.groups.items()}
+    fixed = [group for group in groups.values() if group.kind is NodeKind.FIXED and suits(group, complete.head)]
+    fitting = [group for group in fixed if fits(head_size(complete.head), node_of(group))]
+    return complete.model_copy(update={"groups": placed, "head": on_one_architecture(complete.head, fitting)})
 
 
 def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:

@@ -54,7 +54,7 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Loc
     inner: Location = tuple(part for part in details["loc"] if part != "[key]")
     if details["type"] == WANTED and context["at"]:
         inner = (*inner, *context["at"])
-    found = value_at(raw, inner)
+    value = value_at(raw, inner)
     field = _field_at(model, inner)
     example = " or ".join(str(example) for example in (field.examples or ())) if field else ""
     if details["type"] == WANTED:
@@ -62,18 +62,18 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Loc
             code=context["code"],
             at=at + inner,
             wanted=context["wanted"],
-            found=context["found"] or show(found),
+            found=context["found"] or show(value),
             example=context["example"] or example,
             hint=context["hint"],
         )
     if details["type"] == "missing":
-        what = f"this key ({field.description})" if field and field.description else "this key"
-        return Finding(code="key.missing", at=at + inner, wanted=what, found="nothing", example=example)
+        expected = f"this key ({field.description})" if field and field.description else "this key"
+        return Finding(code="key.missing", at=at + inner, wanted=expected, found="nothing", example=example)
     if details["type"] == "extra_forbidden":
         return _unknown_key(model, inner, at)
-    code, what = _code_and_wanted(details, context)
-    hint = _hint(details, found)
-    return Finding(code=code, at=at + inner, wanted=what, found=show(found), example=example, hint=hint)
+    code, expected = _code_and_wanted(details, context)
+    hint = _hint(details, value)
+    return Finding(code=code, at=at + inner, wanted=expected, found=show(value), example=example, hint=hint)
 
 
 def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Finding:
@@ -106,15 +106,15 @@ def _code_and_wanted(details: ErrorDetails, context: Mapping[str, Any]) -> tuple
             return _PLAIN_TYPES.get(other, ("value.refused", details["msg"]))
 
 
-def _hint(details: ErrorDetails, found: object) -> str:
-    if details["type"] == "string_type" and isinstance(found, bool | int | float):
+def _hint(details: ErrorDetails, value: object) -> str:
+    if details["type"] == "string_type" and isinstance(value, bool | int | float):
         return "quote it"
-    if details["type"] == "int_type" and isinstance(found, str) and found.isdecimal():
+    if details["type"] == "int_type" and isinstance(value, str) and value.isdecimal():
         return "write it without quotes"
     if details["type"] == "enum":
         expected = str(cast("Mapping[str, Any]", details.get("ctx", {}))["expected"])
         words = expected.replace("'", "").replace(" or ", ", ").split(", ")
-        hint = did_you_mean(str(found), words)
+        hint = did_you_mean(str(value), words)
         return hint if hint.startswith("did") else ""
     return ""
 
@@ -154,4 +154,4 @@ def _model_inside(annotation: object) -> type[BaseModel] | None:
     """The model in `Model`, `tuple[Model, ...]` or `dict[str, Model]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_inside(inner)) is not None), None)
+    return next((model for inner in get_args(annotation) if (model := _model_inside(inner)) is not None), None)

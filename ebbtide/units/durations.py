@@ -41,11 +41,11 @@ def latency_text(duration: timedelta) -> str:
 
 def duration(seconds: float) -> str:
     """The two largest units, rounded: `38 s`, `3 min 44 s`, `2 h 05 min`, `1 d 3 h`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s" if whole or seconds == 0 else "under 1 s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s" if rounded or seconds == 0 else "under 1 s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60:02d} s"
     minutes = round(seconds / 60)
     if minutes < 24 * 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"

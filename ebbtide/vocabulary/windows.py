@@ -149,8 +149,10 @@ class BusinessHours:
         """Starts and ends, in minutes from local midnight of `day`, of the intervals that start on it."""
         if day in self.closed_dates:
             return []
-        dated = sorted((it.start, it.end) for it in self.open_dates if it.day == day)
-        return dated or sorted((it.start, it.end) for it in self.week if it.weekday == day.weekday())
+        dated = sorted((interval.start, interval.end) for interval in self.open_dates if interval.day == day)
+        return dated or sorted(
+            (interval.start, interval.end) for interval in self.week if interval.weekday == day.weekday()
+        )
 
     def knows_holidays_at(self, instant: datetime) -> bool:
         """False past the end of the resolved holiday list; the controller then warns."""

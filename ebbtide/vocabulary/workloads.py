@@ -115,15 +115,15 @@ def sleep_of(annotations: Mapping[str, str]) -> Sleep:
         return Sleep()
     text = annotations[SLEEP]
     try:
-        found = cast("dict[str, Any]", json.loads(text))
-        after, wake = found.get("afterSeconds", 7200), found.get("wake", [])
+        fields = cast("dict[str, Any]", json.loads(text))
+        after, wake = fields.get("afterSeconds", 7200), fields.get("wake", [])
         if (
             isinstance(after, bool)
             or not isinstance(after, int | float)
             or not 0 <= after < timedelta.max.total_seconds()
         ):
             raise TypeError(f"afterSeconds {after!r}")
-        return Sleep(when=When(found["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
+        return Sleep(when=When(fields["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        wanted = '{"when": "idle", "afterSeconds": 7200, "wake": ["queue"]}'
-        raise ValueError(f"{SLEEP} is {text[:200]!r} ({error}): wanted for example {wanted}") from None
+        example = '{"when": "idle", "afterSeconds": 7200, "wake": ["queue"]}'
+        raise ValueError(f"{SLEEP} is {text[:200]!r} ({error}): wanted for example {example}") from None

@@ -155,10 +155,10 @@ def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator
     calendar = hours.holidays
     if calendar.country is None:
         return
-    works = {it.weekday for it in hours.week}
+    works = {interval.weekday for interval in hours.week}
     until = working_weekends_until(calendar.country, calendar.subdivision, day, works=works)
-    named_dates = (*calendar.closed, *(it.date for it in calendar.open))
-    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it <= until for it in named_dates):
+    named_dates = (*calendar.closed, *(interval.date for interval in calendar.open))
+    if until and abs(until - day) < HOLIDAYS_END_SOON and all(interval <= until for interval in named_dates):
         text = (
             f"the working weekends of {calendar.country} are listed until {until}; name later ones, on which budgets "
             "stay closed by day, in holidays.open (or one in holidays.closed, if there is none)"

@@ -43,10 +43,10 @@ def files_in(folder: Path) -> Beside:
 
     def read(path: str) -> bytes:
         home = folder.resolve()
-        whole = (home / path).resolve()  # links and all
-        if not whole.is_relative_to(home):
+        real_path = (home / path).resolve()  # links and all
+        if not real_path.is_relative_to(home):
             raise Outside
-        return read_file(whole, MOST_BYTES)
+        return read_file(real_path, MOST_BYTES)
 
     return read
 
@@ -62,7 +62,7 @@ def with_files(
     """The config with the text of each file in its place, and what is wrong with those that could not be read."""
     findings: list[Finding] = []
     replaced: dict[Location, str] = {}
-    for at, path in _named(config, sections):
+    for at, path in _named_files(config, sections):
         text = _text(read, path)
         if isinstance(text, str):
             replaced[at] = text
@@ -72,11 +72,11 @@ def with_files(
     return cast("dict[str, Any]", _replaced(config, (), replaced)) if replaced else dict(config), findings
 
 
-def _named(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
+def _named_files(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
     """Where a file is named, and its path."""
     for pod in raw_pods(config, sections):
-        for volume, given in named_entries(value_at(pod.raw, ("volumes",))):
-            for file, value in named_entries(value_at(given, ("files",))):
+        for volume, settings in named_entries(value_at(pod.raw, ("volumes",))):
+            for file, value in named_entries(value_at(settings, ("files",))):
                 path = value_at(value, ("file",))
                 if isinstance(path, str) and list(cast("Mapping[str, object]", value)) == ["file"]:
                     yield (*pod.at, "volumes", volume, "files", file), path
@@ -99,14 +99,14 @@ def _text(read: Beside, path: str) -> "str | _Fault":
 
 
 def _finding(at: Location, path: str, fault: _Fault) -> Finding:
-    found = f"{show(path)}: {fault.found}"
-    return Finding(code=fault.code, at=(*at, "file"), wanted=fault.wanted, found=found, example=_EXAMPLE)
+    actual = f"{show(path)}: {fault.found}"
+    return Finding(code=fault.code, at=(*at, "file"), wanted=fault.wanted, found=actual, example=_EXAMPLE)
 
 
 def _replaced(value: object, at: Location, texts: Mapping[Location, str]) -> object:
     if at in texts:
         return texts[at]
     if isinstance(value, Mapping):
-        given = cast("Mapping[str, object]", value)
-        return {key: _replaced(inner, (*at, key), texts) for key, inner in given.items()}
+        mapping = cast("Mapping[str, object]", value)
+        return {key: _replaced(inner, (*at, key), texts) for key, inner in mapping.items()}
     return value

@@ -51,7 +51,7 @@ def read_document(text: str, file: str) -> StackDocument:
     """Read a stack file's text. Never raises for what a text can hold: all faults are in `problems`."""
     try:
         events: list[yaml.Event] = []
-        odd = next(_odd_nodes(_kept(text, events), file), None)
+        odd = next(_odd_nodes(_collected(text, events), file), None)
         root = None if odd else _Composer(events).get_single_node()
     except yaml.reader.ReaderError as error:
         return StackDocument(problems=[_unprintable(error, text, file)])
@@ -62,8 +62,8 @@ def read_document(text: str, file: str) -> StackDocument:
 
 def nearest_line(lines: Lines, at: Location) -> int | None:
     """The line of the nearest part of a location that the file holds: a missing key has its parent's line."""
-    known = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
-    return next(known, None)
+    known_lines = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
+    return next(known_lines, None)
 
 
 def encrypted_values(text: str) -> dict[Location, str]:
@@ -92,18 +92,18 @@ class _Reader:
             if key == "config":
                 config = node
             elif key not in PULUMI_KEYS:
-                known = ", ".join(("config", *PULUMI_KEYS))
+                known_keys = ", ".join(("config", *PULUMI_KEYS))
                 self._problem(
                     "key.unknown",
                     (key,),
                     node,
                     wanted="a known key",
                     found=f"the key {shortened(key)!r}",
-                    hint=f"known here: {known}",
+                    hint=f"known here: {known_keys}",
                 )
         if not isinstance(config, yaml.MappingNode):
-            found = "nothing" if config is None else "something else"
-            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=found)
+            actual = "nothing" if config is None else "something else"
+            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=actual)
             return self._read
         for key, node in self._entries(config, ()):
             self._read.lines[(key,)] = node.start_mark.line + 1
@@ -134,13 +134,13 @@ class _Reader:
         if node.tag != old_tag(text):
             self._problem("yaml.tag", at, node, wanted="a plain value", found="a tag", hint="remove the tag")
         elif differs(text):
-            found = f"{shortened(text)} without quotes, which YAML 1.1 and 1.2 read differently"
+            actual = f"{shortened(text)} without quotes, which YAML 1.1 and 1.2 read differently"
             self._problem(
                 "yaml.ambiguous",
                 at,
                 node,
                 wanted="a value with one meaning",
-                found=found,
+                found=actual,
                 hint=f'quote it: "{shortened(text)}"',
             )
         return read_1_2(text)
@@ -155,14 +155,14 @@ class _Reader:
             key, line = str(key_node.value), key_node.start_mark.line + 1
             self._read.lines[(*at, key)] = line
             if key in first_line:
-                found = f"the key a second time, first in line {first_line[key]}"
-                self._problem("key.twice", (*at, key), key_node, wanted="each key once", found=found)
+                actual = f"the key a second time, first in line {first_line[key]}"
+                self._problem("key.twice", (*at, key), key_node, wanted="each key once", found=actual)
                 continue
             first_line[key] = line
             if key_node.style is None and differs(key):
-                found = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
-                wanted, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
-                self._problem("yaml.ambiguous", (*at, key), key_node, wanted=wanted, found=found, hint=hint)
+                actual = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
+                expected, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
+                self._problem("yaml.ambiguous", (*at, key), key_node, wanted=expected, found=actual, hint=hint)
             yield key, value
 
     def _problem(
@@ -186,7 +186,7 @@ def _is_secure(node: yaml.Node) -> bool:
     return keys == ["secure"]
 
 
-def _kept(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:
+def _collected(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:
     """The events of a text, each kept once it was looked at: to read them a second time would take as long again."""
     for event in cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader)):
         events.append(event)
@@ -217,34 +217,34 @@ def _odd_nodes(events: Iterable[yaml.Event], file: str) -> Iterator[Problem]:
     Anchors and aliases: Pulumi would resolve them, and a reader of the file would have to as well. Too many levels:
     each further step goes down them by calling itself.
     """
-    way = _Way()
+    path = _Path()
     for count, event in enumerate(events):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            wanted, hint = "every value written out", "write the value where it is used"
-            found = "an anchor, an alias or a merge"
+            expected, hint = "every value written out", "write the value where it is used"
+            actual = "an anchor, an alias or a merge"
             yield Problem(
-                code="yaml.anchor", file=file, line=line, path=way.path(), found=found, wanted=wanted, hint=hint
+                code="yaml.anchor", file=file, line=line, path=path.path(), found=actual, wanted=expected, hint=hint
             )
         if count > MOST_VALUES:
-            wanted = f"at most {MOST_VALUES} keys and values"
+            expected = f"at most {MOST_VALUES} keys and values"
             yield Problem(
-                code="file.too-many-values", file=file, line=line, path=way.path(), found="more", wanted=wanted
+                code="file.too-many-values", file=file, line=line, path=path.path(), found="more", wanted=expected
             )
-        way.take(event)
-        if way.depth > DEEPEST:
-            found = "a text nested too deeply"
+        path.take(event)
+        if path.depth > DEEPEST:
+            actual = "a text nested too deeply"
             yield Problem(
                 code="file.too-deep",
                 file=file,
                 line=line,
-                path=way.path(),
-                found=found,
+                path=path.path(),
+                found=actual,
                 wanted=f"at most {DEEPEST} levels",
             )
 
 
-class _Way:
+class _Path:
     """The keys that lead to the node that is being read, from the parser's events alone."""
 
     def __init__(self) -> None:
@@ -282,8 +282,8 @@ class _Way:
 def _unprintable(error: yaml.reader.ReaderError, text: str, file: str) -> Problem:
     """PyYAML tells where such a character stands, but not in which line. The character itself is not shown."""
     line = text.count("\n", 0, error.position) + 1
-    found, wanted = f"the character U+{ord(text[error.position]):04X}", "text without control characters"
-    return Problem(code="yaml.control-character", file=file, line=line, path="", found=found, wanted=wanted)
+    actual, expected = f"the character U+{ord(text[error.position]):04X}", "text without control characters"
+    return Problem(code="yaml.control-character", file=file, line=line, path="", found=actual, wanted=expected)
 
 
 def _unreadable(error: yaml.YAMLError, file: str) -> Problem:

@@ -20,8 +20,8 @@ def with_variants(config: Mapping[str, Any], inherited: Collection[str], alone: 
     services = config.get(SERVICES)
     if not isinstance(services, Mapping):
         return dict(config)
-    given = cast("Mapping[object, object]", services)
-    spread = {str(name): _spread(raw, inherited, alone) for name, raw in given.items()}
+    named_services = cast("Mapping[object, object]", services)
+    spread = {str(name): _spread(raw, inherited, alone) for name, raw in named_services.items()}
     return {**config, SERVICES: spread}
 
 
@@ -30,27 +30,27 @@ def _spread(raw: object, inherited: Collection[str], alone: str) -> object:
         return raw
     service = cast("Mapping[str, object]", raw)
     of_pod = {key: value for key, value in service.items() if key in inherited}
-    rest = {key: value for key, value in service.items() if key not in inherited}
+    service_keys = {key: value for key, value in service.items() if key not in inherited}
     variants = service.get(VARIANTS)
     if variants is None or variants == {}:
-        return {**rest, VARIANTS: {alone: of_pod}}
+        return {**service_keys, VARIANTS: {alone: of_pod}}
     if not isinstance(variants, Mapping):
-        return rest
-    own = cast("Mapping[object, object]", variants)
-    whole = {
-        str(name): {**of_pod, **cast("Mapping[str, object]", it)} if isinstance(it, Mapping) else it
-        for name, it in own.items()
+        return service_keys
+    named_variants = cast("Mapping[object, object]", variants)
+    complete = {
+        str(name): {**of_pod, **cast("Mapping[str, object]", variant)} if isinstance(variant, Mapping) else variant
+        for name, variant in named_variants.items()
     }
-    return {**rest, VARIANTS: whole}
+    return {**service_keys, VARIANTS: complete}
 
 
 def as_written(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
     """Each finding where the file has what it is about; one of a key of the service once, not for each variant."""
-    told: dict[tuple[Location, str, str], Finding] = {}
+    unique: dict[tuple[Location, str, str], Finding] = {}
     for finding in findings:
-        own = replace(finding, at=_written(finding.at, config))
-        told.setdefault((own.at, own.code, own.found), own)
-    return list(told.values())
+        written = replace(finding, at=_written(finding.at, config))
+        unique.setdefault((written.at, written.code, written.found), written)
+    return list(unique.values())
 
 
 def _written(at: Location, config: Mapping[str, object]) -> Location:

@@ -139,17 +139,17 @@ def _plain(word: str) -> str:
     return re.sub(r"[-_]", "", word.removeprefix("ebbtide:")).lower()
 
 
-def unknown_name(at: Location, wanted: str, name: str, known: Sequence[str]) -> Finding:
-    return Finding(code="name.unknown", at=at, wanted=wanted, found=repr(name), hint=did_you_mean(name, known))
+def unknown_name(at: Location, expected: str, name: str, known_names: Sequence[str]) -> Finding:
+    return Finding(code="name.unknown", at=at, wanted=expected, found=repr(name), hint=did_you_mean(name, known_names))
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
+def did_you_mean(word: str, known_words: Sequence[str]) -> str:
     """A hint with the nearest known word, or with all of them where none is near."""
-    plain = {_plain(name): name for name in known}
+    plain = {_plain(name): name for name in known_words}
     near = get_close_matches(_plain(word), plain, n=1, cutoff=NEAR)
     if near:
         return f"did you mean {plain[near[0]]}?"
-    return f"known here: {', '.join(known)}" if known else ""
+    return f"known here: {', '.join(known_words)}" if known_words else ""
 
 
 WANTED = "wanted"
@@ -157,7 +157,7 @@ WANTED = "wanted"
 
 
 def wanted(
-    code: str, what: str, *, found: str = "", example: str = "", hint: str = "", at: str | tuple[str, ...] = ""
+    code: str, expected: str, *, found: str = "", example: str = "", hint: str = "", at: str | tuple[str, ...] = ""
 ) -> PydanticCustomError:
     """`code` is stable, whatever becomes of the words. `at` leads to a key below the field, when the fault is there.
 
@@ -166,7 +166,7 @@ def wanted(
     return _error(
         {
             "code": code,
-            "wanted": what,
+            "wanted": expected,
             "found": found,
             "example": example,
             "hint": hint,
@@ -177,8 +177,8 @@ def wanted(
 
 def all_of(faults: Sequence[PydanticCustomError]) -> PydanticCustomError:
     """Several faults of one value as one error, since a validator can raise only one."""
-    first, *others = [dict(fault.context or {}) for fault in faults]
-    return _error({**first, "also": others})
+    first, *further_faults = [dict(fault.context or {}) for fault in faults]
+    return _error({**first, "also": further_faults})
 
 
 def _error(context: dict[str, Any]) -> PydanticCustomError:

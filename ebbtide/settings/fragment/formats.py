@@ -113,7 +113,7 @@ def format_findings(kind: str, key: str, value: object, at: Location) -> Iterato
     if form is None:
         return
     values = list(enumerate(value)) if is_list(value) else [(None, value)]
-    for index, each in values:
+    for index, item in values:
         where: Location = at if index is None else (*at, index)
-        if not form.fits(each) or (form.most is not None and index is not None and index >= form.most):
-            yield Finding(code=form.code, at=where, wanted=form.wanted, found=show(each), example=form.example)
+        if not form.fits(item) or (form.most is not None and index is not None and index >= form.most):
+            yield Finding(code=form.code, at=where, wanted=form.wanted, found=show(item), example=form.example)

@@ -21,21 +21,23 @@ _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringE
 
 def unmet(fragment: object, nodes: Sequence[NodeLabels]) -> Location | None:
     """Return the path of a requirement that none of these nodes meets, or None if a node may meet all of them."""
-    chosen = mapping(value_at(fragment, ("nodeSelector",)))
-    left = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in chosen.items())]
-    if not left:
-        alone = (key for key, value in chosen.items() if not any(_may_be(each, key, (value,)) for each in nodes))
-        key = next(alone, None)
+    selector = mapping(value_at(fragment, ("nodeSelector",)))
+    candidates = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in selector.items())]
+    if not candidates:
+        unmet_keys = (
+            key for key, value in selector.items() if not any(_may_be(labels, key, (value,)) for labels in nodes)
+        )
+        key = next(unmet_keys, None)
         return ("nodeSelector",) if key is None else ("nodeSelector", key)
     terms = [term for _, term in entries_of(fragment, *_REQUIRED)]
-    return None if not terms or any(_meets(labels, term) for labels in left for term in terms) else _REQUIRED
+    return None if not terms or any(_meets(labels, term) for labels in candidates for term in terms) else _REQUIRED
 
 
 def _meets(labels: NodeLabels, term: Mapping[str, object]) -> bool:
     """A term that says nothing fits no node."""
-    expressions = [each for _, each in entries_of(term, "matchExpressions")]
+    expressions = [expression for _, expression in entries_of(term, "matchExpressions")]
     says = bool(expressions) or bool(items(term.get("matchFields")))
-    return says and all(_holds(labels, each) for each in expressions)
+    return says and all(_holds(labels, expression) for expression in expressions)
 
 
 def _holds(labels: NodeLabels, expression: Mapping[str, object]) -> bool:
@@ -59,4 +61,4 @@ def _may_be(labels: NodeLabels, key: str, values: Sequence[object]) -> bool:
 
 def _unknown(key: str) -> bool:
     domain, slash, _ = key.partition("/")
-    return bool(slash) and any(domain == other or domain.endswith(f".{other}") for other in _OTHERS)
+    return bool(slash) and any(domain == external or domain.endswith(f".{external}") for external in _OTHERS)

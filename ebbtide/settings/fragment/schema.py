@@ -93,8 +93,8 @@ def _of(value: object, field: Field, at: Location, minor: str | None) -> Iterato
     elif kind.startswith(MAP):
         if is_mapping(value):
             inner = Field(type=kind.removeprefix(MAP))
-            for key, each in value.items():
-                yield from _of(each, inner, (*at, key), minor)
+            for key, item in value.items():
+                yield from _of(item, inner, (*at, key), minor)
         else:
             yield _wrong("type.mapping", "a mapping", value, at)
     elif type_named(kind) is not None:
@@ -108,45 +108,45 @@ def _of_list(value: object, field: Field, at: Location, minor: str | None) -> It
         yield _wrong("type.list", "a list", value, at)
         return
     inner = Field(type=field.type.removeprefix(LIST), enum=field.enum)
-    seen: Counter[tuple[str, ...]] = Counter()
-    for index, each in enumerate(value):
-        yield from _of(each, inner, (*at, index), minor)
-        if field.keys and is_mapping(each):
-            key = tuple(str(each.get(name, _DEFAULTS.get(name, ""))) for name in field.keys)
-            seen[key] += 1
-            if seen[key] == 2:
-                found = f"{', '.join(filter(None, key))!r} twice"
-                what = f"each {' and '.join(field.keys)} once"
-                yield Finding(code="list.twice", at=(*at, index), wanted=what, found=found)
+    counts: Counter[tuple[str, ...]] = Counter()
+    for index, item in enumerate(value):
+        yield from _of(item, inner, (*at, index), minor)
+        if field.keys and is_mapping(item):
+            key = tuple(str(item.get(name, _DEFAULTS.get(name, ""))) for name in field.keys)
+            counts[key] += 1
+            if counts[key] == 2:
+                actual = f"{', '.join(filter(None, key))!r} twice"
+                expected = f"each {' and '.join(field.keys)} once"
+                yield Finding(code="list.twice", at=(*at, index), wanted=expected, found=actual)
 
 
 def _of_type(value: object, kind: str, at: Location, minor: str | None) -> Iterator[Finding]:
-    known = type_named(kind)
-    if not is_mapping(value) or known is None:
+    schema = type_named(kind)
+    if not is_mapping(value) or schema is None:
         yield _wrong("type.mapping", f"a mapping, {kind} of Kubernetes", value, at)
         return
     for key, inner in value.items():
-        field = known.fields.get(key)
+        field = schema.fields.get(key)
         if field is None:
-            hint = (_INSTEAD.get(key) if kind == POD_SPEC else None) or did_you_mean(key, tuple(known.fields))
-            what = f"a field of {kind} as Kubernetes spells it"
-            yield Finding(code="key.unknown", at=(*at, key), wanted=what, found=f"the key {key!r}", hint=hint)
+            hint = (_INSTEAD.get(key) if kind == POD_SPEC else None) or did_you_mean(key, tuple(schema.fields))
+            expected = f"a field of {kind} as Kubernetes spells it"
+            yield Finding(code="key.unknown", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
         elif field.since and minor is not None and _number(minor) < _number(field.since):
-            what = f"a field that Kubernetes {minor} has"
+            expected = f"a field that Kubernetes {minor} has"
             hint = f"Kubernetes {field.since} brought it"
-            yield Finding(code="pod.newer-field", at=(*at, key), wanted=what, found=f"the key {key!r}", hint=hint)
+            yield Finding(code="pod.newer-field", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
         elif faults := list(_of(inner, field, (*at, key), minor)):
             yield from faults
         elif not _holds_secret(inner):
             yield from format_findings(kind, key, inner, (*at, key))
-    for key in known.required if kind != POD_SPEC else ():
+    for key in schema.required if kind != POD_SPEC else ():
         if key not in value:
-            what = f"this key, which {kind} of Kubernetes must have"
-            yield Finding(code="key.missing", at=(*at, key), wanted=what, found="nothing")
+            expected = f"this key, which {kind} of Kubernetes must have"
+            yield Finding(code="key.missing", at=(*at, key), wanted=expected, found="nothing")
 
 
 def _holds_secret(value: object) -> bool:
-    return any(isinstance(each, Secret) for each in ([*value] if is_list(value) else [value]))
+    return any(isinstance(item, Secret) for item in ([*value] if is_list(value) else [value]))
 
 
 def _of_plain(value: object, field: Field, at: Location) -> Iterator[Finding]:
@@ -172,8 +172,8 @@ def _of_plain(value: object, field: Field, at: Location) -> Iterator[Finding]:
             pass
 
 
-def _wrong(code: str, what: str, value: object, at: Location, hint: str = "", *, example: str = "") -> Finding:
-    return Finding(code=code, at=at, wanted=what, found=show(value), hint=hint, example=example)
+def _wrong(code: str, expected: str, value: object, at: Location, hint: str = "", *, example: str = "") -> Finding:
+    return Finding(code=code, at=at, wanted=expected, found=show(value), hint=hint, example=example)
 
 
 def _number(minor: str) -> tuple[int, ...]:

@@ -54,14 +54,16 @@ def _request(container: Mapping[str, object]) -> PodSize:
 
 
 def _amount(container: Mapping[str, object], resource: str, units: Mapping[str, Decimal | int]) -> Decimal:
-    given = (value_at(container, ("resources", kind, resource)) for kind in ("requests", "limits"))
-    return next((amount for value in given if (amount := read_quantity(value, units)) is not None), Decimal(0))
+    amounts = (value_at(container, ("resources", kind, resource)) for kind in ("requests", "limits"))
+    return next((amount for value in amounts if (amount := read_quantity(value, units)) is not None), Decimal(0))
 
 
-def _sum(one: PodSize, other: PodSize) -> PodSize:
-    return PodSize(cpu=one.cpu + other.cpu, memory=one.memory + other.memory, gpu=one.gpu + other.gpu)
+def _sum(first: PodSize, second: PodSize) -> PodSize:
+    return PodSize(cpu=first.cpu + second.cpu, memory=first.memory + second.memory, gpu=first.gpu + second.gpu)
 
 
-def _larger(one: PodSize, other: PodSize) -> PodSize:
+def _larger(first: PodSize, second: PodSize) -> PodSize:
     """Resource by resource, as Kubernetes does it."""
-    return PodSize(cpu=max(one.cpu, other.cpu), memory=max(one.memory, other.memory), gpu=max(one.gpu, other.gpu))
+    return PodSize(
+        cpu=max(first.cpu, second.cpu), memory=max(first.memory, second.memory), gpu=max(first.gpu, second.gpu)
+    )

@@ -40,15 +40,15 @@ def _address(value: object) -> str:
 
 def _smarthost(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_SMARTHOST, value) is None or port_of(value) > 65_535:
-        what = "the mail server, a host and a port"
-        raise wanted("monitoring.smarthost-form", what, example="smtp.example.com:587")
+        expected = "the mail server, a host and a port"
+        raise wanted("monitoring.smarthost-form", expected, example="smtp.example.com:587")
     return value
 
 
 def _role(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None:
-        what = "the ARN of a role of AWS"
-        raise wanted("monitoring.role-form", what, example="arn:aws:iam::123456789012:role/remote-write")
+        expected = "the ARN of a role of AWS"
+        raise wanted("monitoring.role-form", expected, example="arn:aws:iam::123456789012:role/remote-write")
     return value
 
 
@@ -61,11 +61,11 @@ def _remote_url(address: str) -> str:
         parts = urlsplit("")
     if not sound or parts.username or parts.fragment or re.search(r"\s", address):
         # It is not shown: before an @ may stand a password.
-        what = "where samples are written, http:// or https://, without a login"
-        raise wanted("monitoring.remote-url", what, found="another address", example=_REMOTE_EXAMPLE)
+        expected = "where samples are written, http:// or https://, without a login"
+        raise wanted("monitoring.remote-url", expected, found="another address", example=_REMOTE_EXAMPLE)
     if leads_to_itself(parts.hostname or ""):
-        what, hint = "where samples are written, as pods reach it", "in a pod this is the pod itself"
-        raise wanted("monitoring.remote-local", what, example=_REMOTE_EXAMPLE, hint=hint)
+        expected, hint = "where samples are written, as pods reach it", "in a pod this is the pod itself"
+        raise wanted("monitoring.remote-local", expected, example=_REMOTE_EXAMPLE, hint=hint)
     return address
 
 
@@ -111,15 +111,15 @@ class PagerDuty(Settings):
 
 
 def _one_kind(slack: object, webhook: object, email: object, pagerduty: object) -> None:
-    given = {"slack": slack, "webhook": webhook, "email": email, "pagerduty": pagerduty}
-    named = [kind for kind, value in given.items() if value is not None]
-    if len(named) != 1:
+    receivers = {"slack": slack, "webhook": webhook, "email": email, "pagerduty": pagerduty}
+    kinds = [kind for kind, value in receivers.items() if value is not None]
+    if len(kinds) != 1:
         raise wanted(
             "monitoring.receiver-kinds",
-            f"one of {', '.join(given)}",
-            found=" and ".join(named) or "none of them",
+            f"one of {', '.join(receivers)}",
+            found=" and ".join(kinds) or "none of them",
             example="slack: {}",
-            at=named[1] if named else "",
+            at=kinds[1] if kinds else "",
         )
 
 
@@ -140,8 +140,8 @@ class Receiver(Settings):
 
     @property
     def kind(self) -> str:
-        given = {"slack": self.slack, "webhook": self.webhook, "email": self.email}
-        return next((kind for kind, value in given.items() if value is not None), "pagerduty")
+        receivers = {"slack": self.slack, "webhook": self.webhook, "email": self.email}
+        return next((kind for kind, value in receivers.items() if value is not None), "pagerduty")
 
     @property
     def key(self) -> str:

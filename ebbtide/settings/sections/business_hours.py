@@ -38,25 +38,25 @@ class OpenDate(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _date_alone(cls, given: Any) -> Any:
+    def _date_alone(cls, value: Any) -> Any:
         """Read here, so that a fault of a date alone is about the entry and not about a key that the file has not."""
-        whole = isinstance(given, Mapping | OpenDate)
-        return cast("object", given) if whole else {"date": _DATE.validate_python(given)}
+        complete = isinstance(value, Mapping | OpenDate)
+        return cast("object", value) if complete else {"date": _DATE.validate_python(value)}
 
 
 _DATE: TypeAdapter[date] = TypeAdapter(DateText)
 
 
 def _each_date_once(closed: Sequence[date], opened: Sequence[OpenDate]) -> None:
-    both = sorted(set(closed) & {it.date for it in opened})
+    both = sorted(set(closed) & {entry.date for entry in opened})
     if both:
         raise wanted("holiday.open-and-closed", "each date as closed or as open", found=f"{both[0]} in both", at="open")
-    dates = [it.date for it in dict.fromkeys(opened)]
+    dates = [entry.date for entry in dict.fromkeys(opened)]
     twice = next((day for day in dates if dates.count(day) > 1), None)
     if twice is not None:
-        what = f"{twice} with different hours"
+        expected = f"{twice} with different hours"
         example = '{ date: "2026-12-12", hours: "08:00-12:00, 13:00-17:00" }'
-        raise wanted("holiday.open-twice", "each date once", found=what, example=example, at="open")
+        raise wanted("holiday.open-twice", "each date once", found=expected, example=example, at="open")
 
 
 class Holidays(Settings):
@@ -126,7 +126,7 @@ class BusinessHoursSettings(Settings):
         listed = NO_CALENDAR
         if calendar.country is not None:
             listed = holiday_list(calendar.country, calendar.subdivision, tuple(years or coming_years()))
-        opened = dict.fromkeys(listed.working_weekends - closed) | {it.date: it.hours for it in calendar.open}
+        opened = dict.fromkeys(listed.working_weekends - closed) | {entry.date: entry.hours for entry in calendar.open}
         return BusinessHours(
             timezone=self.timezone,
             week=self.week,
@@ -137,9 +137,11 @@ class BusinessHoursSettings(Settings):
 
     def _dated(self, opened: Mapping[date, Sequence[tuple[int, int]] | None]) -> Iterator[DatedInterval]:
         """Return the dates with their own hours, and those whose weekday has none."""
-        works = {it.weekday for it in self.week}
-        for day, own in opened.items():
-            if own is None and works and day.weekday() not in works:
-                yield DatedInterval(day, min(it.start for it in self.week), max(it.end for it in self.week))
-            for start, end in own or ():
+        works = {interval.weekday for interval in self.week}
+        for day, intervals in opened.items():
+            if intervals is None and works and day.weekday() not in works:
+                yield DatedInterval(
+                    day, min(interval.start for interval in self.week), max(interval.end for interval in self.week)
+                )
+            for start, end in intervals or ():
                 yield DatedInterval(day, start, end)

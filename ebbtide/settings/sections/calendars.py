@@ -35,17 +35,20 @@ def _meant(text: str) -> list[str]:
     """Cities first: an operator forgets the continent more often than the city. A slip is looked for in the city alone,
     since the continent that two names share says nothing: `Asia/Bangalore` is not `Asia/Singapore`.
     """
-    asked = text.replace(" ", "_").casefold()
-    continent, _, city = asked.rpartition("/")
+    name = text.replace(" ", "_").casefold()
+    continent, _, city = name.rpartition("/")
     folded = {zone.casefold(): zone for zone in sorted(zone_names())}
-    if meant := _ELSEWHERE.get(city) or folded.get(asked):
+    if meant := _ELSEWHERE.get(city) or folded.get(name):
         return [meant]
-    by_city = [zone for known, zone in folded.items() if "/" in known and known.rpartition("/")[2] == city]
+    by_city = [zone for key, zone in folded.items() if "/" in key and key.rpartition("/")[2] == city]
     if by_city:
         return by_city[:2]
-    there = {known.rpartition("/")[2]: zone for known, zone in folded.items() if known.startswith(f"{continent}/")}
-    anywhere = {known.rpartition("/")[2]: zone for known, zone in folded.items()}
-    return [(there or anywhere)[near] for near in get_close_matches(city, there or anywhere, n=1, cutoff=0.8)]
+    same_continent = {key.rpartition("/")[2]: zone for key, zone in folded.items() if key.startswith(f"{continent}/")}
+    anywhere = {key.rpartition("/")[2]: zone for key, zone in folded.items()}
+    return [
+        (same_continent or anywhere)[near]
+        for near in get_close_matches(city, same_continent or anywhere, n=1, cutoff=0.8)
+    ]
 
 
 _ELSEWHERE = {
@@ -119,9 +122,9 @@ def working_weekends_until(
     Governments name them a year or less ahead, so this list ends sooner than that of the holidays.
     """
     listed = holiday_list(country, subdivision, tuple(range(day.year - 1, day.year + YEARS_AHEAD + 1)))
-    if {it.weekday() for it in listed.working_weekends} <= {*works}:
+    if {day.weekday() for day in listed.working_weekends} <= {*works}:
         return None
-    return max(date(it.year, 12, 31) for it in listed.working_weekends)
+    return max(date(day.year, 12, 31) for day in listed.working_weekends)
 
 
 @cache
@@ -157,10 +160,20 @@ def check_subdivision(country: str | None, subdivision: str | None) -> None:
         raise wanted(
             "holiday.subdivision-without-country", "a country with its subdivision", example="country: US", at="country"
         )
-    known = _countries()[country]
-    if subdivision not in known:
-        names = {code.casefold(): code for code in known} | _subdivisions_by_name(country)
+    subdivisions = _countries()[country]
+    if subdivision not in subdivisions:
+        names = {code.casefold(): code for code in subdivisions} | _subdivisions_by_name(country)
         near = names.get(subdivision.casefold())
-        what = f"a subdivision of {country}: {', '.join(known)}" if known else f"no subdivision: {country} has none"
+        expected = (
+            f"a subdivision of {country}: {', '.join(subdivisions)}"
+            if subdivisions
+            else f"no subdivision: {country} has none"
+        )
         hint = f"did you mean {near}?" if near else ""
-        raise wanted("holiday.subdivision", what, example=known[0] if known else "", hint=hint, at="subdivision")
+        raise wanted(
+            "holiday.subdivision",
+            expected,
+            example=subdivisions[0] if subdivisions else "",
+            hint=hint,
+            at="subdivision",
+        )

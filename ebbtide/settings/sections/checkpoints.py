@@ -43,16 +43,16 @@ def _store(value: object) -> str:
     example = "s3://acme-checkpoints"
     if not isinstance(value, str) or not value.startswith("s3://"):
         hint = "a volume is named by claim"
-        what = "a bucket of S3: s3://BUCKET or s3://BUCKET/PREFIX"
-        raise wanted("checkpoints.store", what, example=example, hint=hint)
+        expected = "a bucket of S3: s3://BUCKET or s3://BUCKET/PREFIX"
+        raise wanted("checkpoints.store", expected, example=example, hint=hint)
     bucket, _, prefix = value.removeprefix("s3://").rstrip("/").partition("/")
     parts = prefix.split("/") if prefix else []
     if any(re.fullmatch(_SAFE_PART, part) is None or part in (".", "..") for part in parts):
-        what = "a prefix of parts between single slashes: letters, digits and any of !_.*'()-, none of them . or .."
-        raise wanted("checkpoints.store", what, example=f"{example}/prod")
+        expected = "a prefix of parts between single slashes: letters, digits and any of !_.*'()-, none of them . or .."
+        raise wanted("checkpoints.store", expected, example=f"{example}/prod")
     if len(prefix) > _LONGEST_PREFIX:
-        what = f"a prefix of at most {_LONGEST_PREFIX} characters: a key of S3 ends at 1024 bytes"
-        raise wanted("checkpoints.store", what, found=f"{len(prefix)} characters", example=f"{example}/prod")
+        expected = f"a prefix of at most {_LONGEST_PREFIX} characters: a key of S3 ends at 1024 bytes"
+        raise wanted("checkpoints.store", expected, found=f"{len(prefix)} characters", example=f"{example}/prod")
     return "/".join(["s3:/", parse_bucket(bucket), *parts])
 
 
@@ -65,8 +65,8 @@ def _one_store(store: object, claim: object) -> None:
 
 def _saved_before_the_next(every: timedelta, save_within: timedelta) -> None:
     if every < save_within:
-        what = "at least saveWithin: with less the next save may be due before the last one has ended"
-        raise wanted("checkpoints.every-too-short", what, example="5m", at="every")
+        expected = "at least saveWithin: with less the next save may be due before the last one has ended"
+        raise wanted("checkpoints.every-too-short", expected, example="5m", at="every")
 
 
 class CheckpointSettings(Settings):

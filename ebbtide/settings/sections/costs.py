@@ -50,7 +50,7 @@ def parse_cost_tags(value: object) -> dict[str, str]:
 
 
 def parse_tags(
-    value: object, beginnings: Mapping[str, str] = _BY_AWS, whole: Mapping[str, str] | None = None
+    value: object, beginnings: Mapping[str, str] = _BY_AWS, reserved_keys: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """All tags, or one error that holds every fault of them."""
     if not isinstance(value, Mapping):
@@ -58,7 +58,7 @@ def parse_tags(
     tags = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
     faults = [*_number_faults(len(tags)), *_twins(tags)]
     for key, text in tags.items():
-        faults += [*_taken(key, beginnings, whole or {}), *_faults(key, text)]
+        faults += [*_taken(key, beginnings, reserved_keys or {}), *_faults(key, text)]
     if faults:
         raise all_of(faults)
     return cast("dict[str, str]", tags)
@@ -77,34 +77,36 @@ def _number_faults(number: int) -> Iterator[PydanticCustomError]:
 def _twins(keys: Iterable[str]) -> Iterator[PydanticCustomError]:
     first: dict[str, str] = {}
     for key in keys:
-        other = first.setdefault(key.lower(), key)
-        if other != key:
-            what, found = "keys that differ in more than capitals", f"the key {show(key)} beside {show(other)}"
-            yield wanted("tag-key.same-but-for-capitals", what, found=found, hint="IAM takes them for one key", at=key)
+        first_key = first.setdefault(key.lower(), key)
+        if first_key != key:
+            expected, actual = "keys that differ in more than capitals", f"the key {show(key)} beside {show(first_key)}"
+            yield wanted(
+                "tag-key.same-but-for-capitals", expected, found=actual, hint="IAM takes them for one key", at=key
+            )
 
 
-def _taken(key: str, beginnings: Mapping[str, str], whole: Mapping[str, str]) -> Iterator[PydanticCustomError]:
-    found = f"the key {show(key)}"
+def _taken(key: str, beginnings: Mapping[str, str], reserved_keys: Mapping[str, str]) -> Iterator[PydanticCustomError]:
+    actual = f"the key {show(key)}"
     for start, why in beginnings.items():
         if key.lower().startswith(start):
             yield wanted(
-                "tag-key.reserved-prefix", f"a tag key that does not begin with {start}", found=found, hint=why, at=key
+                "tag-key.reserved-prefix", f"a tag key that does not begin with {start}", found=actual, hint=why, at=key
             )
-    for word, why in whole.items():
+    for word, why in reserved_keys.items():
         if key.lower() == word.lower():
-            yield wanted("tag-key.reserved", f"a tag key other than {word}", found=found, hint=why, at=key)
+            yield wanted("tag-key.reserved", f"a tag key other than {word}", found=actual, hint=why, at=key)
 
 
 def _faults(key: str, value: object) -> Iterator[PydanticCustomError]:
     if _KEY.fullmatch(key) is None:
-        what = f"a tag key of 1 to 128 {_CHARACTERS}"
-        yield wanted("tag-key.form", what, found=f"the key {show(key)}", hint=_length_hint(key, 128), at=key)
+        expected = f"a tag key of 1 to 128 {_CHARACTERS}"
+        yield wanted("tag-key.form", expected, found=f"the key {show(key)}", hint=_length_hint(key, 128), at=key)
     if not isinstance(value, str):
         is_plain = isinstance(value, bool | int | float)
         yield wanted("type.text", "text", found=show(value), hint="quote it" if is_plain else "", at=key)
     elif _VALUE.fullmatch(value) is None:
-        what = f"a tag value of up to 256 {_CHARACTERS}"
-        yield wanted("tag-value.form", what, found=show(value), hint=_length_hint(value, 256), at=key)
+        expected = f"a tag value of up to 256 {_CHARACTERS}"
+        yield wanted("tag-value.form", expected, found=show(value), hint=_length_hint(value, 256), at=key)
 
 
 def _length_hint(text: str, most: int) -> str:

@@ -92,11 +92,11 @@ def _parse_pem(value: object) -> str:
             hint="take it out, and consider it known",
         )
     if len(text.encode()) > _MOST_PEM_BYTES:
-        what = f"at most {_MOST_PEM_BYTES} bytes, which a ConfigMap holds"
-        raise wanted("certificates.too-large", what, found=str(len(text.encode())), hint="leave out the comments")
+        expected = f"at most {_MOST_PEM_BYTES} bytes, which a ConfigMap holds"
+        raise wanted("certificates.too-large", expected, found=str(len(text.encode())), hint="leave out the comments")
     if not authorities(text):
-        what = "certificates of authorities in PEM, as a block of text"
-        raise wanted("certificates.form", what, found="no such text", example=f"|\n  {_PEM_MARK}…")
+        expected = "certificates of authorities in PEM, as a block of text"
+        raise wanted("certificates.form", expected, found="no such text", example=f"|\n  {_PEM_MARK}…")
     return text
 
 

@@ -124,12 +124,12 @@ def parse_add_on_version(value: object) -> str:
 
 def kube_proxy_follows(version: str, versions: Mapping[AddOn, str]) -> None:
     """It may be no newer than the API server, and one left behind ends up outside the skew that Kubernetes allows."""
-    asked = versions.get(AddOn.KUBE_PROXY)
-    if asked is not None and not asked.startswith(f"v{version}."):
+    kube_proxy = versions.get(AddOn.KUBE_PROXY)
+    if kube_proxy is not None and not kube_proxy.startswith(f"v{version}."):
         raise wanted(
             "add-on.kube-proxy-version",
             f"a kube-proxy of the cluster's version {version}",
-            found=asked,
+            found=kube_proxy,
             example=f"v{version}.0-eksbuild.2",
             hint="leave it out, and it moves with the cluster",
             at="addOnVersions",

@@ -29,8 +29,8 @@ TLS_PORT = 443
 
 def _host(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(HOST, value) is None or re.fullmatch(r"[0-9.]+", value):
-        what = "a DNS name in lower case, of which the first part may be *"
-        raise wanted("ingress.host", what, example="api.example.com")
+        expected = "a DNS name in lower case, of which the first part may be *"
+        raise wanted("ingress.host", expected, example="api.example.com")
     return value
 
 
@@ -39,8 +39,8 @@ def _path(value: object) -> str:
     text = value if isinstance(value, str) else ""
     plain = text.startswith("/") and text.isprintable() and not set(text) & set(" ?#")
     if not plain or any(part in text for part in _NO_PATH) or text.endswith(_NO_END):
-        what = "the beginning of a URL's path: from /, without // and /../, a query or spaces"
-        raise wanted("ingress.path", what, example="/api")
+        expected = "the beginning of a URL's path: from /, without // and /../, a query or spaces"
+        raise wanted("ingress.path", expected, example="/api")
     return text
 
 
@@ -57,8 +57,8 @@ def _source(value: object) -> str:
     except ValueError:
         block = None
     if block is None:
-        what = "a block of IPv4 addresses, by its first one"
-        raise wanted("expose.source", what, example='"203.0.113.0/24"')
+        expected = "a block of IPv4 addresses, by its first one"
+        raise wanted("expose.source", expected, example='"203.0.113.0/24"')
     return str(block)
 
 
@@ -125,22 +125,22 @@ class Expose(Settings):
         return TLS_PORT if self.certificate is not None else ports[entrance_port(ports, self.port)]
 
 
-def entrance_port(ports: Mapping[str, int], named: str | None) -> str:
+def entrance_port(ports: Mapping[str, int], name: str | None) -> str:
     """The name of the port that an entrance leads to."""
-    return next(iter(ports)) if named is None else named
+    return next(iter(ports)) if name is None else name
 
 
-def _is_there(key: str, ports: Mapping[str, int], given: Ingress | Expose | None) -> None:
-    if given is None or (ports and given.port is None) or given.port in ports:
+def _is_there(key: str, ports: Mapping[str, int], entrance: Ingress | Expose | None) -> None:
+    if entrance is None or (ports and entrance.port is None) or entrance.port in ports:
         return
-    known = ", ".join(ports)
-    what = f"one of the ports of this workload: {known}" if known else "a port of this workload, under `ports`"
+    names = ", ".join(ports)
+    expected = f"one of the ports of this workload: {names}" if names else "a port of this workload, under `ports`"
     raise wanted(
         "entrance.no-such-port",
-        what,
-        found="no port" if given.port is None else repr(given.port),
+        expected,
+        found="no port" if entrance.port is None else repr(entrance.port),
         example=next(iter(ports), "ports: { http: 8080 }"),
-        at=key if given.port is None else (key, "port"),
+        at=key if entrance.port is None else (key, "port"),
     )
 
 

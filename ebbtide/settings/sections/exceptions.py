@@ -22,15 +22,15 @@ _REASON_EXAMPLE = "the vendor's licence binds it to one copy"
 
 def _policy(value: object) -> str:
     if not isinstance(value, str) or value not in POLICY_IDS:
-        what = f"a policy from {POLICY_IDS[0]} to {POLICY_IDS[-1]}"
-        raise wanted("exception.policy", what, example="EB019", hint="docs/reference/policies.md lists them")
+        expected = f"a policy from {POLICY_IDS[0]} to {POLICY_IDS[-1]}"
+        raise wanted("exception.policy", expected, example="EB019", hint="docs/reference/policies.md lists them")
     return value
 
 
-def _stated(what: str, example: str) -> BeforeValidator:
+def _stated(expected: str, example: str) -> BeforeValidator:
     def parse(value: object) -> str:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise wanted("exception.form", what, example=example)
+            raise wanted("exception.form", expected, example=example)
         return value.strip()
 
     return BeforeValidator(parse)
@@ -57,14 +57,14 @@ class PolicyException(Settings):
 
 
 def _each_once(exceptions: Sequence[object]) -> None:
-    pairs = [(value_at(given, ("policy",)), value_at(given, ("resource",))) for given in exceptions]
+    pairs = [(value_at(entry, ("policy",)), value_at(entry, ("resource",))) for entry in exceptions]
     twice = next((pair for index, pair in enumerate(pairs) if None not in pair and pair in pairs[:index]), None)
     if twice is not None:
-        found = f"{show(twice[0])} for {show(twice[1])} twice"
+        actual = f"{show(twice[0])} for {show(twice[1])} twice"
         raise wanted(
             "exception.twice",
             "one exception for each policy and resource",
-            found=found,
+            found=actual,
             hint="keep the one that counts",
         )
 
@@ -79,5 +79,5 @@ class ExceptionSettings(Settings):
     )
 
 
-def ended(given: PolicyException, today: date) -> bool:
-    return given.until < today
+def ended(exception: PolicyException, today: date) -> bool:
+    return exception.until < today

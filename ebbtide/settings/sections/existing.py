@@ -120,9 +120,9 @@ def is_existing(config: Mapping[str, object]) -> bool:
 def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> Iterator[Finding]:
     """The keys that mean nothing on this kind of cluster. `cluster_keys` are all that its section may have."""
     section = config.get(CLUSTER)
-    given = [str(key) for key in cast("Mapping[object, object]", section)] if isinstance(section, Mapping) else []
+    keys = [str(key) for key in cast("Mapping[object, object]", section)] if isinstance(section, Mapping) else []
     if not is_existing(config):
-        for key in given if value_at(config, (CLUSTER, "kind")) in (None, "eks") else ():
+        for key in keys if value_at(config, (CLUSTER, "kind")) in (None, "eks") else ():
             if key in ON_EXISTING:
                 yield _unwanted(
                     "key.of-existing-cluster",
@@ -141,20 +141,20 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
             _NOT_HERE,
             "the storage class of its volume decides that",
         )
-    for key in given:
+    for key in keys:
         if key in cluster_keys - {"kind", *ON_EXISTING}:
             yield _unwanted(
                 "key.not-on-existing-cluster", (CLUSTER, key), _NOT_HERE, "the cluster's administrator decides this"
             )
 
 
-def _unwanted(code: str, at: Location, what: str, why: str) -> Finding:
-    return Finding(code=code, at=at, wanted=what, found="the key", hint=why)
+def _unwanted(code: str, at: Location, expected: str, why: str) -> Finding:
+    return Finding(code=code, at=at, wanted=expected, found="the key", hint=why)
 
 
 def unknown_nodes(at: Location, node_group: str | None, sets: Mapping[str, object]) -> Iterator[Finding]:
     """What is wrong with the set of nodes that a pool or a job names."""
-    known = tuple(dict.fromkeys([*sets, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
+    names = tuple(dict.fromkeys([*sets, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
     if node_group == NodeKind.FIXED:
         hint = "fixed pods let no worker onto their nodes, so it would stay pending"
         yield Finding(
@@ -165,8 +165,8 @@ def unknown_nodes(at: Location, node_group: str | None, sets: Mapping[str, objec
             example="flexible",
             hint=hint,
         )
-    elif node_group and node_group not in known:
-        what = "a name in cluster.nodeSelectors"
+    elif node_group and node_group not in names:
+        expected = "a name in cluster.nodeSelectors"
         yield Finding(
-            code="nodes.unknown", at=at, wanted=what, found=repr(node_group), hint=did_you_mean(node_group, known)
+            code="nodes.unknown", at=at, wanted=expected, found=repr(node_group), hint=did_you_mean(node_group, names)
         )

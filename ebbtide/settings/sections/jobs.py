@@ -54,16 +54,16 @@ def parse_cron(value: object) -> str:
     """The expression with one blank between two fields."""
     parts = value.split() if isinstance(value, str) else []
     if len(parts) != len(_FIELDS):
-        what = "a cron expression of five fields: minute, hour, day of the month, month, day of the week"
+        expected = "a cron expression of five fields: minute, hour, day of the month, month, day of the week"
         hint = "write it in five fields" if isinstance(value, str) and value.startswith("@") else ""
-        raise wanted("cron.form", what, example=_EXAMPLE, hint=hint)
-    read = [_numbers(text, field) for text, field in zip(parts, _FIELDS, strict=True)]
-    for text, field, numbers in zip(parts, _FIELDS, read, strict=True):
+        raise wanted("cron.form", expected, example=_EXAMPLE, hint=hint)
+    values = [_numbers(text, field) for text, field in zip(parts, _FIELDS, strict=True)]
+    for text, field, numbers in zip(parts, _FIELDS, values, strict=True):
         if not numbers:
             hint = "Sunday is 0" if field.name == "day of the week" and "7" in text else ""
-            what = f"a {field.name} from {field.least} to {field.most}: *, numbers, ranges, lists and steps"
-            raise wanted("cron.field", what, found=repr(text), example=_EXAMPLE, hint=hint)
-    _, _, days, months, _ = read
+            expected = f"a {field.name} from {field.least} to {field.most}: *, numbers, ranges, lists and steps"
+            raise wanted("cron.field", expected, found=repr(text), example=_EXAMPLE, hint=hint)
+    _, _, days, months, _ = values
     # With a weekday named, a day of either kind will do.
     if _any(parts[4]) and not any(day <= _LONGEST[month - 1] for day in days for month in months):
         raise wanted("cron.never", "a day that one of its months has, or it never runs", example=_EXAMPLE)
@@ -90,8 +90,8 @@ class CronTimes(NamedTuple):
 def cron_times(expression: str) -> CronTimes:
     """Of an expression that `parse_cron` took."""
     parts = expression.split()
-    read = [tuple(sorted(_numbers(text, field))) for text, field in zip(parts, _FIELDS, strict=True)]
-    minutes, hours, days, months, weekdays = read
+    numbers = [tuple(sorted(_numbers(text, field))) for text, field in zip(parts, _FIELDS, strict=True)]
+    minutes, hours, days, months, weekdays = numbers
     return CronTimes(minutes, hours, days, months, weekdays, not _any(parts[2]) and not _any(parts[4]))
 
 
@@ -102,13 +102,13 @@ def _any(text: str) -> bool:
 
 def _numbers(text: str, field: _Field) -> set[int]:
     """The numbers that a field stands for; none where a part of it is not understood."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
-        numbers = _of_part(part, field)
-        if not numbers:
+        part_numbers = _of_part(part, field)
+        if not part_numbers:
             return set()
-        found.update(numbers)
-    return found
+        numbers.update(part_numbers)
+    return numbers
 
 
 def _of_part(part: str, field: _Field) -> range:
@@ -144,20 +144,20 @@ _KEPT = "a finished Job that deletes itself would be run again by the next `up`"
 
 def _parallelism_within_completions(parallelism: int, completions: int) -> None:
     if parallelism > completions:
-        what = f"at most completions, which is {completions}"
-        raise wanted("parallelism.above-completions", what, example=str(completions), at="parallelism")
+        expected = f"at most completions, which is {completions}"
+        raise wanted("parallelism.above-completions", expected, example=str(completions), at="parallelism")
 
 
 def _takes_within_limit(run_takes: timedelta | None, longest_run: timedelta) -> None:
     if run_takes is not None and run_takes > longest_run:
-        what = f"at most longestRun, which is {format_duration(longest_run)}: the job is stopped then"
-        raise wanted("run-takes.above-longest", what, example=format_duration(longest_run), at="runTakes")
+        expected = f"at most longestRun, which is {format_duration(longest_run)}: the job is stopped then"
+        raise wanted("run-takes.above-longest", expected, example=format_duration(longest_run), at="runTakes")
 
 
 def _no_readiness(probes: Probes) -> None:
     if probes.readiness is not None:
-        what = "only liveness and startup for jobs, since no traffic waits for readiness"
-        raise wanted("probe.readiness-of-job", what, example="liveness", at=("probes", "readiness"))
+        expected = "only liveness and startup for jobs, since no traffic waits for readiness"
+        raise wanted("probe.readiness-of-job", expected, example="liveness", at=("probes", "readiness"))
 
 
 class JobSettings(PodSettings):

@@ -54,8 +54,8 @@ def _retention(value: object) -> timedelta:
         span = timedelta(**{"days" if value.endswith("d") else "hours": int(value[:-1])})
         if timedelta(days=1) <= span <= _LONGEST_RETENTION:
             return span
-    what = f"how long samples are kept, from a day to {_LONGEST_RETENTION.days} days: a number and d or h"
-    raise wanted("monitoring.retention-form", what, example="30d")
+    expected = f"how long samples are kept, from a day to {_LONGEST_RETENTION.days} days: a number and d or h"
+    raise wanted("monitoring.retention-form", expected, example="30d")
 
 
 def _enough(storage: int) -> int:
@@ -96,8 +96,8 @@ _Retention: TypeAlias = Annotated[
 
 def _existing_says_where(prometheus: PrometheusKind, namespace: str | None) -> None:
     if prometheus is PrometheusKind.EXISTING and namespace is None:
-        what = "the namespace of Prometheus, which the network policies admit"
-        raise wanted("monitoring.namespace-missing", what, example="monitoring", at="namespace")
+        expected = "the namespace of Prometheus, which the network policies admit"
+        raise wanted("monitoring.namespace-missing", expected, example="monitoring", at="namespace")
 
 
 def _only_with(field: str, key: str, *kinds: PrometheusKind) -> Check:

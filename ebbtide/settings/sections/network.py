@@ -72,24 +72,24 @@ class Nat(StrEnum):
 
 def parse_cidr(value: object) -> str:
     """The addresses of the VPC, kept as text."""
-    what, example = f"a block of private addresses from /{LARGEST} to /{SMALLEST}", f'"{DEFAULT_CIDR}"'
+    expected, example = f"a block of private addresses from /{LARGEST} to /{SMALLEST}", f'"{DEFAULT_CIDR}"'
     try:
         block = IPv4Network(value, strict=False) if isinstance(value, str) and "/" in value else None
     except ValueError:
         block = None
     if block is None:
-        raise wanted("cidr.form", what, example=example)
+        raise wanted("cidr.form", expected, example=example)
     if not any(block.subnet_of(private) for private in _PRIVATE):
         hint = "private addresses begin with 10., with 172.16. to 172.31. or with 192.168."
-        raise wanted("cidr.public", what, example=example, hint=hint)
+        raise wanted("cidr.public", expected, example=example, hint=hint)
     if not LARGEST <= block.prefixlen <= SMALLEST:
         too_large = block.prefixlen < LARGEST
         code = "cidr.too-large" if too_large else "cidr.too-small"
         hint = "AWS makes no larger VPC" if too_large else "less has no room for the pods of every zone"
-        raise wanted(code, what, example=example, hint=hint)
+        raise wanted(code, expected, example=example, hint=hint)
     if str(block) != value:
         raise wanted(
-            "cidr.first-address", f"{what}, by its first address", example=example, hint=f"did you mean {block}?"
+            "cidr.first-address", f"{expected}, by its first address", example=example, hint=f"did you mean {block}?"
         )
     return str(block)
 
@@ -111,17 +111,17 @@ def _parse_zone_key(value: object) -> str:
     try:
         return parse_zone(value)
     except PydanticCustomError as fault:
-        said = fault.context or {}
-        found, example, hint = f"the key {value!r}", str(said["example"]), str(said["hint"])
-        raise wanted(str(said["code"]), str(said["wanted"]), found=found, example=example, hint=hint) from None
+        context = fault.context or {}
+        actual, example, hint = f"the key {value!r}", str(context["example"]), str(context["hint"])
+        raise wanted(str(context["code"]), str(context["wanted"]), found=actual, example=example, hint=hint) from None
 
 
 def _each_zone_has_its_own(subnets: Mapping[str, str]) -> Mapping[str, str]:
     first: dict[str, str] = {}
     for zone, subnet in subnets.items():
-        other = first.setdefault(subnet, zone)
-        if other != zone:
-            raise wanted("subnet.shared", "one subnet for each zone", found=f"{subnet} for {other} and for {zone}")
+        first_zone = first.setdefault(subnet, zone)
+        if first_zone != zone:
+            raise wanted("subnet.shared", "one subnet for each zone", found=f"{subnet} for {first_zone} and for {zone}")
     return subnets
 
 

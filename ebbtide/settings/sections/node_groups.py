@@ -123,17 +123,17 @@ def filled_group(name: str, group: object) -> object:
     """A group of the file with its kind and the defaults of that kind; what is not a mapping stays as it is."""
     if not isinstance(group, Mapping):
         return group
-    given = dict(cast("Mapping[str, Any]", group))
-    if "kind" not in given and name in set(NodeKind):
-        given["kind"] = name
-    kind = given.get("kind")
+    filled = dict(cast("Mapping[str, Any]", group))
+    if "kind" not in filled and name in set(NodeKind):
+        filled["kind"] = name
+    kind = filled.get("kind")
     # A kind that is missing or wrong is one fault: the keys that would follow from it are filled in all the same.
-    known = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
-    given = {**_GROUPS[known], **given}
-    largest = given.get("max")
-    if "min" not in group and "min" in given and type(largest) is int and largest > 0:
-        given["min"] = min(given["min"], largest)
-    return given
+    valid_kind = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
+    filled = {**_GROUPS[valid_kind], **filled}
+    largest = filled.get("max")
+    if "min" not in group and "min" in filled and type(largest) is int and largest > 0:
+        filled["min"] = min(filled["min"], largest)
+    return filled
 
 
 def filled_groups(groups: Mapping[str, object], *, gpus_wanted: bool) -> dict[str, object]:

@@ -70,9 +70,9 @@ def _version(value: object) -> str:
         hint = "quote it" if isinstance(value, int | float) else ""
         raise wanted("ray.version-form", "Ray's version, in three numbers", example='"2.60.0"', hint=hint)
     if value.rpartition(".")[0] not in KNOWN_VERSIONS:
-        what = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
+        expected = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
         hint = "before 2.60 a stopping worker kills its tasks"
-        raise wanted("ray.version-unknown", what, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
+        raise wanted("ray.version-unknown", expected, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
     return value
 
 
@@ -88,15 +88,15 @@ def _no_gpu(gpu: Gpu) -> None:
 
 def _whole_cores(cpu: int) -> None:
     if cpu % 1000:
-        what = "whole cores, since Ray usually assigns one core to a task"
-        raise wanted("ray.cores", what, found=f"{cpu}m", example=str(max(1, cpu // 1000)), at="cpu")
+        expected = "whole cores, since Ray usually assigns one core to a task"
+        raise wanted("ray.cores", expected, found=f"{cpu}m", example=str(max(1, cpu // 1000)), at="cpu")
 
 
 def _image_of_version(version: str, image: str) -> None:
     tagged = _TAG.search(image)
     if tagged and tagged[1] != version:
-        what = f"an image of Ray {version}, which version says"
-        raise wanted("ray.image-version", what, found=image, example=image.replace(tagged[1], version), at="image")
+        expected = f"an image of Ray {version}, which version says"
+        raise wanted("ray.image-version", expected, found=image, example=image.replace(tagged[1], version), at="image")
 
 
 _LEFT_OUT: Mapping[str, str] = {
@@ -109,8 +109,8 @@ _LEFT_OUT: Mapping[str, str] = {
 def _left_out(key: str) -> Check:
     """For a key that other pods have."""
 
-    def check(given: object) -> None:
-        if given not in ("", (), {}, None, Probes()):
+    def check(value: object) -> None:
+        if value not in ("", (), {}, None, Probes()):
             raise wanted("ray.not-its-own", "the key left out", hint=_LEFT_OUT[key], at=key)
 
     return Check((key,), check)
@@ -143,12 +143,12 @@ class FaultTolerance(StrEnum):
 _OF_REDIS = ("RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME")
 
 
-def _redis_is_told_once(kept: FaultTolerance, env: Mapping[str, object]) -> None:
+def _redis_is_configured_once(fault_tolerance: FaultTolerance, env: Mapping[str, object]) -> None:
     """KubeRay makes no pod of a head that has both."""
-    for name in _OF_REDIS if kept is FaultTolerance.REDIS else ():
+    for name in _OF_REDIS if fault_tolerance is FaultTolerance.REDIS else ():
         if name in env:
-            what = "no such variable, since faultTolerance configures the head for the stack's Redis"
-            raise wanted("ray.head-redis", what, found="the variable", at=f"env.{name}")
+            expected = "no such variable, since faultTolerance configures the head for the stack's Redis"
+            raise wanted("ray.head-redis", expected, found="the variable", at=f"env.{name}")
 
 
 class RayHead(RayPod):
@@ -157,7 +157,7 @@ class RayHead(RayPod):
     checks: ClassVar[tuple[Check, ...]] = (
         *_OF_RAY_PODS,
         Check(("gpu",), _no_gpu),
-        Check(("fault_tolerance", "env"), _redis_is_told_once),
+        Check(("fault_tolerance", "env"), _redis_is_configured_once),
     )
     instead_of: ClassVar[dict[str, str]] = {
         **RayPod.instead_of,
@@ -234,10 +234,10 @@ class SleepSettings(Settings):
 def _short_stop(longest_task: timedelta, groups: Mapping[str, RayGroup]) -> None:
     for name, group in groups.items():
         if group.spot and longest_task > timedelta(minutes=2) - timedelta(seconds=20):
-            what = "at most 100s on spot nodes, which stop two minutes after their notice"
+            expected = "at most 100s on spot nodes, which stop two minutes after their notice"
             hint = "a task that is cut off runs again elsewhere; say spot only of tasks that take it"
-            found = f"{format_duration(longest_task)} with groups.{name}.spot"
-            raise wanted("ray.spot-too-long", what, found=found, example="90s", hint=hint, at="longestTask")
+            actual = f"{format_duration(longest_task)} with groups.{name}.spot"
+            raise wanted("ray.spot-too-long", expected, found=actual, example="90s", hint=hint, at="longestTask")
 
 
 class RaySettings(Settings):

@@ -79,9 +79,9 @@ def _check_host(host: str) -> None:
         hint = "in a pod this is the pod itself"
         raise wanted("redis-url.local", "the address of Redis as pods reach it", example=_REDIS_EXAMPLE, hint=hint)
     if _CLUSTER_MODE.fullmatch(host) is not None:
-        what = "a cache without cluster mode, by its primary endpoint"
+        expected = "a cache without cluster mode, by its primary endpoint"
         hint = "job frameworks move a job between keys of several slots, which a cluster refuses with CROSSSLOT"
-        raise wanted("redis-url.cluster-mode", what, example=_PRIMARY_EXAMPLE, hint=hint)
+        raise wanted("redis-url.cluster-mode", expected, example=_PRIMARY_EXAMPLE, hint=hint)
 
 
 def _check_redis_url(url: str) -> str:
@@ -98,8 +98,8 @@ def _check_redis_url(url: str) -> str:
     sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
     database = parts.path.strip("/")
     if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
-        what = "redis:// or rediss://, a host, and a port and database if need be"
-        raise wanted("redis-url.parts", what, example=_REDIS_EXAMPLE)
+        expected = "redis:// or rediss://, a host, and a port and database if need be"
+        raise wanted("redis-url.parts", expected, example=_REDIS_EXAMPLE)
     return url
 
 
@@ -122,8 +122,8 @@ def _check_secret(name: str) -> str:
 
 def _check_user(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) is None:
-        what = "the name of a user of Redis: letters, digits, dots, hyphens and underscores"
-        raise wanted("redis-user.form", what, example="reader")
+        expected = "the name of a user of Redis: letters, digits, dots, hyphens and underscores"
+        raise wanted("redis-user.form", expected, example="reader")
     return name
 
 
@@ -190,10 +190,10 @@ def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
     """The append-only file is rewritten beside the old one, which has grown in the meantime."""
     least = 2 * (memory or MEMORY)
     if (storage or STORAGE) < least:
-        what = f"at least twice the memory, {least // 1024}Gi: Redis rewrites its file next to the old one"
+        expected = f"at least twice the memory, {least // 1024}Gi: Redis rewrites its file next to the old one"
         raise wanted(
             "redis-storage.too-small",
-            what,
+            expected,
             found=f"{storage or STORAGE}Mi",
             example=f"{-(-least // 1024)}Gi",
             at="storage",

@@ -69,9 +69,9 @@ def secrets_of(config: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
     if not isinstance(section, Mapping):
         return {}
     return {
-        str(name): tuple(sorted(map(str, cast("Mapping[object, object]", held))))
-        for name, held in cast("Mapping[object, object]", section).items()
-        if isinstance(held, Mapping)
+        str(name): tuple(sorted(map(str, cast("Mapping[object, object]", values))))
+        for name, values in cast("Mapping[object, object]", section).items()
+        if isinstance(values, Mapping)
     }
 
 
@@ -104,34 +104,34 @@ def _section_faults(section: object) -> Iterator[Finding]:
             hint=f"one command for each value: {set_command('NAME', 'KEY')}",
         )
         return
-    for name, held in cast("Mapping[object, object]", section).items():
+    for name, values in cast("Mapping[object, object]", section).items():
         yield from _name_faults(str(name))
-        yield from _held_faults(str(name), held)
+        yield from _value_faults(str(name), values)
 
 
 def _name_faults(name: str) -> Iterator[Finding]:
     if re.fullmatch(NAME, name) is None:
-        wanted = "a name of lower-case letters, digits and hyphens, at most 40 long, not beginning with ebbtide-"
-        yield Finding(code="name.form", at=(SECRETS, name), wanted=wanted, found=show(name), example="api")
+        expected = "a name of lower-case letters, digits and hyphens, at most 40 long, not beginning with ebbtide-"
+        yield Finding(code="name.form", at=(SECRETS, name), wanted=expected, found=show(name), example="api")
 
 
-def _held_faults(name: str, held: object) -> Iterator[Finding]:
+def _value_faults(name: str, values: object) -> Iterator[Finding]:
     at: Location = (SECRETS, name)
-    if not isinstance(held, Mapping) or not held:
+    if not isinstance(values, Mapping) or not values:
         yield Finding(
             code="secret.no-keys",
             at=at,
             wanted="the keys of the Secret, each with a secure: value",
-            found="no key" if isinstance(held, Mapping) else _kind(held),
+            found="no key" if isinstance(values, Mapping) else _kind(values),
             example='{ TOKEN: { secure: "…" } }',
             hint=set_command(name, "KEY"),
         )
         return
-    for key, value in cast("Mapping[object, object]", held).items():
+    for key, value in cast("Mapping[object, object]", values).items():
         if re.fullmatch(KEY, str(key)) is None:
-            wanted = "a key of a Secret: letters, digits, hyphens, underscores and dots, at most 253"
+            expected = "a key of a Secret: letters, digits, hyphens, underscores and dots, at most 253"
             yield Finding(
-                code="secret.key", at=(*at, str(key)), wanted=wanted, found=show(str(key)), example="TOKEN or tls.crt"
+                code="secret.key", at=(*at, str(key)), wanted=expected, found=show(str(key)), example="TOKEN or tls.crt"
             )
         elif not isinstance(value, Secret):
             yield Finding(

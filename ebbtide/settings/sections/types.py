@@ -160,15 +160,15 @@ def parse_wall_time(value: object) -> datetime:
 
 
 def _no_wall_time() -> datetime:
-    what = "a date and a local time of the stack's own zone, year-month-dayThour:minute"
-    raise wanted("wall-time.form", what, example='"2026-11-27T09:00"')
+    expected = "a date and a local time of the stack's own zone, year-month-dayThour:minute"
+    raise wanted("wall-time.form", expected, example='"2026-11-27T09:00"')
 
 
 def parse_name(value: object) -> str:
     """A name that Kubernetes and AWS both take: it becomes part of labels and of resource names."""
     if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
-        what = "a name of lower-case letters, digits and hyphens, at most 40 long"
-        raise wanted("name.form", f"{what}, not beginning with ebbtide-", example="train-large")
+        expected = "a name of lower-case letters, digits and hyphens, at most 40 long"
+        raise wanted("name.form", f"{expected}, not beginning with ebbtide-", example="train-large")
     return value
 
 
@@ -182,8 +182,8 @@ def parse_short_name(value: object) -> str:
 def parse_zone(value: object) -> str:
     """The letter of an availability zone, or its id."""
     if not isinstance(value, str) or re.fullmatch(f"{_ZONE}|{ZONE_ID}", value) is None:
-        what = "the letter of a zone, from a to h, or its id, as use1-az1"
-        raise wanted("zone.letter", what, example="a", hint=_zone_hint(value))
+        expected = "the letter of a zone, from a to h, or its id, as use1-az1"
+        raise wanted("zone.letter", expected, example="a", hint=_zone_hint(value))
     return value
 
 
@@ -207,8 +207,8 @@ def parse_queue(value: object) -> str:
     One that begins with a hyphen would be an option of the worker: `--burst` serves another queue and ends.
     """
     if not isinstance(value, str) or re.fullmatch(QUEUE, value) is None or not value.isprintable():
-        what = "the name of a queue, without white space, invisible characters and a hyphen at its start"
-        raise wanted("queue.form", what, example="train")
+        expected = "the name of a queue, without white space, invisible characters and a hyphen at its start"
+        raise wanted("queue.form", expected, example="train")
     return value
 
 
@@ -320,8 +320,8 @@ RETENTION_DAYS = (
 def parse_retention_days(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value in RETENTION_DAYS:
         return value
-    what = f"a number of days that CloudWatch takes: {', '.join(map(str, RETENTION_DAYS))}"
-    raise wanted("log-retention.days", what, example="90", hint=_hint(value))
+    expected = f"a number of days that CloudWatch takes: {', '.join(map(str, RETENTION_DAYS))}"
+    raise wanted("log-retention.days", expected, example="90", hint=_hint(value))
 
 
 def _hint(value: object) -> str:

@@ -53,14 +53,18 @@ def parse_intervals(value: object) -> tuple[tuple[int, int], ...]:
     if isinstance(value, tuple):
         return cast("tuple[tuple[int, int], ...]", value)
     reader = _WeekReader()
-    found = sorted(reader.intervals("", value))
+    intervals = sorted(reader.intervals("", value))
     faults = [
         *reader.faults,
-        *(_overlap(format_minutes(*one), format_minutes(*two)) for one, two in pairwise(found) if two[0] < one[1]),
+        *(
+            _overlap(format_minutes(*first), format_minutes(*second))
+            for first, second in pairwise(intervals)
+            if second[0] < first[1]
+        ),
     ]
     if faults:
         raise all_of(faults)
-    return tuple(found)
+    return tuple(intervals)
 
 
 @dataclass
@@ -72,10 +76,12 @@ class _WeekReader:
     _key_of: dict[int, str] = field(default_factory=dict[int, str])
 
     def read(self, key: str, text: object) -> None:
-        days = [day for named in self._each(key.split(","), lambda part: _days(key, part.strip())) for day in named]
-        own = self._not_named_before(key, days)
+        days = [
+            day for part_days in self._each(key.split(","), lambda part: _days(key, part.strip())) for day in part_days
+        ]
+        new_days = self._not_named_before(key, days)
         for start, end in self.intervals(key, text):
-            self.week += [WeeklyInterval(day, start, end) for day in own]
+            self.week += [WeeklyInterval(day, start, end) for day in new_days]
 
     def intervals(self, key: str, text: object) -> list[tuple[int, int]]:
         items = cast("Sequence[object]", text) if isinstance(text, list | tuple) else [text]
@@ -88,45 +94,45 @@ class _WeekReader:
         parts = [part.strip() for item in texts for part in item.split(",")]
         return self._each(parts, lambda part: _interval(key, part))
 
-    def _each(self, parts: Sequence[str], read: Callable[[str], _T]) -> list[_T]:
-        """What `read` makes of the parts; the ones that it refuses become faults."""
-        made: list[_T] = []
+    def _each(self, parts: Sequence[str], parse: Callable[[str], _T]) -> list[_T]:
+        """Parse each part. Parts that `parse` refuses become faults."""
+        parsed: list[_T] = []
         for part in parts:
             try:
-                made.append(read(part))
+                parsed.append(parse(part))
             except PydanticCustomError as fault:
                 self.faults.append(fault)
-        return made
+        return parsed
 
     def _not_named_before(self, key: str, days: Sequence[int]) -> list[int]:
         """One fault for each earlier key that shares a day with this one; the shared days stay with the earlier key."""
-        own: list[int] = []
+        new_days: list[int] = []
         blamed: set[str] = set()
         for day in days:
             earlier = self._key_of.setdefault(day, key)
-            if earlier == key and day not in own:
-                own.append(day)
+            if earlier == key and day not in new_days:
+                new_days.append(day)
             elif earlier not in blamed:
                 blamed.add(earlier)
                 twice = f"{DAYS[day]} in {earlier!r} and in {key!r}"
                 self.faults.append(wanted("week.day-twice", "each day once", found=twice, example=_EXAMPLE))
-        return own
+        return new_days
 
     def overlaps(self) -> Iterator[PydanticCustomError]:
         """Overlapping intervals contradict each other: one of the ends is not what was meant. Touching ones do not.
 
         The week is walked twice, since Sunday night meets Monday. What a range of days repeats is told once.
         """
-        told: set[tuple[object, ...]] = set()
+        reported: set[tuple[object, ...]] = set()
         furthest: tuple[int, WeeklyInterval] | None = None
         for offset in (0, MINUTES_PER_WEEK):
             for interval in sorted(self.week):
                 midnight = offset + interval.weekday * MINUTES_PER_DAY
                 if furthest and midnight + interval.start < furthest[0]:
                     pair = tuple((self._key_of[i.weekday], i.start, i.end) for i in (furthest[1], interval))
-                    if pair not in told:
-                        told.add(pair)
-                        yield _overlap(_named(furthest[1]), _named(interval))
+                    if pair not in reported:
+                        reported.add(pair)
+                        yield _overlap(_interval_text(furthest[1]), _interval_text(interval))
                 furthest = max(furthest or (0, interval), (midnight + interval.end, interval))
 
 
@@ -210,5 +216,5 @@ def _overlap(first: str, second: str) -> PydanticCustomError:
     return wanted("week.overlap", "intervals that do not overlap", found=f"{first} and {second}", example=example)
 
 
-def _named(interval: WeeklyInterval) -> str:
+def _interval_text(interval: WeeklyInterval) -> str:
     return f"{DAYS[interval.weekday]} {format_interval(interval)}"

@@ -89,11 +89,13 @@ def zone_findings(zones: Sequence[str], region: str, at: Location) -> list[Findi
 
 def _of_zone(zone: str, region: str, at: Location) -> list[Finding]:
     if zone in WITHOUT_EKS:
-        what = "a zone in which EKS makes clusters"
-        return [Finding(code="zone.without-eks", at=at, wanted=what, found=repr(zone), example=_names(region, zone)[0])]
+        expected = "a zone in which EKS makes clusters"
+        return [
+            Finding(code="zone.without-eks", at=at, wanted=expected, found=repr(zone), example=_names(region, zone)[0])
+        ]
     if region not in _KNOWN and is_id(zone) and zone[-1] not in ZONE_NUMBERS:
-        what = "the id of a zone, with a number from 1 to 8"
-        return [Finding(code="zone.letter", at=at, wanted=what, found=repr(zone), example=f"{zone[:-1]}1")]
+        expected = "the id of a zone, with a number from 1 to 8"
+        return [Finding(code="zone.letter", at=at, wanted=expected, found=repr(zone), example=f"{zone[:-1]}1")]
     if region not in _KNOWN or zone in (*_names(region, zone), *_names(region, zone, old=True)):
         return []
     listed = ", ".join(_names(region, zone))

@@ -85,8 +85,8 @@ def parse_bucket(value: object) -> str:
     """A bucket's name by the rules of S3."""
     name = value if isinstance(value, str) else ""
     if re.fullmatch(_BUCKET, name) is None or ".." in name or _is_address(name):
-        what = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
-        raise wanted("bucket.form", what, found=repr(value), example="acme-data", hint=_bucket_hint(name))
+        expected = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
+        raise wanted("bucket.form", expected, found=repr(value), example="acme-data", hint=_bucket_hint(name))
     if name.startswith(_RESERVED_BEGINNINGS) or name.endswith(_RESERVED_ENDS):
         hint = "S3 keeps it for access points, directory buckets and the like; for those take policies"
         raise wanted("bucket.reserved", "the name of an ordinary bucket", found=repr(name), hint=hint)
@@ -107,8 +107,8 @@ def _bucket_hint(name: str) -> str:
 def parse_sqs_queue(value: object) -> str:
     """The name of a queue of SQS in the stack's own account and region."""
     if not isinstance(value, str) or re.fullmatch(_QUEUE, value) is None:
-        what = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
-        raise wanted("sqs-queue.form", what, found=repr(value), example="uploads", hint="of a FIFO one with .fifo")
+        expected = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
+        raise wanted("sqs-queue.form", expected, found=repr(value), example="uploads", hint="of a FIFO one with .fifo")
     return value
 
 
@@ -118,42 +118,42 @@ def parse_policy(value: object) -> str:
         example = "arn:aws:iam::aws:policy/AmazonBedrockReadOnly"
         raise wanted("aws-policy.form", "the ARN of a managed policy", example=example)
     if value in _ALL_OF_AWS:
-        what = "a policy with the rights that this pod needs"
+        expected = "a policy with the rights that this pod needs"
         hint = "an attacker in the pod would control the entire account"
-        raise wanted("aws-policy.everything", what, example="arn:aws:iam::123456789012:policy/api", hint=hint)
+        raise wanted("aws-policy.everything", expected, example="arn:aws:iam::123456789012:policy/api", hint=hint)
     return value
 
 
 def parse_role(value: object) -> str:
     """The ARN of an existing role."""
     if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None or "/aws-service-role/" in value:
-        what = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
-        raise wanted("aws-role.form", what, example="arn:aws:iam::123456789012:role/api")
+        expected = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
+        raise wanted("aws-role.form", expected, example="arn:aws:iam::123456789012:role/api")
     return value
 
 
 def _few_policies(policies: tuple[str, ...]) -> tuple[str, ...]:
     if len(policies) > MOST_POLICIES:
-        what = f"at most {MOST_POLICIES} policies, which is what a role takes"
-        raise wanted("aws-policies.too-many", what, found=f"{len(policies)} policies")
+        expected = f"at most {MOST_POLICIES} policies, which is what a role takes"
+        raise wanted("aws-policies.too-many", expected, found=f"{len(policies)} policies")
     return policies
 
 
 def _role_alone(role: str | None, buckets: object, queues: object, policies: object) -> None:
     if role is not None and (buckets or queues or policies):
-        what = "an existing role, or buckets, queues and policies for a new one"
+        expected = "an existing role, or buckets, queues and policies for a new one"
         hint = "the permissions of an existing role are managed where it was created"
-        raise wanted("aws-role.not-alone", what, found="both", hint=hint, at="role")
+        raise wanted("aws-role.not-alone", expected, found="both", hint=hint, at="role")
 
 
 def _something(value: Any) -> Any:
     """Looks at what stands in the file: an entry that cannot be read has a fault of its own."""
     if isinstance(value, Mapping):
-        given = cast("Mapping[object, object]", value)
-        if not any(given.values()):
-            what = "what the pod may do: buckets, queues, policies or a role"
-            raise wanted("aws.nothing", what, found="nothing", example="{ buckets: { acme-data: read } }")
-        return given
+        keys = cast("Mapping[object, object]", value)
+        if not any(keys.values()):
+            expected = "what the pod may do: buckets, queues, policies or a role"
+            raise wanted("aws.nothing", expected, found="nothing", example="{ buckets: { acme-data: read } }")
+        return keys
     return value
 
 

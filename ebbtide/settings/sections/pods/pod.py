@@ -61,8 +61,8 @@ def _label_key(value: object) -> str:
 
 def _label_value(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_LABEL_VALUE, value) is None:
-        what = "the value of a label: at most 63 letters, digits, -, _ and ."
-        raise wanted("label.value", what, example="search", hint="" if isinstance(value, str) else "quote it")
+        expected = "the value of a label: at most 63 letters, digits, -, _ and ."
+        raise wanted("label.value", expected, example="search", hint="" if isinstance(value, str) else "quote it")
     return value
 
 
@@ -83,21 +83,23 @@ _LONGEST_DOMAIN = 244  # the API server puts "requests." before it, for quotas, 
 def _extended_resource(value: object) -> str:
     text = value if isinstance(value, str) else ""
     if re.fullmatch(_EXTENDED_RESOURCE, text) is None or len(text.partition("/")[0]) > _LONGEST_DOMAIN:
-        what = "the name under which a device plugin offers GPUs: a domain, a slash and a name"
-        raise wanted("gpu.resource", what, example="amd.com/gpu")
+        expected = "the name under which a device plugin offers GPUs: a domain, a slash and a name"
+        raise wanted("gpu.resource", expected, example="amd.com/gpu")
     return text
 
 
 def _none_has_no_kind(count: int, resource: str, memory: int | None) -> None:
     if count == 0 and (resource != GPU_RESOURCE or memory is not None):
-        what = "at least 1 with resource or memory, which describe the GPUs"
-        raise wanted("gpu.of-none", what, found="0", example="1", at="count")
+        expected = "at least 1 with resource or memory, which describe the GPUs"
+        raise wanted("gpu.of-none", expected, found="0", example="1", at="count")
 
 
 def _memory_is_told(resource: str, memory: int | None) -> None:
     if memory is not None and resource != GPU_RESOURCE:
-        what = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
-        raise wanted("gpu.memory-untold", what, found=resource, hint="the name of a slice says its memory", at="memory")
+        expected = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
+        raise wanted(
+            "gpu.memory-untold", expected, found=resource, hint="the name of a slice says its memory", at="memory"
+        )
 
 
 class Gpu(Settings):
@@ -126,10 +128,10 @@ class Gpu(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _count_alone(cls, given: Any) -> Any:
+    def _count_alone(cls, value: Any) -> Any:
         """Read here, so that a fault of a number alone is told of `gpu` and not of a key that the file has not."""
-        whole = isinstance(given, Mapping | Gpu)
-        return cast("object", given) if whole else {"count": _COUNT.validate_python(given)}
+        complete = isinstance(value, Mapping | Gpu)
+        return cast("object", value) if complete else {"count": _COUNT.validate_python(value)}
 
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Count)
@@ -152,23 +154,23 @@ class Limits(Settings):
 def _shm_within_memory(shm: int | None, memory: int, limits: Limits) -> None:
     most = limits.memory or memory
     if shm is not None and shm > most:
-        what = f"at most the memory that the pod may take, {most}Mi: what lies in shared memory counts as memory"
-        raise wanted("shm.above-memory", what, found=f"{shm}Mi", example="1Gi", at="shm")
+        expected = f"at most the memory that the pod may take, {most}Mi: what lies in shared memory counts as memory"
+        raise wanted("shm.above-memory", expected, found=f"{shm}Mi", example="1Gi", at="shm")
 
 
 def _limits_above_requests(cpu: int, memory: int, limits: Limits) -> None:
-    for key, asked, most, unit in (("cpu", cpu, limits.cpu, "m"), ("memory", memory, limits.memory, "Mi")):
-        if most is not None and most < asked:
-            what = f"at least the request, which is {asked}{unit}"
+    for key, request, most, unit in (("cpu", cpu, limits.cpu, "m"), ("memory", memory, limits.memory, "Mi")):
+        if most is not None and most < request:
+            expected = f"at least the request, which is {request}{unit}"
             raise wanted(
-                "limits.below-request", what, found=f"{most}{unit}", example=f"{asked}{unit}", at=("limits", key)
+                "limits.below-request", expected, found=f"{most}{unit}", example=f"{request}{unit}", at=("limits", key)
             )
 
 
 def _one_account(aws: AwsRights | None, service_account: str | None) -> None:
     if aws is not None and service_account is not None:
-        what = "aws, which makes an account for the pod, or serviceAccount, which names one of others"
-        raise wanted("service-account.second", what, found="both", at="serviceAccount")
+        expected = "aws, which makes an account for the pod, or serviceAccount, which names one of others"
+        raise wanted("service-account.second", expected, found="both", at="serviceAccount")
 
 
 class PodSettings(Settings):
@@ -324,10 +326,10 @@ METRICS_PORT = "metrics"
 
 def _metrics_have_a_port(metrics: str | None, ports: Mapping[str, int]) -> None:
     if metrics is not None and metrics not in ports:
-        known = ", ".join(ports)
-        what = f"one of its ports: {known}" if known else "the name of a port, under `ports`"
+        names = ", ".join(ports)
+        expected = f"one of its ports: {names}" if names else "the name of a port, under `ports`"
         example = next(iter(ports), "ports: { http: 8000 }")
-        raise wanted("metrics.no-such-port", what, found=repr(metrics), example=example, at="metrics")
+        raise wanted("metrics.no-such-port", expected, found=repr(metrics), example=example, at="metrics")
 
 
 class ScrapedPodSettings(PodSettings):

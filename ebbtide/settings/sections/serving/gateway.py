@@ -37,26 +37,26 @@ class Implementation(StrEnum):
 
 def _two_at_least(replicas: int) -> int:
     if replicas < 2:
-        what = "at least 2: while one is moved, the other serves"
-        raise wanted("serving.one-proxy", what, found=str(replicas), example="2")
+        expected = "at least 2: while one is moved, the other serves"
+        raise wanted("serving.one-proxy", expected, found=str(replicas), example="2")
     return replicas
 
 
 def _address(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or re.search(r"\s", value):
-        what = "the address of Prometheus as pods reach it, http:// or https://"
-        raise wanted("serving.prometheus-form", what, example="http://prometheus.monitoring.svc:9090")
+        expected = "the address of Prometheus as pods reach it, http:// or https://"
+        raise wanted("serving.prometheus-form", expected, example="http://prometheus.monitoring.svc:9090")
     if leads_to_itself(parts.hostname):
-        what, hint = "the address of Prometheus as pods reach it", "in a pod this is the pod itself"
-        raise wanted("serving.prometheus-local", what, example="http://prometheus.monitoring.svc:9090", hint=hint)
+        expected, hint = "the address of Prometheus as pods reach it", "in a pod this is the pod itself"
+        raise wanted("serving.prometheus-local", expected, example="http://prometheus.monitoring.svc:9090", hint=hint)
     return value.rstrip("/")
 
 
 def _one_end_of_tls(certificate: object, tls: object) -> None:
     if certificate is not None and tls is not None:
-        what = "certificate, where the load balancer ends TLS, or tls, where the gateway does"
-        raise wanted("serving.tls-twice", what, found="both", at="tls")
+        expected = "certificate, where the load balancer ends TLS, or tls, where the gateway does"
+        raise wanted("serving.tls-twice", expected, found="both", at="tls")
 
 
 def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | None) -> None:
@@ -64,11 +64,11 @@ def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | 
         return
     example = "prometheus: https://mimir.example.com/prometheus"
     if prometheus is None:
-        what = "prometheus with it, since the stack's own Prometheus needs no credentials"
-        raise wanted("serving.access-alone", what, found="no address", example=example, at="prometheusAccess")
+        expected = "prometheus with it, since the stack's own Prometheus needs no credentials"
+        raise wanted("serving.access-alone", expected, found="no address", example=example, at="prometheusAccess")
     if access.authority is not None and not prometheus.startswith("https://"):
-        what = "an https:// address with authority"
-        raise wanted("serving.authority-without-tls", what, found=prometheus, example=example, at="prometheus")
+        expected = "an https:// address with authority"
+        raise wanted("serving.authority-without-tls", expected, found=prometheus, example=example, at="prometheus")
 
 
 class ServingSettings(Settings):

@@ -90,11 +90,15 @@ def _outcome(node: Expr) -> _Outcome:
 
 
 def _of_call(node: Call) -> _Outcome:
-    name, given = node.func.name, [_outcome(it) for it in node.args]
+    name, arguments = node.func.name, [_outcome(argument) for argument in node.args]
     if name in _ABSENT:
         return _Outcome(ValueType.Vector, one=True, bare=False)
-    one = all(it.one for it in given) or (name == "histogram_quantile" and _labels_kept(node.args[1]) == ["le"])
-    return _Outcome(node.func.return_type, one=one, bare=name not in _LABELS and all(it.bare for it in given))
+    one = all(argument.one for argument in arguments) or (
+        name == "histogram_quantile" and _labels_kept(node.args[1]) == ["le"]
+    )
+    return _Outcome(
+        node.func.return_type, one=one, bare=name not in _LABELS and all(argument.bare for argument in arguments)
+    )
 
 
 def _labels_kept(node: Expr) -> list[str] | None:
@@ -107,10 +111,10 @@ def _labels_kept(node: Expr) -> list[str] | None:
 
 
 def _of_aggregation(node: AggregateExpr) -> _Outcome:
-    kept, one = _labels_kept(node), _outcome(node.expr).one
+    labels, one = _labels_kept(node), _outcome(node.expr).one
     if str(node.op) in _PICKS and node.modifier is None:
         one = one or (isinstance(node.param, NumberLiteral) and node.param.val < 2)
-    return _Outcome(ValueType.Vector, one=one or kept == [], bare=kept == [])
+    return _Outcome(ValueType.Vector, one=one or labels == [], bare=labels == [])
 
 
 def _of_two(node: BinaryExpr) -> _Outcome:

@@ -42,8 +42,8 @@ def _header_name(value: object) -> str:
 
 def _model(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(MODEL, value) is None:
-        what = "the name of a model: at most 63 letters, digits, ., _ and -"
-        raise wanted("route.model", what, example="embedder-v3")
+        expected = "the name of a model: at most 63 letters, digits, ., _ and -"
+        raise wanted("route.model", expected, example="embedder-v3")
     return value
 
 
@@ -124,24 +124,24 @@ class Balance(Settings):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        whole = handler(schema)
-        properties = cast("dict[str, Any]", whole["properties"])
+        complete = handler(schema)
+        properties = cast("dict[str, Any]", complete["properties"])
         properties.pop("kind", None)
-        return {"anyOf": [{"type": "string", "enum": list(_PLAIN)}, {**whole, "required": ["consistentHash"]}]}
+        return {"anyOf": [{"type": "string", "enum": list(_PLAIN)}, {**complete, "required": ["consistentHash"]}]}
 
     @model_validator(mode="before")
     @classmethod
-    def _kind_alone(cls, given: Any) -> Any:
-        if isinstance(given, Balance):
-            return given
-        if isinstance(given, Mapping):
-            keys = cast("Mapping[str, object]", given)
+    def _kind_alone(cls, value: Any) -> Any:
+        if isinstance(value, Balance):
+            return value
+        if isinstance(value, Mapping):
+            keys = cast("Mapping[str, object]", value)
             if list(keys) == ["consistentHash"]:
                 return {**keys, "kind": BalanceKind.CONSISTENT_HASH}
-        elif given in _PLAIN:
-            return {"kind": BalanceKind(given)}
-        what = f"{', '.join(_PLAIN)} or {{ consistentHash: HEADER }}"
-        raise wanted("balance.unknown", what, example="leastRequest")
+        elif value in _PLAIN:
+            return {"kind": BalanceKind(value)}
+        expected = f"{', '.join(_PLAIN)} or {{ consistentHash: HEADER }}"
+        raise wanted("balance.unknown", expected, example="leastRequest")
 
 
 LEAST_REQUEST = Balance.model_construct(None, kind=BalanceKind.LEAST_REQUEST, consistent_hash=None)
@@ -168,13 +168,13 @@ class Match:
 def matches(route: RouteSettings, when: When | None) -> Sequence[Match]:
     """One of them is enough. A model is named by a header, or next in the path."""
     model = route.model if when is None or when.model is None else when.model
-    further = () if when is None or when.header is None else (_named(when.header),)
+    headers = () if when is None or when.header is None else (_header_pair(when.header),)
     if model is None:
-        return [Match(route.path, further)]
+        return [Match(route.path, headers)]
     below = f"{route.path.rstrip('/')}/{model}"
-    return [Match(route.path, ((MODEL_HEADER, model), *further)), Match(below, further)]
+    return [Match(route.path, ((MODEL_HEADER, model), *headers)), Match(below, headers)]
 
 
-def _named(header: str) -> tuple[str, str]:
+def _header_pair(header: str) -> tuple[str, str]:
     name, value = header.split(": ", 1)
     return name, value

@@ -34,36 +34,38 @@ enough, rounded up: with 1.5 a number goes back to 2, with 1.3 no further than t
 
 def spot_needs_no_gpu(spot: object, hardware: "Hardware | None", gpu: "Gpu") -> None:
     if spot and (gpu.count or hardware == "gpu"):
-        what = "no GPU with spot, since spot groups have no GPUs"
-        found = f"gpu: {gpu.count}" if gpu.count else "hardware: gpu"
-        raise wanted("variant.spot-gpu", what, found=found, example="hardware: cpu", at="spot")
+        expected = "no GPU with spot, since spot groups have no GPUs"
+        actual = f"gpu: {gpu.count}" if gpu.count else "hardware: gpu"
+        raise wanted("variant.spot-gpu", expected, found=actual, example="hardware: cpu", at="spot")
 
 
 def spot_is_not_fixed(spot: object, category: Category) -> None:
     if spot and category is Category.FIXED:
-        what = "flexible with spot: a fixed pod is never evicted, but AWS may take a spot node at any time"
-        raise wanted("variant.spot-fixed", what, found="fixed", example="category: flexible", at="category")
+        expected = "flexible with spot: a fixed pod is never evicted, but AWS may take a spot node at any time"
+        raise wanted("variant.spot-fixed", expected, found="fixed", example="category: flexible", at="category")
 
 
 def spot_keeps_no_state(spot: object, kind: WorkloadKind) -> None:
     if spot and kind is WorkloadKind.STATEFUL_SET:
-        what = "deployment with spot: a disk stays in its zone, where there may be no spot node for its pod"
-        raise wanted("variant.spot-stateful", what, found=kind.value, example="kind: deployment", at="kind")
+        expected = "deployment with spot: a disk stays in its zone, where there may be no spot node for its pod"
+        raise wanted("variant.spot-stateful", expected, found=kind.value, example="kind: deployment", at="kind")
 
 
 def spot_leaves_the_choice(variants: Mapping[str, "VariantSettings"]) -> None:
     """It takes the requests of the one without `when`, so it can have no condition and no share of its own."""
     for name in _on_spot(variants):
         if variants[name].when is not None:
-            what = "no when with spot: it shares the requests of the variant without when"
-            raise wanted("variants.spot-when", what, found="both", example="spot: false", at=("variants", name, "spot"))
-    weighted = next((name for name, it in variants.items() if it.weight is not None), None)
+            expected = "no when with spot: it shares the requests of the variant without when"
+            raise wanted(
+                "variants.spot-when", expected, found="both", example="spot: false", at=("variants", name, "spot")
+            )
+    weighted = next((name for name, pods in variants.items() if pods.weight is not None), None)
     for name in _on_spot(variants) if weighted is not None else ():
-        what = "no weights with spot: while AWS has taken its nodes, its share of requests would fail"
+        expected = "no weights with spot: while AWS has taken its nodes, its share of requests would fail"
         hint = "without weights it shares all requests of the variant without when"
         raise wanted(
             "variants.spot-weight",
-            what,
+            expected,
             found=f"weights, of {weighted}",
             example="spot: false",
             hint=hint,
@@ -72,29 +74,31 @@ def spot_leaves_the_choice(variants: Mapping[str, "VariantSettings"]) -> None:
 
 
 def spot_is_beside_another(variants: Mapping[str, "VariantSettings"]) -> None:
-    if variants and all(it.spot for it in variants.values()):
-        what = "another variant without when, not on spot nodes, that serves all requests while there are no spot nodes"
+    if variants and all(pods.spot for pods in variants.values()):
+        expected = (
+            "another variant without when, not on spot nodes, that serves all requests while there are no spot nodes"
+        )
         last = [*variants][-1]
-        raise wanted("variants.all-spot", what, found="none", example="spot: false", at=("variants", last, "spot"))
+        raise wanted("variants.all-spot", expected, found="none", example="spot: false", at=("variants", last, "spot"))
 
 
 def requests_end_in_time(longest: timedelta, variants: Mapping[str, "VariantSettings"]) -> None:
     for name in _on_spot(variants):
         if longest > LONGEST_REQUEST:
-            what = (
+            expected = (
                 f"at most {format_duration(LONGEST_REQUEST)} with spot: a spot node stops two minutes after its notice"
             )
-            found = f"{format_duration(longest)} with variants.{name}.spot"
+            actual = f"{format_duration(longest)} with variants.{name}.spot"
             hint = "longer work belongs in a queue, under ebbtide:workers"
-            raise wanted("spot.long-requests", what, found=found, example="90s", hint=hint, at="longestRequest")
+            raise wanted("spot.long-requests", expected, found=actual, example="90s", hint=hint, at="longestRequest")
 
 
 def forecasts_are_of_one_variant(variants: Mapping[str, "VariantSettings"]) -> None:
     """What is counted is of both together, and each would have pods for all of it."""
     if not any(_on_spot(variants)):
         return
-    for name, it in variants.items():
-        if it.takes_the_rest and it.scale.floor is FloorKind.FORECAST:
+    for name, pods in variants.items():
+        if pods.takes_the_rest and pods.scale.floor is FloorKind.FORECAST:
             raise wanted(
                 "variants.spot-forecast",
                 "floor: calendar with spot: requests of both variants are counted together",
@@ -106,7 +110,7 @@ def forecasts_are_of_one_variant(variants: Mapping[str, "VariantSettings"]) -> N
 
 def others_fill_last(variants: Mapping[str, "VariantSettings"]) -> None:
     """By each metric that is counted of both together, in flight for each pod or latency: see the module."""
-    base = next((name for name, it in variants.items() if it.takes_the_rest and not it.spot), None)
+    base = next((name for name, pods in variants.items() if pods.takes_the_rest and not pods.spot), None)
     if base is None or not variants[base].scale.grows:
         return
     for spot in _on_spot(variants):
@@ -120,14 +124,14 @@ def _fills_first(spot: str, first: "MetricSettings", base: str, last: "MetricSet
         if lower is not None and lower < target:
             continue
         if lower is None:
-            what = f"no {key}, or a lower one of {spot} too, which is on spot and fills first"
+            expected = f"no {key}, or a lower one of {spot} too, which is on spot and fills first"
             example = f"{key}: {_text(key, target / APART)} of {spot}"
         else:
-            what = f"above {_text(key, lower)}, the target of {spot}, which is on spot and fills first"
+            expected = f"above {_text(key, lower)}, the target of {spot}, which is on spot and fills first"
             example = f"{key}: {_text(key, APART * lower)}"
         raise wanted(
             "variants.spot-target",
-            what,
+            expected,
             found=f"{_text(key, target)} of {base}",
             example=example,
             hint="set the keys of scale at each variant",
@@ -140,4 +144,4 @@ def _text(key: str, target: float) -> str:
 
 
 def _on_spot(variants: Mapping[str, "VariantSettings"]) -> Iterator[str]:
-    yield from (name for name, it in variants.items() if it.spot)
+    yield from (name for name, pods in variants.items() if pods.spot)
