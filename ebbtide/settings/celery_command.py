@@ -1,4 +1,4 @@
-"""The options of a `celery worker` command that a pool's counting depends on."""
+"""Options of a `celery worker` command that decide how a pool counts its tasks."""
 
 import re
 import shlex
@@ -12,11 +12,11 @@ _OPTIONS = {
     "--autoscale": "autoscale",
 }
 _UNKNOWN = re.compile(r"[$`*?;&|<>]")
-"""A shell or Kubernetes puts something else in its place."""
+"""Characters that a shell or Kubernetes expands."""
 
 
 def celery_options(command: Sequence[str]) -> Mapping[str, str]:
-    """Return the options by name that the command line states; variables and application settings are not read."""
+    """Return the options by name. Only the command line is read, no variables and no settings of the application."""
     words = [part for word in command for part in _parts(word)]
     programs = [index for index, word in enumerate(words) if word.rpartition("/")[2] == "celery"]
     if not programs or "worker" not in words[programs[0] :]:
@@ -35,7 +35,7 @@ def celery_options(command: Sequence[str]) -> Mapping[str, str]:
 
 
 def _parts(word: str) -> Sequence[str]:
-    """A word with blanks is a line for a shell."""
+    """Split a word with blanks as a shell does."""
     if " " not in word:
         return (word,)
     with suppress(ValueError):

@@ -1,7 +1,7 @@
-"""From a stack's name, file or config mapping to its settings, with every fault at once.
+"""Load a stack's settings by name, from a file or from a config mapping, and report all faults at once.
 
-Pulumi hands a config over as texts, with objects and lists as JSON; text stays text, even where it could be a number:
-a version is written "1.35".
+Pulumi passes config values as text, objects and lists as JSON. Text stays text, even if it looks like a number: a
+version is written "1.35".
 """
 
 import json
@@ -21,14 +21,14 @@ from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 STACKS = "stacks"
 MOST_BYTES = 2 * 2**20
-"""Of a stack file: the certificates that it may hold are half of it, and 500 pools with as many services a tenth."""
+"""Largest stack file. Its certificates may take half of it; 500 pools and as many services take a tenth."""
 _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """A stack file as it was read, its settings not yet checked: they may be read with other values in its place."""
+    """A stack file before validation. Its settings can be validated with other values than the file's."""
 
     stack: str
     file: str  # what messages call it
@@ -36,7 +36,7 @@ class StackFile:
     document: StackDocument
 
     def settings(self, config: Mapping[str, object] | None = None) -> StackSettings:
-        """`config`: other values than the file's. Raises `StackInvalid`."""
+        """Validate `config`, by default the file's own. Raises `StackInvalid`."""
         document = self.document
         if document.problems and not document.config:
             raise StackInvalid(document.problems)
@@ -48,12 +48,14 @@ class StackFile:
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
-    """The stack of that name under `root` (default: here), or the stack file at that path. Raises `StackInvalid`."""
+    """Load the stack of that name under `root` (default: the current folder), or the stack file at that path. Raises
+    `StackInvalid`.
+    """
     return read_stack(stack, root).settings()
 
 
 def read_stack(stack: str, root: Path | None = None) -> StackFile:
-    """The same, with its settings still to be checked. Raises `StackInvalid` for a file that cannot be read."""
+    """The same without validation. Raises `StackInvalid` for an unreadable file."""
     path = stack_path(stack, root)
     shown = _shown(path)
     try:
@@ -73,7 +75,7 @@ def read_stack(stack: str, root: Path | None = None) -> StackFile:
 
 
 def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
-    """The settings in the text of a stack file; `file` is what messages call it. Raises `StackInvalid`."""
+    """Return the settings of a stack file's text; messages call the file `file`. Raises `StackInvalid`."""
     return _file_of(text, stack=stack, file=file, beside=beside).settings()
 
 
@@ -82,9 +84,10 @@ def _file_of(text: str, *, stack: str, file: str, beside: Beside) -> StackFile:
 
 
 def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
-    """The settings in a mapping as under `config:`, values parsed. Raises `StackInvalid`, without line numbers.
+    """Return the settings of a mapping as below `config:`, with parsed values. Raises `StackInvalid`, without line
+    numbers.
 
-    `ebbtide:redisPassword` may have any value, since Pulumi hands secrets out in the clear; it is never read.
+    `ebbtide:redisPassword` may have any value, since Pulumi passes decrypted secrets; it is never read.
     """
     expected, actual = f"at most {DEEPEST} levels", "a value nested too deeply"
     deep = [key for key, value in config.items() if _is_deep(value, DEEPEST)]
@@ -99,14 +102,14 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: 
 
 
 def stack_path(stack: str, root: Path | None = None) -> Path:
-    """A path stays a path; a bare name is a file in `stacks/`."""
+    """Return the path of a stack: a path unchanged, a name as a file in `stacks/`."""
     if "/" in stack or stack.endswith((".yaml", ".yml")):
         return Path(stack)
     return (root or Path()) / STACKS / f"{_PREFIX}{stack}{_SUFFIX}"
 
 
 def stack_names(root: Path | None = None) -> tuple[str, ...]:
-    """The stacks that exist in `stacks/`, sorted."""
+    """Return the names of the stacks in `stacks/`, sorted."""
     paths = ((root or Path()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
     return tuple(sorted(name_of(path) for path in paths))
 
@@ -135,7 +138,7 @@ def _parse(
 
 
 def _is_deep(value: object, levels: int) -> bool:
-    """Whether a value has more levels than these; it is looked into no further, since that takes a call for each."""
+    """True if a value has more levels. Deeper levels are not visited, since each takes a recursive call."""
     inner: Iterable[object] = ()
     if isinstance(value, Mapping):
         inner = cast("Mapping[object, object]", value).values()
@@ -184,7 +187,7 @@ def _plain_password(shown: str, lines: Lines) -> Problem:
 
 
 def _shown(path: Path) -> str:
-    """The path as short as it can be written from here."""
+    """Return the path relative to the current folder, if it is below."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -192,9 +195,10 @@ def _shown(path: Path) -> str:
 
 
 def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> StackSettings:
-    """Only our keys and the region count: what else is there says how to reach the cloud, not what to build.
+    """Return the settings of Pulumi's config values. Ignore other namespaces than Ebbtide's, except the region: they
+    configure providers.
 
-    Raises `StackInvalid`; `file` is what messages call the place that the texts are from.
+    Raises `StackInvalid`; messages call the source `file`.
     """
     ours = {key: value_of(text) for key, text in texts.items() if key.startswith(OURS)}
     region = {REGION: texts[REGION]} if REGION in texts else {}
@@ -205,9 +209,9 @@ def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> 
 
 
 def encrypted(text: object) -> object:
-    """The section of secrets as Pulumi hands it over: names and keys, and `SECRET` in place of every text.
+    """Return the section of secrets with `SECRET` in place of every text, from the form in which Pulumi passes it.
 
-    Only a text can have been encrypted: any other value was in the clear, and stays to be refused.
+    Only text can be encrypted: other values are in the clear, and stay so that validation refuses them.
     """
     value = value_of(text)
     return SECRET if isinstance(value, str) else _texts_hidden(value)

@@ -23,7 +23,7 @@ from ebbtide.vocabulary.labels import Category
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """A group as far as packing goes: what one empty node offers, and how many there may be."""
+    """A node group for packing: the capacity of one empty node, and the maximum number of nodes."""
 
     each: Capacity
     most: int
@@ -31,7 +31,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Nodes of one group with the same room left."""
+    """Nodes of one group with the same free capacity."""
 
     group: str
     room: Capacity
@@ -48,7 +48,7 @@ class Packing:
         self.opened = dict.fromkeys(self.groups, 0)
 
     def place(self, size: PodSize, replicas: int, within: Collection[str]) -> None:
-        """Onto nodes in use, then onto empty ones, and past the most of the first group that suits if need be."""
+        """Place pods on nodes in use, then on empty ones, then beyond the maximum of the first group that suits."""
         used, self.used = self.used, []
         unplaced = replicas
         for alike in used:
@@ -78,7 +78,7 @@ class Packing:
         return self._fill(_Alike(name, empty, count), size, unplaced)
 
     def _fill(self, alike: _Alike, size: PodSize, unplaced: int) -> int:
-        """Put up to `left` pods on these nodes, one node after the other; what is left over."""
+        """Place up to `unplaced` pods on these nodes, node by node, and return the number that remains."""
         per_node = copies(size, alike.room)
         full = min(alike.count, unplaced // per_node) if per_node else 0
         partial = min(unplaced - full * per_node, per_node) if full < alike.count else 0
@@ -88,21 +88,21 @@ class Packing:
 
 
 def alike_nodes_needed(node: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
-    """How many nodes like `each` the pods take; there may be any number of them."""
+    """Return how many nodes like `node` the pods need, without a maximum."""
     return nodes_needed(pods, {"": Nodes(each=node, most=sys.maxsize)})[""]
 
 
 def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes]) -> dict[str, int]:
-    """The nodes of each group that the pods take, given as (size, how many), each of which may come to any group.
+    """Return the nodes of each group that the pods need. Pods are pairs of size and number and may run on any group.
 
-    Groups are filled in their order. Pods that no group has room for count on the first that suits, which then needs
-    more nodes than its `most`. A pod that fits no empty node is left out.
+    Groups are filled in order. Pods that exceed all groups count on the first that suits, which then needs more nodes
+    than its `most`. A pod that fits no empty node is left out.
     """
     return packed([(size, replicas, groups) for size, replicas in pods], groups).opened
 
 
 def packed(pods: Iterable[tuple[PodSize, int, Collection[str]]], groups: Mapping[str, Nodes]) -> Packing:
-    """The same for pods that may come to some groups alone."""
+    """Pack pods that may run on some groups only."""
     packing = Packing(groups)
     for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         packing.place(size, replicas, within)
@@ -119,7 +119,7 @@ def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:
 
 
 class Asked(NamedTuple):
-    """Pods of one size: how many stay, how many there may be, and the groups that they may come to."""
+    """Pods of one size: minimum, maximum, and the groups that they may run on."""
 
     name: str
     size: PodSize
@@ -152,18 +152,18 @@ def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection
 
 
 def nodes_at_most(settings: StackSettings) -> Mapping[str, int]:
-    """Return the nodes that each group needs when every pod that may run there does."""
+    """Return the nodes that each group needs if all pods that may run there do."""
     pods = [(request.size, request.most, request.groups) for request in asked(settings)]
     return packed(pods, _nodes(settings)).opened
 
 
 def lasting_pods(settings: StackSettings) -> Packing:
-    """The nodes with what does not go by itself: services at their most, and the least of what scales to zero."""
+    """Pack the pods that stay: services at their maximum, and the minimum of what scales to zero."""
     return packed([(request.size, request.least, request.groups) for request in asked(settings)], _nodes(settings))
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:
-    """True if it mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
+    """True if the workload mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
     shared_values = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
     shared_values += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
     return any(workload.is_alone if shared is None else not shared for shared in shared_values)

@@ -1,6 +1,6 @@
-"""Changes of a stack file's values, made in its text: every other character stays, comments too.
+"""Change values in the text of a stack file and keep every other character, including comments.
 
-A change carries the value that it was made for. One that is no longer there is a conflict, and then nothing changes.
+A change carries the value that it replaces. If the file has another value, that is a conflict and nothing changes.
 """
 
 import difflib
@@ -21,7 +21,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]*(?<!:)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One value below `config:`, as YAML reads it (text, numbers, lists, mappings). None: the key is not there."""
+    """One value below `config:`, as parsed YAML. None means that the key is missing."""
 
     at: Location
     before: object
@@ -34,7 +34,7 @@ class Change:
 
 
 class PatchInvalid(ValueError):
-    """The changes do not fit the file; `lines` say where, all of them."""
+    """The changes do not fit the file; `lines` names every conflict."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
@@ -42,9 +42,10 @@ class PatchInvalid(ValueError):
 
 
 def patched(text: str, file: str, changes: Sequence[Change]) -> str:
-    """The text of a sound stack file with the changes made; `file` is what messages call it. Raises `PatchInvalid`.
+    """Return the text of a valid stack file with the changes applied; messages call the file `file`. Raises
+    `PatchInvalid`.
 
-    What is already as a change would have it stays, so a second time changes nothing.
+    Changes that are already applied are skipped, so a second run changes nothing.
     """
     document = read_document(text, file)
     pending = [change for change in changes if value_at(document.config, change.at) != change.after]
@@ -62,7 +63,7 @@ def patched(text: str, file: str, changes: Sequence[Change]) -> str:
 
 
 def difference(before: str, after: str, file: str) -> str:
-    """A unified diff for `git apply` and `patch -p1`; empty where nothing changes."""
+    """Return a unified diff for `git apply` and `patch -p1`, or "" without changes."""
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{file}", f"b/{file}"
     )
@@ -77,7 +78,7 @@ def changes_json(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 
 def changes_of(document: object, file: str) -> list[Change]:
-    """The key `changes` of an advice's JSON. Raises `PatchInvalid` for any other document."""
+    """Return the `changes` of an advice's JSON. Raises `PatchInvalid` for any other document."""
     listed = value_at(document, ("changes",))
     if not isinstance(listed, list):
         raise PatchInvalid([f"{file}: wanted changes, as `ebbtide advise … --json FILE` writes them, found none"])
@@ -116,7 +117,7 @@ def _value_text(value: object) -> str:
 
 
 def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict[str, object]:
-    """A copy with one value exchanged, or removed by None; a mapping that has nothing left stays, empty."""
+    """Return a copy with one value replaced, or removed if it is None. A mapping that becomes empty stays."""
 
     def inner(value: object, path: Location) -> object:
         if not path:
@@ -134,7 +135,7 @@ def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict
 
 
 def _with(text: str, at: Location, after: object) -> str:
-    """With one value exchanged, or added to the nearest mapping that is there."""
+    """Return the text with one value replaced, or added to the nearest existing mapping."""
     node, depth = _nearest(text, (_CONFIG, *at))
     missing = (_CONFIG, *at)[depth:]
     for part in reversed(missing[1:]):
@@ -157,7 +158,7 @@ def _with(text: str, at: Location, after: object) -> str:
 
 
 def _without(text: str, at: Location) -> str:
-    """Without one key. A mapping that has nothing left is written as `{}`."""
+    """Return the text without one key. A mapping that becomes empty is written as `{}`."""
     parent, depth = _nearest(text, (_CONFIG, *at[:-1]))
     if depth != len(at) or not isinstance(parent, yaml.MappingNode):
         return text
@@ -183,7 +184,7 @@ def _begin(entry: tuple[yaml.Node, yaml.Node]) -> int:
 
 
 def _nearest(text: str, at: Location) -> tuple[yaml.Node, int]:
-    """The node of the longest part of a location that the text holds, and how many parts that are."""
+    """Return the deepest existing node on the way to a location, and its depth."""
     node = cast("yaml.Node", yaml.compose(text, Loader=yaml.SafeLoader))
     for depth, part in enumerate(at):
         inner: yaml.Node | None = None
@@ -203,7 +204,7 @@ def _entries(node: yaml.MappingNode) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
 
 
 def _end(node: yaml.Node) -> int:
-    """The end of its text: PyYAML ends a block after the comments that follow it."""
+    """Return the index of the end of a node's text: PyYAML ends a block after the comments that follow it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = cast("list[Any]", node.value)[-1]
         return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
@@ -215,7 +216,7 @@ def _spliced(text: str, node: yaml.Node, new: str) -> str:
 
 
 def _flow(value: object) -> str:
-    """On one line, as it may stand anywhere in a line of YAML."""
+    """Return a value on one line, valid anywhere in a line of YAML."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(_pairs(cast("Mapping[str, object]", value))) + " }" if value else "{}"
     if isinstance(value, list | tuple):

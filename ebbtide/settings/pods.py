@@ -44,9 +44,9 @@ def serving_needs(settings: StackSettings) -> ServingNeeds:
 
 
 def gateway_entrance(settings: StackSettings) -> Expose | None:
-    """What the load balancer in front of the gateway lets in; None where nothing has a route.
+    """Return the load balancer in front of the gateway, or None without routes.
 
-    On a cluster that is there already the gateway has a way in of its own.
+    On an existing cluster the gateway has its own.
     """
     if settings.cluster.context is not None or not serving_needs(settings).gateway:
         return None
@@ -73,7 +73,7 @@ def namespace_of(name: str, workload: WorkloadSettings) -> str:
 
 
 def rolling_pods(settings: StackSettings) -> Iterator[tuple[str, PodEntry, Category]]:
-    """Those that run until somebody ends them, with their name: a job's next pod takes what is there when it starts."""
+    """Yield the pods that run until they are stopped, by name. A job's next pod takes new settings when it starts."""
     for name, workload in settings.workloads.items():
         yield name, PodEntry(f"workloads.{name}", namespace_of(name, workload), workload), workload.category
     for name, service in settings.services.items():
@@ -118,14 +118,14 @@ class Named(NamedTuple):
 
 
 def objects_named(pod: PodSettings) -> tuple[Named, ...]:
-    """Each once, however often the pod names it."""
+    """Return each object that the pod names once."""
     return tuple(dict.fromkeys((*_of_short_keys(pod), *_of_fragment(pod.pod))))
 
 
 def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
     """True if the pod cannot start before objects outside the stack exist. `secrets` are the stack's own.
 
-    The certificate of an Ingress keeps no pod waiting.
+    The certificate of an Ingress delays no pod.
     """
     secret_names = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
     return bool(secret_names - {*secrets, REDIS_SECRET} or objects_named(pod)) or pod.service_account is not None
@@ -146,7 +146,7 @@ def _of_short_keys(pod: PodSettings) -> Iterator[Named]:
 
 
 def _of_fragment(fragment: object) -> Iterator[Named]:
-    """What Kubernetes lets be absent, `optional: true`, is left out."""
+    """Yield the objects that a fragment names, except those that may be missing (`optional: true`)."""
     for _, key, value in inside(fragment):
         reference = mapping(value)
         name, claim, within = reference.get("name"), reference.get("claimName"), reference.get("key")
@@ -185,6 +185,6 @@ def serving_secrets(settings: StackSettings, namespace: str) -> set[str]:
 
 
 def ingress_wants(settings: StackSettings) -> tuple[str | None, ...]:
-    """The ingress classes that the stack's Ingresses name, each once; None for the cluster's default class."""
+    """Return the ingress classes that the stack's Ingresses name, each once; None is the cluster's default class."""
     ingresses = [workload.ingress for workload in settings.workloads.values()]
     return tuple(dict.fromkeys(ingress.class_ for ingress in ingresses if ingress is not None))

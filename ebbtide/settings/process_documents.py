@@ -39,18 +39,18 @@ from ebbtide.vocabulary.workloads import (
 )
 
 RESYNC = timedelta(seconds=2)
-"""Events wake the controller sooner; the resync is for the ones that got lost."""
+"""Events wake the controller sooner; the resync covers lost events."""
 
 
 def controller_config(
     settings: StackSettings, redis: RedisEndpoint, years: Sequence[int] | None = None
 ) -> ControllerConfig:
-    """What the controller is told. `years` are those whose holidays are resolved; default: this one and the next two.
+    """Return the controller's config. `years` are those whose holidays are resolved; default: this one and the next
+    two.
 
-    A pool's Deployment has the pool's name, a workload's budget the workload's. The controller opens what is in
-    `budgets`, those of pools with checkpoints among them. The fixed ones, our own parts among them, are listed as never
-    opened, for the closer to close behind an operator's maintenance. All by name, whatever the order in the file:
-    Pulumi hands it over sorted.
+    A pool's Deployment and a workload's budget have the name of the pool and of the workload. The controller opens
+    `budgets`, including those of pools with checkpoints. Fixed budgets, including Ebbtide's own, are in `never_opened`,
+    so that the closer closes them after a maintenance. All are sorted by name, since Pulumi passes the file sorted.
     """
     return ControllerConfig(
         customer=settings.customer,
@@ -66,7 +66,7 @@ def controller_config(
 
 
 def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
-    """Without those on spot nodes, which are Pulumi's and open all the time."""
+    """Return the budgets of a category, except on spot nodes, where Pulumi keeps them open."""
     workloads = {
         name: workload
         for name, workload in sorted(settings.all_workloads.items())
@@ -79,7 +79,7 @@ def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy,
 
 
 def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
-    """Of pools whose workers can pause. On spot nodes, where they must, it is Pulumi's and open all the time."""
+    """Yield the budgets of pools whose workers can pause. On spot nodes, where they must, Pulumi keeps them open."""
     for name, pool in sorted(settings.workers.items()):
         if pool.checkpoints is not None and not settings.told_together(pool):
             always = pool.checkpoints.interruptible is Interruptible.ALWAYS
@@ -117,16 +117,15 @@ def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolic
 
 
 DASHBOARD_PORT = 8265
-"""Of a head of Ray: its API of jobs."""
+"""Port of the jobs API of a Ray head."""
 
 
 def head_service(cluster: str) -> str:
-    """As KubeRay names it."""
+    """Return the name that KubeRay gives the head's Service."""
     return f"{cluster}-head-svc.{namespace_of_ray(cluster)}.svc"
 
 
 def sleep_of(sleep: SleepSettings) -> Sleep:
-    """When a Ray cluster sleeps, as the workload controller decides it."""
     wake = frozenset(Wake(reason.value) for reason in sleep.wake)
     return Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake)
 
@@ -134,7 +133,7 @@ def sleep_of(sleep: SleepSettings) -> Sleep:
 def workloads_config(
     settings: StackSettings, token_file: Callable[[str], str], years: Sequence[int] | None = None
 ) -> WorkloadsConfig:
-    """`years` are those whose holidays are listed; None: as the other controller has them."""
+    """Return the workload controller's config. `years` as for the controller."""
     return WorkloadsConfig(
         namespace=NAMESPACE,
         hours=settings.business_hours.hours(years),
@@ -154,12 +153,12 @@ def workloads_config(
 
 
 def has_workloads(settings: StackSettings) -> bool:
-    """Whether there is anything for the workload controller to write."""
+    """True if the stack needs the workload controller."""
     return bool(settings.ray) or any(floors_of(settings))
 
 
 def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
-    """Of the variants whose minimum follows the calendar, by name: Pulumi hands the file over sorted."""
+    """Yield the variants whose minimum follows the calendar, by name, since Pulumi passes the file sorted."""
     for name, service in sorted(settings.services.items()):
         for variant, pods in sorted(service.variants.items()):
             if pods.scale.planned:
@@ -167,12 +166,12 @@ def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
 
 
 def lead_of(settings: StackSettings, variant: VariantSettings) -> timedelta:
-    """From the wish for one of its pods to its first request, where a node has to come first."""
+    """Return the time from requesting a pod to its first request, including the start of a node."""
     return settings.controller.node_startup + variant.starts_within
 
 
 def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
-    """What the calendar says of a variant's pods; `pods` is their name."""
+    """Return the calendar of a variant's pods; `pods` is their name."""
     scale = variant.scale
     return FloorPolicy(
         name=pods,
@@ -197,7 +196,7 @@ def _event(event: EventSettings) -> PlannedEvent:
 def exporter_config(
     settings: StackSettings, redis: RedisEndpoint, years: Sequence[int] | None = None
 ) -> ExporterConfig:
-    """`years` are those whose holidays are listed; None: as the controllers have them."""
+    """Return the exporter's config. `years` as for the controller."""
     hours = settings.business_hours.hours(years)
     return ExporterConfig(
         namespace=NAMESPACE,
@@ -210,7 +209,7 @@ def exporter_config(
 
 
 def _prices(settings: StackSettings) -> Iterator[Price]:
-    """Of the types that the file names; those without a price are left out, and so is what they cost."""
+    """Yield the prices of the instance types in the file. Types without a price are left out."""
     for name in sorted(
         {instance_type for group in settings.node_groups.values() for instance_type in group.instance_types}
     ):

@@ -1,4 +1,4 @@
-"""The sections of a stack file, each read on its own, so that one fault does not hide the others."""
+"""Validate the sections of a stack file one by one, so that one fault does not hide the others."""
 
 import re
 from collections.abc import Mapping
@@ -117,7 +117,7 @@ _Workload = TypeVar("_Workload", bound=WorkloadSettings)
 
 
 class Sections:
-    """Reads a config mapping section by section. `findings` collects what is wrong."""
+    """Reads a config mapping section by section and collects all `findings`."""
 
     def __init__(self, config: Mapping[str, object], beside: Beside) -> None:
         plain = {key: without_secrets(value) for key, value in config.items()}
@@ -127,7 +127,7 @@ class Sections:
         self._config, self.findings = with_files(spread, sections, beside)
 
     def settings(self, stack: str) -> StackSettings | None:
-        """The stack; None when something is wrong, and then `findings` says what."""
+        """Return the stack, or None if there are `findings`."""
         self._refuse_unknown_keys()
         fields: dict[str, Any] = {
             "stack": stack,
@@ -163,7 +163,7 @@ class Sections:
         return None if self.findings else _settled(StackSettings.model_construct(None, **fields))
 
     def _for_checks(self, fields: Mapping[str, Any], groups: Mapping[str, object]) -> ParsedSections:
-        """What was read without a fault."""
+        """Return the sections without a fault."""
         faulty = {finding.at[0] for finding in self.findings}
         stack = StackSettings.model_construct(None, **fields)
         for section, field in FIELDS.items():
@@ -179,7 +179,7 @@ class Sections:
         )
 
     def _refuse_unknown_keys(self) -> None:
-        """Values are not shown: under a mistyped key one may be a password."""
+        """Values are not shown: the value of a mistyped key may be a password."""
         for key, value in self._config.items():
             if key in KEYS or key.startswith(FOREIGN) or (not key.startswith(OURS) and isinstance(value, Secret)):
                 continue
@@ -189,7 +189,7 @@ class Sections:
             )
 
     def _refuse_misplaced_keys(self) -> None:
-        """What such a key holds does not matter: it goes."""
+        """Report a misplaced key once, without the faults of its value."""
         misplaced_keys = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
         places = {finding.at for finding in misplaced_keys}
         remaining = [f for f in self.findings if not any(f.at[:end] in places for end in range(1, len(f.at) + 1))]
@@ -246,7 +246,7 @@ class Sections:
         return self._read(model, self._config.get(key, {}), (key,))
 
     def _exceptions(self) -> tuple[PolicyException, ...]:
-        """A list, which a model reads best as its one field; what is wrong stands below the key itself."""
+        """Read the list as the only field of a model, and locate its faults below the key itself."""
         section = {"exceptions": self._config.get(EXCEPTIONS, [])}
         before = len(self.findings)
         parsed = self._read(ExceptionSettings, section, ())
@@ -270,7 +270,9 @@ class Sections:
         return self._mapping(WORKERS)
 
     def _groups(self, fields: Mapping[str, Any]) -> dict[str, object]:
-        """None on an existing cluster: its nodes are not made here. Pods that were not read may want GPUs."""
+        """Return the groups with defaults; none on an existing cluster. A GPU group is added if a pod needs one, or
+        may.
+        """
         if is_existing(self._config):
             return {}
         sections = frozenset(PODS) - {finding.at[0] for finding in self.findings}
@@ -306,7 +308,7 @@ class Sections:
         return dict(named_entries(self._config.get(key)))
 
     def _read(self, model: type[_Section], raw: object, at: tuple[str, ...]) -> _Section | None:
-        """Only the file's own spelling is taken: Python's names of the fields would pass here and fail in an editor."""
+        """Accept keys as the file spells them only: Python's field names would pass here and fail in an editor."""
         try:
             return model.model_validate(raw, by_alias=True, by_name=False)
         except ValidationError as error:
@@ -315,7 +317,7 @@ class Sections:
 
 
 def files_named(config: Mapping[str, object]) -> list[str]:
-    """The paths of the files beside the stack file that its config names, as they are written there."""
+    """Return the paths of the files that the config refers to, as written."""
     paths: list[str] = []
 
     def note(path: str) -> bytes:
@@ -327,7 +329,7 @@ def files_named(config: Mapping[str, object]) -> list[str]:
 
 
 def without_secrets(value: object) -> Any:
-    """The same value with `SECRET` in place of every `secure:` mapping."""
+    """Return the value with `SECRET` in place of every `secure:` mapping."""
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
         return (
@@ -339,7 +341,7 @@ def without_secrets(value: object) -> Any:
 
 
 def _settled(stack: StackSettings) -> StackSettings:
-    """With what is left to Ebbtide: the node groups of pods, their processor, and the zone of schedules."""
+    """Fill in what Ebbtide chooses: node groups and processors of pods, and time zones of schedules."""
     groups, region, timezone = stack.node_groups, stack.region, stack.business_hours.timezone
     return stack.model_copy(
         update={
@@ -379,12 +381,12 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
 
 
 def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
-    """Its pods at most."""
+    """Return the maximum number of its pods."""
     return pool.parallelism if isinstance(pool, JobSettings) else pool.max
 
 
 def _of_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
-    """A workload that any group of its kind takes, which it fits."""
+    """Return a workload with the architecture of the groups that it fits."""
     size = pod_size(pod)
     return on_one_architecture(
         pod, [group for group in groups.values() if takes(group, pod) and fits(size, node_of(group))]
