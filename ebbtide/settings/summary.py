@@ -1,4 +1,4 @@
-"""A stack file in a few lines, for whoever wants to see whether it says what was meant."""
+"""Summarize a stack file in a few lines, to compare with what was meant."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 
 def summary(settings: StackSettings) -> list[str]:
-    """One line for each section."""
+    """Return one line per entry."""
     hours = settings.business_hours
     lines = [f"customer {settings.customer}, open {format_week(hours.week)} ({hours.timezone}){_calendar(settings)}"]
     if settings.cluster.context is not None:
@@ -109,7 +109,7 @@ def _calendar(settings: StackSettings) -> str:
 
 
 def _floor(scale: ScaleSettings) -> str:
-    """What stands before the load comes."""
+    """Return the pods that are planned ahead of load."""
     if scale.floor is None:
         return ""
     open_hours = [] if scale.open is None else [f"{scale.open} when open"]

@@ -1,8 +1,8 @@
-"""Files that stand beside a stack file and belong to it: `files: { logging.yaml: { file: conf/logging.yaml } }`.
+"""Files that a stack file refers to: `files: { logging.yaml: { file: conf/logging.yaml } }`.
 
-Each is replaced by its text before anything is checked, so whatever reads the settings finds texts alone. Paths lead
-from the stack file's folder and stay in it or below it: what a stack holds is what its folder holds. That is asked of
-the real path, since a link inside may lead out.
+Each reference is replaced by the file's text before validation, so all later code sees text only. Paths start at the
+stack file's folder and stay within it, so that a folder holds the entire stack. Links are resolved before the check,
+since they may lead outside.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 
 MOST_BYTES = 2**20
-"""Of one file: what a ConfigMap takes. Source: Kubernetes, ValidateConfigMap."""
+"""Limit of one file: the size of a ConfigMap. Source: Kubernetes, ValidateConfigMap."""
 
 Beside: TypeAlias = Callable[[str], bytes]
 """Reads the file at a path from the stack file's folder. Raises OSError."""
@@ -39,7 +39,7 @@ _OUTSIDE = _Fault("file.outside", "a path that leads out of it", _INSIDE)
 
 
 def files_in(folder: Path) -> Beside:
-    """Of a stack file that lies in this folder."""
+    """Return a reader of files for a stack file in this folder."""
 
     def read(path: str) -> bytes:
         home = folder.resolve()
@@ -52,14 +52,14 @@ def files_in(folder: Path) -> Beside:
 
 
 def no_files(path: str) -> bytes:
-    """Of a stack file that is nowhere yet."""
+    """Reader for a stack file without a folder."""
     raise FileNotFoundError(path)
 
 
 def with_files(
     config: Mapping[str, object], sections: tuple[str, ...], read: Beside
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """The config with the text of each file in its place, and what is wrong with those that could not be read."""
+    """Return the config with each reference replaced by the file's text, and findings for unreadable files."""
     findings: list[Finding] = []
     replaced: dict[Location, str] = {}
     for at, path in _named_files(config, sections):
@@ -73,7 +73,7 @@ def with_files(
 
 
 def _named_files(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
-    """Where a file is named, and its path."""
+    """Yield the location of each reference and its path."""
     for pod in raw_pods(config, sections):
         for volume, settings in named_entries(value_at(pod.raw, ("volumes",))):
             for file, value in named_entries(value_at(settings, ("files",))):

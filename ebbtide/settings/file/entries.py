@@ -16,7 +16,7 @@ VARIANTS = "variants"
 
 
 def with_variants(config: Mapping[str, Any], inherited: Collection[str], alone: str) -> dict[str, Any]:
-    """The config with every service as variants; one that names none has one named `alone`."""
+    """Return the config with every service as variants; a service without variants gets one named `alone`."""
     services = config.get(SERVICES)
     if not isinstance(services, Mapping):
         return dict(config)
@@ -45,7 +45,7 @@ def _spread(raw: object, inherited: Collection[str], alone: str) -> object:
 
 
 def as_written(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
-    """Each finding where the file has what it is about; one of a key of the service once, not for each variant."""
+    """Move each finding to the location in the file; a fault in a service's key is reported once, not per variant."""
     unique: dict[tuple[Location, str, str], Finding] = {}
     for finding in findings:
         written = replace(finding, at=_written(finding.at, config))
@@ -93,6 +93,6 @@ def raw_pods(config: Mapping[str, object], sections: Sequence[str]) -> Iterator[
 
 
 def named_entries(value: object) -> Iterator[tuple[str, object]]:
-    """The entries of a section; none where it is no mapping."""
+    """Yield the entries of a section, none if it is not a mapping."""
     if isinstance(value, Mapping):
         yield from ((str(key), inner) for key, inner in cast("Mapping[object, object]", value).items())

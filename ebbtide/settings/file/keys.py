@@ -24,7 +24,7 @@ COSTS = OURS + "costs"
 EXCEPTIONS = OURS + "exceptions"
 
 PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
-"""Sections whose entries are pods, or have pods."""
+"""Sections with pods."""
 
 KEYS = (
     CUSTOMER,

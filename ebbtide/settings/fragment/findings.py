@@ -1,4 +1,4 @@
-"""All that is wrong with a fragment, no fault told twice: of what is refused altogether the shape does not matter."""
+"""Report all faults of a fragment, each once: values that are refused anyway are not checked for their form."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def fragment_findings(fragment: object, at: Location, facts: PodFacts) -> Iterator[Finding]:
-    """`at` is where the fragment stands; each finding is at its own place in it."""
+    """Yield findings at their locations in the fragment, which is at `at`."""
     broken = dict.fromkeys((*promise_findings(fragment, facts), *_names(fragment), *_containers(fragment, facts)))
     refused = {finding.at for finding in broken}
     for finding in broken:
@@ -33,7 +33,7 @@ def _names(fragment: object) -> Iterator[Finding]:
 
 
 def _containers(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    """What Kubernetes checks of containers and its schema does not say."""
+    """Check containers as Kubernetes does beyond its schema."""
     volumes = {*facts.volumes, *(str(entry.get("name")) for _, entry in entries_of(fragment, "volumes"))}
     container_names = {entry.get("name") for at, entry in containers(fragment) if at[0] == "containers"} | {facts.main}
     for at, entry in containers(fragment):

@@ -1,7 +1,7 @@
-"""Which nodes a fragment asks for, by its node selector and by the affinity to nodes that it requires.
+"""The nodes that a fragment requires, by node selector and required node affinity.
 
-Of a node that does not exist yet only some labels are known. What Kubernetes, AWS, NVIDIA or Ebbtide may add to it is
-given the doubt; a label of anybody else is on no node that is made here, and the autoscaler would bring none for it.
+Only some labels of a node that does not exist yet are known. Labels that Kubernetes, AWS, NVIDIA or Ebbtide may add are
+assumed to match; other labels are on no node of the stack, and the autoscaler would add no node for them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.fragment.values import entries_of, items, mapping
 
 NodeLabels: TypeAlias = Mapping[str, frozenset[str]]
-"""The labels of a group's nodes: of each key the values that a node may have."""
+"""The labels of a group's nodes: each key with its possible values."""
 
 _OTHERS = ("kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev")
-"""Domains of labels that a node gets and that no group declares."""
+"""Domains of labels that nodes get from others than their group."""
 
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
@@ -34,7 +34,7 @@ def unmet(fragment: object, nodes: Sequence[NodeLabels]) -> Location | None:
 
 
 def _meets(labels: NodeLabels, term: Mapping[str, object]) -> bool:
-    """A term that says nothing fits no node."""
+    """An empty term matches no node."""
     expressions = [expression for _, expression in entries_of(term, "matchExpressions")]
     says = bool(expressions) or bool(items(term.get("matchFields")))
     return says and all(_holds(labels, expression) for expression in expressions)

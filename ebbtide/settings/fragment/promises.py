@@ -1,16 +1,16 @@
-"""What a fragment may not change, each with the promise that it would break.
+"""Fields that a fragment may not set, each with the promise that they would break.
 
-A fragment adds to what Ebbtide renders. Lists grow, mappings gain keys, and what the short keys say stays with them, so
-that a pod is described in one place. Refused are, besides:
+A fragment adds to the rendered pod. Lists grow and mappings gain keys. Fields with a short key are refused, so that a
+pod is described in one place. Also refused:
 
-- **Placement.** The simulator, the preview and the cluster autoscaler know where a pod may go by its node selector and
-  its category. `schedulerName` is refused too: the autoscaler foresees what the default scheduler does, and no other.
-- **Nights.** A pod that tolerates the taints of a drained node would be put back on it, and a hard spread makes the
-  autoscaler keep a node for a pod that has room elsewhere.
-- **Workers.** Their grace period follows from the longest job, or from the longest save; their processes share a
-  namespace, nothing may make one unready, and an ordinary container beside one would end with the SIGTERM while the
-  job goes on (rules EB020, EB023).
-- **Sizes.** Nodes are chosen by what pods ask for, so every further container says what that is.
+- **Placement.** The simulator, the preview and the cluster autoscaler know where a pod may run from its node selector
+  and category. `schedulerName` is refused, too: the autoscaler only simulates the default scheduler.
+- **Nights.** A pod that tolerates the taints of a drained node would be scheduled there again, and a hard spread makes
+  the autoscaler keep a node for a pod that fits elsewhere.
+- **Workers.** Their grace period follows from the longest job or the longest save; their processes share a namespace,
+  nothing may make a worker unready, and an ordinary container next to one would end with the SIGTERM while the job
+  continues (rules EB020, EB023).
+- **Sizes.** Nodes are chosen by requests, so every further container states its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from ebbtide.units.quantities import read_quantity
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
 OUR_VOLUMES: Mapping[str, str] = {"ebbtide-ca-bundle": "/etc/ebbtide-ca", "redis-authority": "/etc/ebbtide-redis"}
-"""Volumes that Ebbtide gives to pods, and where it mounts them."""
+"""Volumes that Ebbtide adds to pods, and their mount paths."""
 
 OUR_VARIABLES = frozenset(
     {
@@ -32,12 +32,12 @@ OUR_VARIABLES = frozenset(
         "REDIS_CA_FILE",
     }
 )
-"""Variables that Ebbtide may give to each container of a pod."""
+"""Variables that Ebbtide may add to each container of a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """What a fragment is judged by. None stands for what could not be read, and then nothing is refused for it."""
+    """Facts for judging a fragment. None is an unreadable value, for which nothing is refused."""
 
     main: str  # what the pod's own container is called
     category: Category | None
@@ -107,7 +107,7 @@ _SIZES = ("cpu", "memory", "ephemeral-storage")
 
 
 def promise_findings(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    """Places are those in the fragment."""
+    """Yield findings with locations in the fragment."""
     for rule in _OF_ALL_PODS:
         yield from rule(fragment)
     for rule in _OF_THE_POD:
@@ -135,7 +135,7 @@ def _node_selector(fragment: object, facts: PodFacts) -> Iterator[Finding]:
 
 
 def _categories(fragment: object) -> Iterator[Finding]:
-    """The terms of Ebbtide stay whatever a fragment adds, so what is left to refuse are terms against them."""
+    """Ebbtide's own terms stay in any case, so only terms that contradict them are refused."""
     for at, key, value in inside(value_at(fragment, ("affinity",))):
         if CATEGORY in (key, value):
             where: Location = ("affinity", *at, key)

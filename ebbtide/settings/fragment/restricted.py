@@ -1,6 +1,8 @@
-"""What the Pod Security level `restricted` refuses of a fragment. The API server would say it in the middle of an `up`.
+"""Fields of a fragment that the Pod Security level `restricted` refuses. Otherwise the API server would, during an
+`up`.
 
-What the level demands and a fragment leaves out is no fault: Ebbtide's own security contexts stand below it.
+Fields that the level requires may be missing: Ebbtide's own security contexts set them.
+
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
 
@@ -11,7 +13,7 @@ from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.fragment.values import containers, entries_of, inside, items, mapping
 
 Refused: TypeAlias = tuple[Location, object, str]
-"""Where, what was found, and what would be right."""
+"""Location, value, and what would be accepted."""
 
 _VOLUMES = frozenset(
     {

@@ -20,7 +20,7 @@ from ebbtide.units.quantities import read_quantity
 
 POD_SPEC = "PodSpec"
 LIST, MAP = "[]", "{}"
-"""What a type begins with that has many values: `[]Container`, `{}string`."""
+"""Prefix of a type with several values: `[]Container`, `{}string`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Type:
 
 
 def type_named(name: str) -> Type | None:
-    """None for a plain value: `string`, `integer`, `boolean`, `quantity`, `int-or-string`."""
+    """Return None for a plain type: `string`, `integer`, `boolean`, `quantity`, `int-or-string`."""
     return _types().get(name)
 
 
@@ -80,7 +80,9 @@ _DEFAULTS = {"protocol": "TCP"}  # of the fields that tell entries apart
 
 
 def shape_findings(fragment: object, at: Location, minor: str | None) -> Iterator[Finding]:
-    """`minor`: of the stack's Kubernetes; None where it could not be read, and then every field may be there."""
+    """Check a fragment. `minor` is the stack's Kubernetes version; None if unreadable, and then fields of all minors
+    pass.
+    """
     yield from _of(fragment, Field(type=POD_SPEC), at, minor)
 
 

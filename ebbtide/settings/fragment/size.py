@@ -1,8 +1,8 @@
-"""What a whole pod asks for once a fragment has given it further containers.
+"""Requests of an entire pod, including the containers of its fragment.
 
-Kubernetes counts so: containers run beside each other and add up, and so do init containers with `restartPolicy:
-Always`, which stay (native sidecars). Other init containers run one after the other beforehand, each beside the native
-sidecars that were started before it. A pod needs whichever is more.
+As Kubernetes counts: containers run together and add up, and so do init containers with `restartPolicy: Always` (native
+sidecars). Other init containers run one after another before, each together with the native sidecars started earlier. A
+pod requests the larger of both sums.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, cpu_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSize:
-    """What one pod asks for, and so what the scheduler reserves: millicores, MiB, GPUs.
+    """The requests of one pod, which the scheduler reserves: millicores, MiB, GPUs.
 
-    Limits are not counted, since nobody reserves them; nor is room on the node's disk, which is reserved and which no
-    price table knows: a caution names a pod whose disk cannot be large enough (`ebbtide.settings.checks.cautions`).
+    Limits are not counted, since they reserve nothing. Disk space is reserved but in no price table: a caution names
+    pods whose node's disk cannot be large enough (`ebbtide.settings.checks.cautions`).
     """
 
     cpu: int
@@ -33,7 +33,7 @@ class PodSize:
 
 
 def whole_size(main: PodSize, fragment: object) -> PodSize:
-    """`main` is what the short keys ask for. What a fragment says of the main container has no requests."""
+    """Return the pod's size. `main` is from the short keys; a fragment sets no requests for the main container."""
     together = main
     for _, container in entries_of(fragment, "containers"):
         together = _sum(together, _request(container))
@@ -47,7 +47,7 @@ def whole_size(main: PodSize, fragment: object) -> PodSize:
 
 
 def _request(container: Mapping[str, object]) -> PodSize:
-    """A limit without a request is the request as well. A fragment has no GPUs: those are the main container's."""
+    """A limit without a request is also the request. Fragments have no GPUs, which belong to the main container."""
     amounts = [_amount(container, "cpu", CPU_UNITS), _amount(container, "memory", MEMORY_UNITS) / MEBIBYTE]
     cpu, memory = (int(amount.to_integral_value(ROUND_CEILING)) for amount in amounts)
     return PodSize(cpu=cpu, memory=memory, gpu=0)
@@ -63,7 +63,7 @@ def _sum(first: PodSize, second: PodSize) -> PodSize:
 
 
 def _larger(first: PodSize, second: PodSize) -> PodSize:
-    """Resource by resource, as Kubernetes does it."""
+    """Return the maximum of each resource, as Kubernetes does."""
     return PodSize(
         cpu=max(first.cpu, second.cpu), memory=max(first.memory, second.memory), gpu=max(first.gpu, second.gpu)
     )
