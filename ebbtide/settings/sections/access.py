@@ -1,7 +1,7 @@
-"""Who may reach a cluster's API: from which addresses, and as which IAM principals.
+"""Access to a cluster's API: source addresses and IAM principals.
 
-EKS takes an access entry for a role or a user. A session of a role, which is what `aws sts get-caller-identity` shows,
-has none: whoever copies that ARN is told the role's.
+EKS accepts access entries for roles and users, not for sessions of a role, which `aws sts get-caller-identity` prints;
+a copied session ARN gets a hint with the role's ARN.
 """
 
 import re
@@ -15,13 +15,13 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.units.addresses import PRIVATE, SHARED
 
 MOST_RANGES = 40
-"""CIDR ranges of one public endpoint. Source: Amazon EKS service quotas."""
+"""Maximum CIDR ranges of one public endpoint. Source: Amazon EKS service quotas."""
 
 WIDEST_PREFIX = 8
-"""Shorter ones are no list of one's own networks: two halves of the internet are the internet."""
+"""Shorter prefixes cannot be an owner's networks: two halves of the internet are the internet."""
 
 PRINCIPAL = r"^arn:aws:iam::\d{12}:(role|user)/([\w+=,.@/-]+/)?[\w+=,.@-]{1,64}$"
-"""With the path before the name, which alone has a limit. Source: "IAM and AWS STS quotas"."""
+"""Includes the path before the name; only the name has a limit. Source: "IAM and AWS STS quotas"."""
 
 _LONGEST = 64  # letters of a role's or user's name
 _RANGE_EXAMPLE = "203.0.113.0/24"
@@ -36,7 +36,7 @@ _RESERVED = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16"
 
 
 def parse_public_range(value: object) -> str:
-    """A range of addresses of the internet, as narrow as an owner's own networks are."""
+    """Accept a public address range no wider than an owner's own networks."""
     expected = "a range of public IPv4 addresses, with its prefix"
     network = _network(value, expected, _RANGE_EXAMPLE)
     if any(network.overlaps(private) for private in _PRIVATE):
@@ -46,7 +46,7 @@ def parse_public_range(value: object) -> str:
 
 
 def parse_private_range(value: object) -> str:
-    """A range of a network of the owner's, which reaches the VPC by peering, a transit gateway or a VPN."""
+    """Accept a private range, which reaches the VPC by peering, a transit gateway or a VPN."""
     expected = "a range of private IPv4 addresses, with its prefix"
     network = _network(value, expected, _OWN_RANGE_EXAMPLE)
     if not any(network.subnet_of(private) for private in _PRIVATE):
@@ -77,7 +77,7 @@ def _network(value: object, expected: str, example: str) -> IPv4Network:
 
 
 def parse_principal(value: object) -> str:
-    """The ARN of an IAM role or user, with its path."""
+    """Accept the ARN of an IAM role or user, with its path."""
     if isinstance(value, str) and re.fullmatch(PRINCIPAL, value) and "/aws-service-role/" not in value:
         return value
     code, hint = _principal_fault(value)
@@ -85,7 +85,7 @@ def parse_principal(value: object) -> str:
 
 
 def _principal_fault(value: object) -> tuple[str, str]:
-    """Its code, and a hint."""
+    """Return code and hint."""
     text = value if isinstance(value, str) else ""
     if session := _SESSION.fullmatch(text):
         account, role = session.groups()
@@ -113,7 +113,7 @@ def at_most_forty(ranges: Sequence[object]) -> None:
 
 
 def viewers_are_no_admins(admins: Sequence[str], viewers: Sequence[str]) -> None:
-    """A cluster has one entry for each principal."""
+    """A cluster has one access entry per principal."""
     both = next((principal for principal in viewers if principal in admins), None)
     if both is not None:
         raise wanted(

@@ -1,8 +1,8 @@
-"""Whom the Alertmanager of a stack tells, and where its Prometheus writes besides.
+"""Receivers of alerts, and remote write of samples.
 
-What is secret, an address with a token in it, a password or a key, stands in a Secret of the stack under one fixed key
-for each kind of receiver; Alertmanager reads it from a mounted file at each message, so that a new value needs no
-restart. The network policy must know the port of a hidden address, so that is told here.
+Secrets (URLs with a token, passwords, keys) are in a Secret of the stack, under one fixed key per kind of receiver.
+Alertmanager reads them from a mounted file for each message, so new values need no restart. The network policy needs
+the port of a hidden URL, so the port is a key here.
 """
 
 import re
@@ -21,10 +21,10 @@ from ebbtide.units.addresses import leads_to_itself
 
 HTTPS = 443
 SECRET_KEY: Mapping[str, str] = {"slack": "url", "webhook": "url", "email": "password", "pagerduty": "routingKey"}
-"""The key of the Secret, by the kind of receiver."""
+"""Key in the Secret, by kind of receiver."""
 DEAD_MAN_KEY = "url"
 TOKEN_KEY = "token"
-"""Of remote write."""
+"""Key of remote write's Secret."""
 
 _ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+\.[^@\s,<>]+$"
 _SMARTHOST = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}$"
@@ -145,7 +145,7 @@ class Receiver(Settings):
 
     @property
     def key(self) -> str:
-        """Of the Secret."""
+        """Return the key in the Secret."""
         return SECRET_KEY[self.kind]
 
     @property

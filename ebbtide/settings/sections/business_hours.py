@@ -1,4 +1,4 @@
-"""When the customer's people work, and what is planned for the night."""
+"""The section of business hours, and work planned for the night."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
@@ -39,7 +39,9 @@ class OpenDate(Settings):
     @model_validator(mode="before")
     @classmethod
     def _date_alone(cls, value: Any) -> Any:
-        """Read here, so that a fault of a date alone is about the entry and not about a key that the file has not."""
+        """Parsed here, so that a fault of a plain date is located at the entry and not at a key that the file does not
+        have.
+        """
         complete = isinstance(value, Mapping | OpenDate)
         return cast("object", value) if complete else {"date": _DATE.validate_python(value)}
 
@@ -101,7 +103,7 @@ class Overnight(Settings):
 
     @property
     def minutes(self) -> int:
-        """`at` in minutes from local midnight."""
+        """Return `at` in minutes from local midnight."""
         hours, minutes = self.at.split(":")
         return int(hours) * 60 + int(minutes)
 
@@ -120,7 +122,7 @@ class BusinessHoursSettings(Settings):
     overnight: tuple[Overnight, ...] = Field(default=(), description="planned night work")
 
     def hours(self, years: Sequence[int] | None = None) -> BusinessHours:
-        """The hours with holidays resolved for `years`; by default this year and the next two."""
+        """Return the hours with holidays resolved for `years`; by default this year and the next two."""
         calendar = self.holidays
         closed = frozenset(calendar.closed)
         listed = NO_CALENDAR

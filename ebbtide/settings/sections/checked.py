@@ -1,8 +1,7 @@
-"""The base of every settings model, and what makes one bad field hide nothing else.
+"""Base of every settings model: an invalid field does not hide the faults of others.
 
-Pydantic runs a model's own validators only once every field could be read: with a misspelt key an entry would not be
-told that its `min` lies above its `max`. Here a rule between fields names the fields that it needs, and runs as soon
-as those could be read, whatever is wrong with the others.
+Pydantic runs a model's own validators only if all fields are valid: with a misspelt key an entry would not report that
+its `min` is above its `max`. Here a rule names the fields that it needs, and runs as soon as those are valid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from ebbtide.settings.file.problems import WANTED, wanted
 
 
 class Check(NamedTuple):
-    """A rule that takes the values of `fields`, in that order, and raises `wanted` where they contradict each other."""
+    """A rule that takes the values of `fields`, in that order, and raises `wanted` if they contradict each other."""
 
     fields: tuple[str, ...]
     rule: Callable[..., None]
@@ -39,10 +38,10 @@ class Settings(BaseModel):
     """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
 
     checks: ClassVar[tuple[Check, ...]] = ()
-    """What the fields must agree on."""
+    """Rules between fields."""
 
     one_of: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Pairs of keys, of which a file may give only one: the other follows from it."""
+    """Pairs of keys of which a file may have only one: the other follows from it."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -59,15 +58,15 @@ class Settings(BaseModel):
 
 
 def with_faults(error: ValidationError, faults: Sequence[PydanticCustomError], value: object) -> ValidationError:
-    """The same error with further faults of the same value."""
+    """Return the error with further faults of the same value."""
     old = [_again(details) for details in error.errors(include_url=False)]
     return ValidationError.from_exception_data(error.title, [*old, *(_new(fault, value) for fault in faults)])
 
 
 def readable(model: type[BaseModel], value: object) -> dict[str, Any]:
-    """The fields that can be read, each on its own, by their names in Python.
+    """Return the valid fields, each parsed separately, by their Python names.
 
-    A key that is left out has its default; of a list there are the entries that can be read.
+    A missing key has its default; a list has its valid entries.
     """
     if not isinstance(value, Mapping):
         return {}
@@ -88,7 +87,7 @@ def readable(model: type[BaseModel], value: object) -> dict[str, Any]:
 
 
 def readable_items(model: type[BaseModel], name: str, value: object) -> dict[int, Any]:
-    """By position, the entries of a list that can be read; `name` is the field that holds the list."""
+    """Return the valid entries of a list by position; `name` is the field that holds the list."""
     parsed: dict[int, Any] = {}
     for index, item in enumerate(cast("list[object]", value) if isinstance(value, list) else ()):
         try:
@@ -133,7 +132,7 @@ def _new(fault: PydanticCustomError, value: object) -> InitErrorDetails:
 
 
 def _again(details: ErrorDetails) -> InitErrorDetails:
-    """An error as pydantic takes it back; only our own type has to be made anew."""
+    """Return an error in the form that pydantic accepts. Only Ebbtide's own type must be rebuilt."""
     context = details.get("ctx", {})
     kind = PydanticCustomError(WANTED, "{wanted}", context) if details["type"] == WANTED else details["type"]
     return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=context)
@@ -148,7 +147,7 @@ MIN_WITHIN_MAX = Check(("min", "max"), _min_within_max)
 
 
 def whole_list(rule: Callable[[Sequence[object]], None]) -> WrapValidator:
-    """Applies `rule` to the list, whatever its entries are; the type of what is not a list has its own fault."""
+    """Apply `rule` to a list even if entries are invalid. A value that is not a list has its own fault."""
 
     def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         fault = _fault(rule, value)
@@ -164,7 +163,7 @@ def whole_list(rule: Callable[[Sequence[object]], None]) -> WrapValidator:
 
 
 def each_once(noun: str, example: str) -> WrapValidator:
-    """Refuses a list of texts or numbers that holds one of them twice."""
+    """Refuse repeated texts or numbers in a list."""
 
     def rule(items: Sequence[object]) -> None:
         plain = [item for item in items if isinstance(item, str | int)]

@@ -1,7 +1,7 @@
-"""The section of costs: what estimates assume, and how bills are told apart.
+"""The section of costs: assumptions of estimates, and tags for the bill.
 
-Tags are on every AWS resource, so the rules are those of the strictest service. AWS itself would refuse a wrong one
-too, but resource by resource and halfway through an update.
+Tags are on every AWS resource, so the strictest service's rules apply. AWS would also refuse an invalid tag, but
+resource by resource and in the middle of an update.
 """
 
 import re
@@ -45,14 +45,14 @@ _VALUE = re.compile(r"[\w +\-=.:/@]{0,256}")
 
 
 def parse_cost_tags(value: object) -> dict[str, str]:
-    """The tags of a customer, which must leave ours alone."""
+    """Accept a customer's tags, which must not be Ebbtide's own."""
     return parse_tags(value, _FOR_A_CUSTOMER, _WHOLE)
 
 
 def parse_tags(
     value: object, beginnings: Mapping[str, str] = _BY_AWS, reserved_keys: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All tags, or one error that holds every fault of them."""
+    """Return the tags, or raise one error with all faults."""
     if not isinstance(value, Mapping):
         raise wanted("type.mapping", "a mapping of tags to their values")
     tags = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}

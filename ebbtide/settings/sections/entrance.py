@@ -1,7 +1,7 @@
-"""How calls from outside the cluster reach a workload: an Ingress, or a load balancer of its own.
+"""Access to a workload from outside the cluster: an Ingress or a load balancer.
 
-An Ingress is served by a controller that the cluster has: Ebbtide brings none. `expose` needs nothing in the cluster,
-and works on EKS alone, where AWS's own controller makes a network load balancer for it.
+An Ingress needs a controller in the cluster; Ebbtide installs none. `expose` needs nothing in the cluster and only
+works on EKS, where AWS' controller creates a network load balancer.
 """
 
 import re
@@ -35,7 +35,7 @@ def _host(value: object) -> str:
 
 
 def _path(value: object) -> str:
-    """What the API server takes as a prefix."""
+    """Accept a path that the API server accepts as a prefix."""
     text = value if isinstance(value, str) else ""
     plain = text.startswith("/") and text.isprintable() and not set(text) & set(" ?#")
     if not plain or any(part in text for part in _NO_PATH) or text.endswith(_NO_END):
@@ -126,7 +126,7 @@ class Expose(Settings):
 
 
 def entrance_port(ports: Mapping[str, int], name: str | None) -> str:
-    """The name of the port that an entrance leads to."""
+    """Return the name of the port that an entrance leads to."""
     return next(iter(ports)) if name is None else name
 
 
@@ -159,7 +159,9 @@ ENTRANCE_CHECKS: Sequence[Check] = (
 
 
 def load_balancer_name(workload: str, expose: Expose) -> str:
-    """Of its Service. A load balancer cannot change sides, so each side has a name: a change makes another one."""
+    """Return the name of its Service. A load balancer cannot switch between internal and public, so each has its own
+    name.
+    """
     return f"{workload}-{'public' if expose.public else 'entrance'}"
 
 

@@ -1,7 +1,7 @@
-"""The section of exceptions: which policy does not count for which resource, why, and until when.
+"""The section of exceptions from policies: resource, reason and last day.
 
-An exception ends by itself. A stack file that was valid stays valid when its date has passed, since an `up` in an
-emergency must not fail over it: `check` warns, and the policy counts again.
+An exception ends by itself. A stack file stays valid after that day, since an `up` in an emergency must not fail
+because of it: `check` warns, and the policy counts again.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ebbtide.settings.sections.checked import Settings, whole_list
 from ebbtide.settings.sections.types import DateText
 
 POLICY_IDS = tuple(f"EB{number:03}" for number in range(1, 45))
-"""All rules of `ebbtide.policies`, which this package may not import; a test holds both to each other."""
+"""All rules of `ebbtide.policies`, which this package may not import; a test compares both."""
 
 _REASON_EXAMPLE = "the vendor's licence binds it to one copy"
 

@@ -1,12 +1,11 @@
-"""A cluster that is there already: which keys have a meaning on it, which on one of EKS, and where its pods go.
+"""Existing clusters: which keys apply to them, which to EKS, and the nodes of their pods.
 
-A key that would do nothing is refused, not ignored: whoever writes `version` beside `kind: existing` believes that it
-is upgraded here. Whether a key is there, and not what it says, is the question, so this looks at the raw file.
+Keys without effect are refused: the author of `version` beside `kind: existing` expects an upgrade. Only the presence
+of a key counts, so the raw file is checked.
 
-Nodes of an existing cluster carry whatever labels their owner gave them. `nodeSelectors` names sets of nodes by them:
-`fixed`, `flexible` and `gpu` are where pods of that kind go by themselves, and any other name is for a pool's
-`nodeGroup`. A set that is not named takes any node, and there the anti-affinity of fixed pods alone keeps the
-categories apart.
+Nodes of an existing cluster have their owner's labels. `nodeSelectors` names sets of nodes by them: `fixed`, `flexible`
+and `gpu` are the defaults of pods of that kind, other names are for a pool's `nodeGroup`. Pods without a set may use
+any node; then only the anti-affinity of fixed pods separates the categories.
 """
 
 import re
@@ -24,7 +23,7 @@ REDIS = "ebbtide:redis"
 EXISTING = "existing"
 
 ON_EXISTING = ("context", "clusterId", "nodeSelectors", "rayOperator")
-"""Keys of the cluster's section that only an existing cluster has."""
+"""Keys of the cluster's section for existing clusters only."""
 
 _MADE_BY_OTHERS: Mapping[str, str] = {
     "ebbtide:network": "so is its network",
@@ -39,7 +38,7 @@ _UID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def parse_labels(value: object) -> dict[str, str]:
-    """Labels that a node must have, all of them; or one error that holds every fault."""
+    """Return labels that a node must have, or raise one error with all faults."""
     if not isinstance(value, Mapping) or not value:
         raise wanted("node-labels.type", "the labels of the nodes", example="{ node-role.example.com/pool: batch }")
     labels = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
@@ -67,7 +66,7 @@ def _label_faults(key: str, value: object) -> Iterator[PydanticCustomError]:
 
 
 def parse_context(value: object) -> str:
-    """The name of a kubeconfig's context; clouds put colons, slashes and @ into it."""
+    """Accept the name of a kubeconfig's context; clouds use colons, slashes and @ in it."""
     if not isinstance(value, str) or re.fullmatch(r"[^\s\x00-\x1f]{1,253}", value) is None:
         raise wanted("context.form", "the name of a context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS)
     return value
@@ -106,7 +105,7 @@ ClusterId: TypeAlias = Annotated[
 
 
 def context_is_named(kind: str, context: str | None) -> None:
-    """Never the current one: that is whichever its owner used last."""
+    """The current context is never used: it is the one its owner used last."""
     if kind == EXISTING and context is None:
         raise wanted(
             "context.missing", "the context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS, at="context"
@@ -118,7 +117,7 @@ def is_existing(config: Mapping[str, object]) -> bool:
 
 
 def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> Iterator[Finding]:
-    """The keys that mean nothing on this kind of cluster. `cluster_keys` are all that its section may have."""
+    """Yield keys without effect for this kind of cluster. `cluster_keys` are all keys of its section."""
     section = config.get(CLUSTER)
     keys = [str(key) for key in cast("Mapping[object, object]", section)] if isinstance(section, Mapping) else []
     if not is_existing(config):
@@ -153,7 +152,7 @@ def _unwanted(code: str, at: Location, expected: str, why: str) -> Finding:
 
 
 def unknown_nodes(at: Location, node_group: str | None, sets: Mapping[str, object]) -> Iterator[Finding]:
-    """What is wrong with the set of nodes that a pool or a job names."""
+    """Yield faults of the set of nodes that a pool or a job names."""
     names = tuple(dict.fromkeys([*sets, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
     if node_group == NodeKind.FIXED:
         hint = "fixed pods let no worker onto their nodes, so it would stay pending"

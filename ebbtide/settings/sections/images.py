@@ -1,7 +1,7 @@
-"""The section of images: where they are pulled from, and with which right.
+"""The section of images: registry and pull secrets.
 
-Digests are not filled in here: a digest that nobody has looked up on the registry would be a guess. `requireDigests`
-makes their absence an error, and the other keys are the place to give them for the images that Ebbtide brings.
+Digests are not filled in: without a lookup in the registry they would be guesses. `requireDigests` makes their absence
+an error, and the other keys set them for the images that Ebbtide bundles.
 """
 
 import re

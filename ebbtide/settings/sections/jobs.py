@@ -51,7 +51,7 @@ _FIELDS = (
 
 
 def parse_cron(value: object) -> str:
-    """The expression with one blank between two fields."""
+    """Return the expression with single blanks."""
     parts = value.split() if isinstance(value, str) else []
     if len(parts) != len(_FIELDS):
         expected = "a cron expression of five fields: minute, hour, day of the month, month, day of the week"
@@ -71,7 +71,7 @@ def parse_cron(value: object) -> str:
 
 
 class CronTimes(NamedTuple):
-    """What an expression stands for, each field in ascending order. Sunday is 0."""
+    """The times of an expression, each field in ascending order. Sunday is 0."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -79,16 +79,16 @@ class CronTimes(NamedTuple):
     months: tuple[int, ...]
     weekdays: tuple[int, ...]
     either_day: bool
-    """Both a day of the month and a weekday are named: then one of them will do. Otherwise both have to hold."""
+    """The expression has a day of the month and a weekday: either one suffices. Otherwise both must match."""
 
     def on(self, day: date) -> bool:
-        """Whether it has times on this day."""
+        """True if there are times on this day."""
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return day.month in self.months and (of_month or of_week if self.either_day else of_month and of_week)
 
 
 def cron_times(expression: str) -> CronTimes:
-    """Of an expression that `parse_cron` took."""
+    """Return the times of an expression that `parse_cron` accepted."""
     parts = expression.split()
     numbers = [tuple(sorted(_numbers(text, field))) for text, field in zip(parts, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = numbers
@@ -96,12 +96,12 @@ def cron_times(expression: str) -> CronTimes:
 
 
 def _any(text: str) -> bool:
-    """A field that is left open: a step above 1 names something, as in robfig/cron."""
+    """True for an open field. As in robfig/cron, a step above 1 is not open."""
     return any(part in ("*", "?", "*/1", "?/1") for part in text.split(","))
 
 
 def _numbers(text: str, field: _Field) -> set[int]:
-    """The numbers that a field stands for; none where a part of it is not understood."""
+    """Return the numbers of a field, none if a part is invalid."""
     numbers: set[int] = set()
     for part in text.split(","):
         part_numbers = _of_part(part, field)

@@ -1,4 +1,4 @@
-"""The section of monitoring: which Prometheus watches the stack, and how it is told what to scrape and whom to tell."""
+"""The section of monitoring: the Prometheus of the stack, its scrape jobs, rules and receivers."""
 
 import re
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from ebbtide.settings.sections.types import Mebibytes, acted_on
 
 PROMETHEUS = "ebbtide-prometheus"
 ALERTMANAGER = "ebbtide-alertmanager"
-"""The workloads and Services of `bundled`, in the namespace of the controller."""
+"""Workloads and Services of `bundled`, in the controller's namespace."""
 
 RETENTION = timedelta(days=30)
 STORAGE = 50 * 1024
 """MiB."""
 MEMORY = 1024
-"""MiB: 60,000 series took 676, and questions over many days need some too."""
+"""MiB: 60,000 series took 676, and queries over many days need some more."""
 LEAST_STORAGE = 1024
-"""MiB: below it the parts that Prometheus writes at once, blocks of two hours, leave no room for others."""
+"""MiB: below it Prometheus' blocks of two hours leave no space for others."""
 
 _RETENTION = r"^[1-9][0-9]{0,3}[dh]$"
 _LONGEST_RETENTION = timedelta(days=1096)
@@ -219,7 +219,7 @@ class MonitoringSettings(Settings):
         return self.memory or MEMORY
 
     def secret_references(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
-        """Where, the Secret of the stack, and its key."""
+        """Yield location, Secret of the stack, and key."""
         if self.alerts is not None:
             receiver = self.alerts.receiver
             yield ("alerts", "receiver", "secret"), receiver.secret, receiver.key

@@ -16,7 +16,7 @@ from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positi
 
 
 def parse_instance_type(value: object) -> str:
-    """The name of a type in the price tables."""
+    """Accept the name of a type in the price tables."""
     names = instance_type_names()
     if isinstance(value, str) and value in names:
         return value
@@ -34,16 +34,18 @@ InstanceTypeName: TypeAlias = Annotated[str, BeforeValidator(parse_instance_type
 
 
 LEAST_DISK = 20
-"""GiB, the image's size: no node starts on less. Source: amazon-eks-ami, templates/al2023/variables-default.json."""
+"""GiB, the image's size: smaller nodes do not start. Source: amazon-eks-ami, templates/al2023/variables-default.json.
+"""
 
 MOST_DISK = 16_384  # GiB, of a gp3 volume
 
 MOST_PRIORITY = 99
 
 _FIRST_TO_GROW = {NodeKind.FLEXIBLE: 300, NodeKind.GPU: 300, NodeKind.FIXED: 200, NodeKind.SPOT: 100}
-"""Pods of a stack name their kind or their group, so this settles where the pods of others go, which name neither: not
-to fixed nodes, which are slow to leave, and to spot nodes last, since nobody said that those pods bear it. No such pod
-fits on a GPU node, so flexible and GPU groups need no order between them, and least waste decides as it always did."""
+"""Order for pods that do not belong to the stack, since the stack's own name their kind or group: never fixed nodes,
+which are slow to leave, and spot nodes last, since such pods may not tolerate them. None fits on a GPU node, so
+flexible and GPU groups need no order, and least waste decides.
+"""
 
 DiskSize: TypeAlias = Annotated[int, Strict(), Field(ge=LEAST_DISK, le=MOST_DISK)]
 Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST_PRIORITY)]
@@ -99,14 +101,14 @@ class NodeGroupSettings(Settings):
 
     @property
     def growth_priority(self) -> int:
-        """The kind first, then the file's `priority`. The autoscaler takes the highest."""
+        """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest."""
         return _FIRST_TO_GROW[self.kind] + self.priority
 
 
 DEFAULT_REGION = "us-east-1"
 
 SPOT_TYPES = ("m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge")
-"""Four families: the fewer there are to choose from, the sooner a node is taken back."""
+"""Four families: the fewer to choose from, the sooner a node is reclaimed."""
 
 _GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
     # Two nodes, so that the system pods and the controller survive one of them.
@@ -120,7 +122,7 @@ _GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
 
 
 def filled_group(name: str, group: object) -> object:
-    """A group of the file with its kind and the defaults of that kind; what is not a mapping stays as it is."""
+    """Return a group with its kind and the kind's defaults. Values that are not mappings are unchanged."""
     if not isinstance(group, Mapping):
         return group
     filled = dict(cast("Mapping[str, Any]", group))
@@ -137,9 +139,9 @@ def filled_group(name: str, group: object) -> object:
 
 
 def filled_groups(groups: Mapping[str, object], *, gpus_wanted: bool) -> dict[str, object]:
-    """The file's groups, filled, and a default one for each kind that is needed and missing.
+    """Return the file's groups with defaults, and a default group for each missing kind that is needed.
 
-    Fixed nodes carry the system pods and the controller; flexible ones are the point of it all.
+    Fixed nodes run system pods and the controller; flexible ones are always needed.
     """
     filled = {name: filled_group(name, group) for name, group in groups.items()}
     present = [

@@ -1,11 +1,11 @@
-"""The section of Redis: a server of our own in the cluster, one that AWS runs, or one that is there already.
+"""The section of Redis: a bundled server in the cluster, ElastiCache, or an existing server.
 
-A key that belongs to one kind is refused with the others: accepted, it would do nothing. So such keys have no default
-of their own; what they mean when they are left out is told by the properties below.
+A key of one kind is refused with the others, since it would have no effect. So such keys have no default; the
+properties below return the effective values.
 
-The token of a cache that AWS runs is checked without showing any part of it. Nobody but Pulumi can read a `secure:`
-value, so `ebbtide check` says nothing of it. The program does, before its first resource, and so does a preview: AWS
-looks at the token only once the network and the cluster are made.
+The token of ElastiCache is checked without showing any part of it. Only Pulumi can decrypt a `secure:` value, so
+`ebbtide check` does not check it. The program does, before its first resource, and so does a preview: AWS checks the
+token only once network and cluster exist.
 """
 
 import re
@@ -26,7 +26,7 @@ _FEWEST, _MOST = 16, 128
 
 
 def token_fault(token: str) -> str:
-    """What ElastiCache would refuse about a token; "" for a sound one.
+    """Return why ElastiCache would refuse a token; "" for a valid one.
 
     Source: ElastiCache User Guide, "Authenticating with the AUTH command".
     """
@@ -42,7 +42,7 @@ IN_CLUSTER_REDIS = "ebbtide-redis"
 
 REDIS_SECRET = "ebbtide-redis"
 REDIS_SECRET_KEYS = ("password", "url", "python-url")
-"""The Secret in which pods of both namespaces find Redis; the last of its keys is there with TLS alone."""
+"""Keys of the Secret in which pods of both namespaces find Redis; the last only with TLS."""
 
 
 class RedisKind(StrEnum):
@@ -74,7 +74,7 @@ _NODE_TYPE = r"^cache\.[a-z]+\d[a-z]*\.(micro|small|medium|(\d*x)?large)$"
 
 
 def _check_host(host: str) -> None:
-    """Refuses hosts that are Redis for nobody, or that no job framework can use: each would fail once pods run."""
+    """Refuse hosts that are never Redis, or that no job framework can use: each would fail once pods run."""
     if leads_to_itself(host):
         hint = "in a pod this is the pod itself"
         raise wanted("redis-url.local", "the address of Redis as pods reach it", example=_REDIS_EXAMPLE, hint=hint)
@@ -172,7 +172,7 @@ def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
 
 
 def _only_with(field: str, key: str, *kinds: RedisKind) -> Check:
-    """Refuses a key with the kinds to which it says nothing."""
+    """Refuse a key for kinds on which it has no effect."""
 
     def rule(kind: RedisKind, value: object) -> None:
         if value is not None and kind not in kinds:
@@ -187,7 +187,7 @@ def _authority_needs_tls(url: str | None, tls: RedisTls | None) -> None:
 
 
 def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
-    """The append-only file is rewritten beside the old one, which has grown in the meantime."""
+    """The append-only file is rewritten next to the old one, which keeps growing meanwhile."""
     least = 2 * (memory or MEMORY)
     if (storage or STORAGE) < least:
         expected = f"at least twice the memory, {least // 1024}Gi: Redis rewrites its file next to the old one"

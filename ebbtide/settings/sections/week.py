@@ -1,10 +1,10 @@
-"""The week of the stack file: day ranges and intervals of local wall time, read into `WeeklyInterval`s.
+"""The week of the stack file: day ranges and intervals of local wall time, parsed into `WeeklyInterval`s.
 
-`{mon-thu: "08:00-19:00", fri: "22:00-06:00+1"}`: a key is a day, a range of days, or several of them with commas; a
-value is an interval, several with commas, or a list of intervals. A day that is not named is closed.
+`{mon-thu: "08:00-19:00", fri: "22:00-06:00+1"}`: a key is a day, a range of days, or several with commas; a value is an
+interval, several with commas, or a list of intervals. Other days are closed.
 
-The trap: an interval whose end lies before its start could mean "past midnight" or be two times swapped. Read as the
-first it would protect the night and drain the day, so it is refused unless the end says `+1`, the next day.
+Trap: an interval whose end is before its start could mean "past midnight" or be two swapped times. Read as the first it
+would protect the night and drain the day, so it is refused unless the end has `+1`, the next day.
 """
 
 import re
@@ -29,7 +29,7 @@ _INTERVAL = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)(\+1)?", re.ASCII)
 
 
 def parse_week(value: object) -> tuple[WeeklyInterval, ...]:
-    """The intervals of a week in order; a tuple of intervals passes as it is."""
+    """Return the intervals of a week in order; a tuple of intervals passes unchanged."""
     if isinstance(value, tuple):
         return cast("tuple[WeeklyInterval, ...]", value)
     if not isinstance(value, Mapping) or not value:
@@ -49,7 +49,7 @@ def parse_week(value: object) -> tuple[WeeklyInterval, ...]:
 
 
 def parse_intervals(value: object) -> tuple[tuple[int, int], ...]:
-    """Starts and ends, in minutes from midnight, of the intervals of one date, in order."""
+    """Return starts and ends of the intervals of one date, in minutes from midnight, in order."""
     if isinstance(value, tuple):
         return cast("tuple[tuple[int, int], ...]", value)
     reader = _WeekReader()
@@ -69,7 +69,7 @@ def parse_intervals(value: object) -> tuple[tuple[int, int], ...]:
 
 @dataclass
 class _WeekReader:
-    """Reads a day's key and its intervals apart, so that a fault of one does not hide a fault of the other."""
+    """Parses a day's key and its intervals separately, so that a fault of one does not hide a fault of the other."""
 
     week: list[WeeklyInterval] = field(default_factory=list[WeeklyInterval])
     faults: list[PydanticCustomError] = field(default_factory=list[PydanticCustomError])
@@ -105,7 +105,7 @@ class _WeekReader:
         return parsed
 
     def _not_named_before(self, key: str, days: Sequence[int]) -> list[int]:
-        """One fault for each earlier key that shares a day with this one; the shared days stay with the earlier key."""
+        """Report each earlier key that shares a day with this one; shared days stay with the earlier key."""
         new_days: list[int] = []
         blamed: set[str] = set()
         for day in days:
@@ -119,9 +119,10 @@ class _WeekReader:
         return new_days
 
     def overlaps(self) -> Iterator[PydanticCustomError]:
-        """Overlapping intervals contradict each other: one of the ends is not what was meant. Touching ones do not.
+        """Return overlapping intervals, which contradict each other. Touching ones do not overlap.
 
-        The week is walked twice, since Sunday night meets Monday. What a range of days repeats is told once.
+        The week is walked twice, since Sunday night meets Monday. An overlap that a range of days repeats is reported
+        once.
         """
         reported: set[tuple[object, ...]] = set()
         furthest: tuple[int, WeeklyInterval] | None = None
@@ -137,7 +138,7 @@ class _WeekReader:
 
 
 def format_week(week: Sequence[WeeklyInterval]) -> str:
-    """One line: neighbouring days with the same intervals share a range. `mon-thu 08:00-19:00, fri 08:00-17:00`."""
+    """Return one line; neighbouring days with equal intervals share a range: `mon-thu 08:00-19:00, fri 08:00-17:00`."""
     texts = [", ".join(format_interval(i) for i in sorted(week) if i.weekday == day) for day in range(7)]
     runs: list[tuple[int, int]] = []
     for day, text in enumerate(texts):
@@ -149,7 +150,7 @@ def format_week(week: Sequence[WeeklyInterval]) -> str:
 
 
 def format_interval(interval: WeeklyInterval) -> str:
-    """The text that was read; midnight at the end of a day is `24:00`."""
+    """Return the interval as in the file; midnight at the end of a day is `24:00`."""
     return format_minutes(interval.start, interval.end)
 
 
@@ -186,7 +187,7 @@ def _days(key: str, part: str) -> range:
 
 
 def _interval(key: str, text: str) -> tuple[int, int]:
-    """Start and end in minutes from midnight of the day."""
+    """Return start and end in minutes from midnight of the day."""
     refused = partial(wanted, found=show(text), at=key)
     match = _INTERVAL.fullmatch(text)
     if match is None:

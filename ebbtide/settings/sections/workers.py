@@ -1,4 +1,4 @@
-"""The section of worker pools: what runs while jobs wait."""
+"""The section of worker pools: pods that run while there are jobs."""
 
 import math
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.controller_config import CeleryKeys
 
 STOP_MARGIN = timedelta(minutes=2)
-"""Past the longest job, or past a save: to report its result, leave the queue's registries and exit."""
+"""Time after the longest job or save: to report its result, leave the queue's registries and exit."""
 
 
 WORKER_CONTAINER = "worker"
-"""What the container of a pool's pods is called."""
+"""Name of the container of a pool's pods."""
 
 
 class SourceKind(StrEnum):
@@ -67,7 +67,7 @@ def _acks_suit_kind(kind: SourceKind, acks: Acks | None) -> None:
 
 
 def _parse_key(value: object) -> str:
-    """Part of a key of Redis. White space is allowed: Celery's own separator is of control characters."""
+    """Accept part of a Redis key. White space is allowed: Celery's own separator consists of control characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= 200:
         raise wanted("key-part.form", "text of 1 to 200 characters, as the application has it", example='"ml:"')
     return value
@@ -147,7 +147,7 @@ class Source(Settings):
 
     @property
     def celery_keys(self) -> CeleryKeys | None:
-        """None where they are the defaults."""
+        """Return Celery's keys, or None for the defaults."""
         keys = CeleryKeys(
             prefix=self.key_prefix,
             priorities=self.priorities,
@@ -187,7 +187,7 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 
 
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
-"""Where each framework looks for its Redis by itself."""
+"""Variable in which each framework expects the URL of its Redis."""
 
 _OURS = (
     "REDIS_HOST",
@@ -252,13 +252,13 @@ def _claim_has_its_path(checkpoints: CheckpointSettings | None, volumes: Mapping
 
 
 def _jobs_per_worker(fields: Mapping[str, Any]) -> int:
-    """As many jobs as one worker ends in the time that a job may wait."""
+    """Return how many jobs one worker completes while a job may wait."""
     within, takes = fields.get("drain_within"), fields.get("job_takes")
     return max(1, within // takes) if within and takes else 1
 
 
 def _stops_safely(fields: Mapping[str, Any]) -> bool:
-    """Only where the worker's command is ours; what other images do on SIGTERM, their owner must say."""
+    """True only for Ebbtide's own worker command; the owner of another image must state how it handles SIGTERM."""
     source = fields.get("source")
     return source is None or (source.kind is SourceKind.RQ and not fields.get("command"))
 
@@ -352,16 +352,16 @@ class WorkerSettings(ScrapedPodSettings):
 
     @property
     def stop_time(self) -> timedelta:
-        """What a worker that is told to stop may need: to end its longest job, or to save where it must be able to."""
+        """Return the time that a stopping worker needs: its longest job, or a save if it must save."""
         return self.checkpoints.save_within if self.checkpoints and self.checkpoints.required else self.longest_job
 
     @property
     def must_save(self) -> bool:
-        """Whether its workers are given the time of a save and no more."""
+        """True if its workers only get the time of a save."""
         return self.checkpoints is not None and self.checkpoints.required
 
 
 def grace_seconds(pool: WorkerSettings) -> int:
-    """Whole minutes, rounded up, plus the margin: a stopped worker is done before the kubelet ends it."""
+    """Return full minutes, rounded up, plus the margin, so that a worker exits before the kubelet kills it."""
     minutes = math.ceil((pool.stop_time + STOP_MARGIN) / timedelta(minutes=1))
     return minutes * 60

@@ -1,4 +1,4 @@
-"""The section of workloads: what runs always."""
+"""The section of workloads: pods that always run."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -24,7 +24,7 @@ class WorkloadKind(StrEnum):
 
 
 class Vertical(StrEnum):
-    """What the Vertical Pod Autoscaler may do: nothing, set the requests of new pods, or those of running ones too."""
+    """Mode of the Vertical Pod Autoscaler: off, requests of new pods, or also of running ones."""
 
     OFF = "off"
     INITIAL = "initial"
@@ -53,7 +53,7 @@ class VerticalFloor(Settings):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Of those that are given."""
+        """Return the quantities that are set."""
         cpu = {} if self.cpu is None else {"cpu": cpu_quantity(self.cpu)}
         return cpu if self.memory is None else {**cpu, "memory": memory_quantity(self.memory)}
 
@@ -68,7 +68,7 @@ def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: 
 
 
 def _floor_within_request(least: VerticalFloor | None, cpu: int, memory: int) -> None:
-    """The floor is at most the request, because the request decides on which node the pod fits."""
+    """The floor is at most the request, since the request decides on which node the pod fits."""
     if least is None:
         return
     for key, floor, request, unit in (("cpu", least.cpu, cpu, "m"), ("memory", least.memory, memory, "Mi")):
@@ -195,22 +195,22 @@ class WorkloadSettings(ScrapedPodSettings):
 
     @property
     def has_disks(self) -> bool:
-        """Whether each pod has a disk of its own, which ties it to a zone."""
+        """True if each pod has its own disk, which binds it to a zone."""
         return any(volume.per_pod is not None for volume in self.volumes.values())
 
     @property
     def opens(self) -> bool:
-        """Whether its budget opens outside business hours."""
+        """True if its budget opens outside business hours."""
         return self.category is Category.FLEXIBLE
 
     @property
     def on_spot(self) -> bool:
-        """Whether its pods are on nodes that AWS may take back, so that all those of a node may be evicted at once."""
+        """True if its pods run on nodes that AWS may reclaim, so that all pods of a node may be evicted at once."""
         return False
 
     @property
     def most(self) -> int:
-        """Its pods at most, as far as the file says."""
+        """Return its maximum number of pods, as far as the file knows."""
         return self.replicas
 
     @property

@@ -1,4 +1,4 @@
-"""What a container finds in its environment: plain values, and references to Secrets, ConfigMaps and the pod itself."""
+"""The environment of a container: plain values, and references to Secrets, ConfigMaps and fields of the pod."""
 
 import re
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -25,7 +25,7 @@ FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
-"""What the API lets an environment variable show of its pod; labels and annotations by their key besides."""
+"""Fields of the pod that the API allows in a variable; labels and annotations by key."""
 _KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['[-._/a-zA-Z0-9]+'\]")
 
 
@@ -67,7 +67,7 @@ DataKey: TypeAlias = Annotated[str, BeforeValidator(_data_key), WithJsonSchema({
 
 
 def one_kind(expected: str, example: str, **kinds: object) -> None:
-    """Refuses none and more than one of the keys that say what something is."""
+    """Refuse none or several of the keys that decide the kind."""
     present = [key for key, value in kinds.items() if value is not None]
     if len(present) != 1:
         actual = " and ".join(present) or "none of them"

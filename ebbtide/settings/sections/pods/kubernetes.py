@@ -1,12 +1,11 @@
-"""What a workload may do at the API server: for those that start pods themselves, a notebook hub or an orchestrator.
+"""Permissions at the API server, for workloads that start pods themselves, such as notebook hubs and orchestrators.
 
-Such a workload has a namespace of its own, and its rights end there. Even so some are refused, each since it would undo
-what the stack promises: budgets, scales, accounts and roles, the walls of the network, and Secrets that nobody named.
-What lasts and scales belongs into the stack file, where it gets its category and its budget: the kinds of Kubernetes
-itself that last are known, and of what others define only kinds that are known to end may be written.
+Such a workload has its own namespace, where its permissions end. Some are refused even there, since they would undo the
+stack's promises: budgets, scales, accounts and roles, network policies, and unnamed Secrets. Pods that last and scale
+belong in the stack file, which sets category and budget: of Kubernetes' own kinds the lasting ones are known; of other
+kinds only those that are known to end may be written.
 
-Whoever may create a pod may give it any account of the namespace and mount any Secret there. That is why the namespace
-holds nothing of others.
+A right to create pods includes every account and every Secret of the namespace, so the namespace holds nothing else.
 """
 
 import re
@@ -119,7 +118,7 @@ def parse_object_name(value: object) -> str:
 
 
 def parse_account(value: object) -> str:
-    """A ServiceAccount that others made, for this pod."""
+    """Accept the name of an existing ServiceAccount."""
     expected = "the name of a ServiceAccount that is there in the pod's namespace"
     if not isinstance(value, str) or re.fullmatch(_OBJECT, value) is None:
         raise wanted("service-account.form", expected, example="reports")
@@ -146,7 +145,7 @@ def _names_can_be_compared(verbs: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _lasting_is_in_the_file(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> None:
-    """A rule grants each of its resources in each of its groups, so every pair is looked at."""
+    """A rule grants each of its resources in each of its groups, so every pair is checked."""
     writing = [verb for verb in verbs if verb not in _READING]
     pairs = [(group, resource) for group in groups for resource in resources if _may_last(group, resource)]
     if writing and pairs:
@@ -212,10 +211,12 @@ class KubernetesRights(Settings):
 
 
 def own_namespace(workload: str) -> str:
-    """Of a workload that starts pods. No other namespace of Ebbtide has such a name: `workers` is refused there."""
+    """Return the namespace of a workload that starts pods. It is unique in Ebbtide: `workers` is refused as a name
+    there.
+    """
     return OWN_NAMESPACE_PREFIX + workload
 
 
 def started_by(workload: str) -> str:
-    """What the pods that a workload starts are called, in the label by which their budget finds them."""
+    """Return the label value of the pods that a workload starts, by which their budget selects them."""
     return f"{workload}-pods"

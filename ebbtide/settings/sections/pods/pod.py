@@ -1,6 +1,6 @@
-"""What every pod of the customer has in common, whether it is a service, a queue worker or a job.
+"""Keys that all pods of a customer share: services, queue workers and jobs.
 
-The common four fifths have short keys with Kubernetes' own words; for the rest there is `pod`, a fragment of a PodSpec.
+The common fields have short keys with Kubernetes' names; `pod`, a fragment of a PodSpec, covers the others.
 """
 
 import re
@@ -36,11 +36,11 @@ _OTHER_NAMES = {
 }
 
 INGRESS = "ingress"
-"""The key of a workload under which a Secret is named that its ingress controller reads, and not its pods."""
+"""Key of a workload whose Secret is read by its ingress controller, not by its pods."""
 
 
 def _architecture(value: object) -> object:
-    """As Kubernetes calls it; makers and tools have names of their own."""
+    """Accept Kubernetes' name of an architecture; vendors and tools use others."""
     if value not in set(Architecture):
         meant = _OTHER_NAMES.get(value.lower() if isinstance(value, str) else "")
         hint = "" if meant is None else f"did you mean {meant}?"
@@ -129,7 +129,9 @@ class Gpu(Settings):
     @model_validator(mode="before")
     @classmethod
     def _count_alone(cls, value: Any) -> Any:
-        """Read here, so that a fault of a number alone is told of `gpu` and not of a key that the file has not."""
+        """Parsed here, so that a fault of a plain number is located at `gpu` and not at a key that the file does not
+        have.
+        """
         complete = isinstance(value, Mapping | Gpu)
         return cast("object", value) if complete else {"count": _COUNT.validate_python(value)}
 
@@ -282,7 +284,7 @@ class PodSettings(Settings):
     """An editor's schema takes any mapping: all of a PodSpec would be larger than the rest of it. `check` knows."""
 
     def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
-        """Where a Secret is named, its name, and the key; None for all of its keys."""
+        """Yield location, name of the Secret, and key; None for all keys."""
         yield from secrets_named(self.env, self.env_from, self.volumes)
         yield from ((("pod", *at), name, key) for at, name, key in secrets_of_fragment(self.pod))
 
@@ -302,7 +304,7 @@ def secrets_named(
 
 
 def secrets_of_fragment(value: object) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
-    """In whatever part of a PodSpec: `secretKeyRef`, `secretRef`, and the `secret` of a volume."""
+    """Yield `secretKeyRef`, `secretRef` and volumes' `secret` anywhere in a PodSpec."""
     if isinstance(value, Mapping):
         for key, inner in cast("Mapping[str, object]", value).items():
             name = value_at(inner, ("secretName",)) or value_at(inner, ("name",))
@@ -316,12 +318,12 @@ def secrets_of_fragment(value: object) -> Iterator[tuple[tuple[str | int, ...], 
 
 
 def by_name(ports: Mapping[str, int], port: str | int) -> int:
-    """The number of a port that is given by name or number."""
+    """Return the number of a port that is given by name or number."""
     return ports[port] if isinstance(port, str) else port
 
 
 METRICS_PORT = "metrics"
-"""A pod with a port of this name is scraped there, unless its section names another one."""
+"""A pod with a port of this name is scraped there unless its section names another."""
 
 
 def _metrics_have_a_port(metrics: str | None, ports: Mapping[str, int]) -> None:
@@ -345,5 +347,5 @@ class ScrapedPodSettings(PodSettings):
 
     @property
     def metrics_port(self) -> str | None:
-        """The name of the port that is scraped; None if there is none."""
+        """Return the name of the scraped port, or None."""
         return self.metrics or (METRICS_PORT if METRICS_PORT in self.ports else None)

@@ -1,7 +1,7 @@
 """Ports and probes of a container.
 
-A probe names a port by its name or number, and only one that is there: the kubelet would call a wrong one for ever. The
-API takes only a number for gRPC, so names are looked up where the pod is built.
+A probe names an existing port by name or number: the kubelet would probe a wrong one forever. The API only accepts a
+number for gRPC, so names are resolved when the pod is built.
 """
 
 import re

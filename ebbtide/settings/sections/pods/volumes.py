@@ -1,7 +1,7 @@
-"""What a pod finds in its file system besides its image.
+"""Volumes of a pod.
 
-Each volume has one kind. Files of a ConfigMap that Ebbtide writes may stand beside the stack file: `{ file: PATH }` is
-replaced by the text before anything is checked (`ebbtide.settings.file.contents`), so here files are texts.
+Each volume has one kind. Files of a ConfigMap may be in the stack file's folder: `{ file: PATH }` is replaced by the
+text before validation (`ebbtide.settings.file.contents`), so files are text here.
 """
 
 import re
@@ -20,13 +20,13 @@ from ebbtide.units.durations import format_duration
 VOLUME_NAME = r"^(?!ebbtide-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 MOUNT_PATH = r"^/[^:,\s]*$"
 MOST_BYTES = 2**20
-"""Of the files of one volume together. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
+"""Maximum of all files of a volume. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
 SHM = "shm"
 SHM_PATH = "/dev/shm"
-"""The name of the volume for shared memory, and where every program looks for it."""
+"""Mount path of the volume for shared memory, where programs expect it."""
 SNAPSHOT_INTERVALS = {f"{hours}h": timedelta(hours=hours) for hours in (1, 2, 3, 4, 6, 8, 12, 24)}
 MOST_SNAPSHOTS = 1000
-"""What Data Lifecycle Manager takes. Source: its API, CreateRule and RetainRule."""
+"""Maximum of Data Lifecycle Manager. Source: its API, CreateRule and RetainRule."""
 
 
 def _volume_name(value: object) -> str:
@@ -255,7 +255,7 @@ def mounted_once(volumes: Mapping[str, Volume], shm: int | None) -> None:
 
 
 def one_node_for_one_pod(volumes: Mapping[str, Volume], *, pods: str) -> None:
-    """A second pod waits for ever on any other node. `pods`: what says that there may be one."""
+    """A second pod would wait forever on any other node. `pods` names the key that allows a second one."""
     for name, volume in volumes.items():
         if volume.shared is False:
             expected = f"true beside {pods}: a claim that is not shared reaches only pods of one node"
@@ -265,7 +265,7 @@ def one_node_for_one_pod(volumes: Mapping[str, Volume], *, pods: str) -> None:
 
 
 def no_claims(volumes: Mapping[str, Volume]) -> None:
-    """For pods that come and go under new names."""
+    """Refuse claims for pods whose names change."""
     for name, volume in volumes.items():
         if volume.per_pod is not None:
             expected = "no perPod for pods that come and go under new names: scratch, or a claim that all share"

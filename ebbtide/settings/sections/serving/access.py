@@ -1,7 +1,7 @@
 """Access to a Prometheus: headers, a token or another secret header, a private authority.
 
-Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in its own namespace, which the stack
-makes, elsewhere beside the services.
+Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in KEDA's namespace, which the stack
+creates, elsewhere in the services' namespace.
 """
 
 import re
@@ -16,7 +16,7 @@ from ebbtide.settings.sections.pods.env import DataKey, ObjectName
 from ebbtide.settings.sections.serving.routes import HeaderName
 
 _VALUE = r"^[A-Za-z0-9]([A-Za-z0-9 ._:/@|+-]{0,254}[A-Za-z0-9])?$"
-"""Without commas and signs of equality, at which KEDA takes a list of headers apart."""
+"""Without commas and equals signs, at which KEDA splits a list of headers."""
 _LOGINS = ("authorization", "cookie", "proxy-authorization")
 
 
@@ -58,7 +58,7 @@ def _one_login(token: object, header: object) -> None:
 
 
 def logins_are_secret(headers: Mapping[str, str]) -> None:
-    """Headers with their values in the stack file."""
+    """The values of `headers` are in the stack file."""
     for name in headers:
         if name in _LOGINS:
             expected = "headers that anybody may read; a login belongs into a Secret"
@@ -95,7 +95,7 @@ class PrometheusAccess(Settings):
 
     @property
     def held(self) -> Iterator[tuple[str, SecretKey]]:
-        """Return the Secret references by key."""
+        """Yield the Secret references by key."""
         for key, reference in (("token", self.token), ("header", self.header), ("authority", self.authority)):
             if reference is not None:
                 yield key, reference

@@ -1,4 +1,4 @@
-"""The section of serving: the gateway that requests come through, and what autoscaling stands on."""
+"""The section of serving: the gateway for requests, and what autoscaling depends on."""
 
 import re
 from enum import StrEnum
@@ -16,20 +16,20 @@ from ebbtide.settings.sections.types import acted_on
 from ebbtide.units.addresses import leads_to_itself
 
 GATEWAY = "ebbtide"
-"""The Gateway of the stack, its class and its EnvoyProxy."""
+"""Name of the stack's Gateway, its class and its EnvoyProxy."""
 GATEWAY_NAMESPACE = "ebbtide-gateway"
 OWNING_GATEWAY = "gateway.envoyproxy.io/owning-gateway-name"
-"""Label of the pods that Envoy Gateway makes for a Gateway."""
+"""Label of the pods that Envoy Gateway creates for a Gateway."""
 KEDA_NAMESPACE = "keda"
 HTTP_PORT = 80
 GATEWAY_TLS_KEYS = ("tls.crt", "tls.key")
-"""Of the Secret with which the gateway ends TLS."""
+"""Keys of the Secret for TLS at the gateway."""
 
 ENVOY_GATEWAY_CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 
 
 class Implementation(StrEnum):
-    """Whose policies a gateway follows besides Gateway API's own."""
+    """Implementation of Gateway API, which decides about further policies."""
 
     ENVOY_GATEWAY = "envoy-gateway"
     OTHER = "other"
@@ -131,5 +131,7 @@ class ServingSettings(Settings):
 
     @property
     def balancer(self) -> str:
-        """The Service of its load balancer, which cannot change sides: a change makes another one."""
+        """Return the Service of its load balancer, which cannot switch between internal and public: a change creates
+        another.
+        """
         return f"{GATEWAY}-{'public' if self.public else 'internal'}"

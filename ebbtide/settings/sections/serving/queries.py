@@ -1,10 +1,10 @@
-"""Classify a PromQL query by its text: KEDA takes one value, as a vector with one series.
+"""Classify a PromQL query by its text: KEDA accepts one value, as a vector with one series.
 
-Of anything else it makes an error, and the number of pods stays where it is for ever. A scalar and a text are no
-vector, so a query of that kind never works. A vector without an aggregation works for as long as one series is all
-there is. Source: `pkg/scalers/prometheus_scaler.go` of KEDA, ExecutePromQuery.
+Other results are errors, and the number of pods then stays unchanged forever. Scalars and texts are not vectors, so
+such a query never works. A vector without aggregation works while there is only one series. Source:
+`pkg/scalers/prometheus_scaler.go` of KEDA, ExecutePromQuery.
 
-Trap: the parser is recursive and ends the process on a query of some ten thousand brackets, hence the longest length.
+Trap: the parser is recursive and ends the process on a query of some ten thousand brackets, hence the maximum length.
 """
 
 from typing import NamedTuple
@@ -50,7 +50,7 @@ _SERIES = _Outcome(ValueType.Vector, one=False, bare=False)
 
 
 def query_fault(query: str) -> str:
-    """Why a query can never work; "" for one that may."""
+    """Return why a query can never work; "" if it may."""
     if len(query) > LONGEST:
         return f"{len(query)} characters, and at most {LONGEST} are read"
     try:

@@ -19,7 +19,7 @@ from ebbtide.settings.sections.entrance import Host, UrlPath
 from ebbtide.settings.sections.pods.env import one_kind
 
 MODEL_HEADER = "x-model"
-"""The header that names a model: clients set it where they do not say so in the path."""
+"""Header with the model's name, for clients that do not put it into the path."""
 
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 HEADER_NAME = rf"^{_TOKEN}$"
@@ -149,24 +149,24 @@ LEAST_REQUEST = Balance.model_construct(None, kind=BalanceKind.LEAST_REQUEST, co
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A prefix of the path, and headers beside it, by name and value."""
+    """A path prefix, and headers by name and value."""
 
     path: str
     headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> tuple[str, frozenset[tuple[str, str]]]:
-        """The same for two that take the same requests: a prefix may end in a slash or not."""
+        """Equal for matches of the same requests: a trailing slash of the prefix makes no difference."""
         return self.path.rstrip("/"), frozenset(self.headers)
 
     @property
     def text(self) -> str:
-        """As people know it."""
+        """Return the match for messages."""
         return " with ".join((self.path, *(f"{name}: {value}" for name, value in self.headers)))
 
 
 def matches(route: RouteSettings, when: When | None) -> Sequence[Match]:
-    """One of them is enough. A model is named by a header, or next in the path."""
+    """Return alternative matches. A model is in a header or in the path."""
     model = route.model if when is None or when.model is None else when.model
     headers = () if when is None or when.header is None else (_header_pair(when.header),)
     if model is None:

@@ -1,11 +1,11 @@
-"""How many pods a service has, and by which metric.
+"""The section of scale: how many pods a service has, and by which metric.
 
-CPU and memory are read by the cluster's metrics server. All else comes from Prometheus by way of KEDA: what is in
-flight, latency and throughput are counted at the gateway, since a queue inside a pod hides the demand that other pods
-could take; GPUs are read on the nodes.
+The cluster's metrics server reads CPU and memory. Other metrics come from Prometheus through KEDA: requests in flight,
+latency and throughput are counted at the gateway, since a queue inside a pod hides demand that other pods could take;
+GPUs are read on the nodes.
 
-Latency and throughput fall silent under overload: requests that time out have no answer to measure, and a full service
-answers no more than it can. So they stand beside `inFlight` alone.
+Latency and throughput fall under overload: requests that time out have no response to measure, and a saturated service
+responds no faster. So they are only allowed together with `inFlight`.
 """
 
 import re
@@ -113,7 +113,7 @@ class MetricSettings(Settings):
 
     @property
     def gateway_targets(self) -> Mapping[str, float]:
-        """Of those that are counted at the gateway, by key; latency in seconds."""
+        """Return the targets that are counted at the gateway, by key; latency in seconds."""
         latency = None if self.latency is None else self.latency.total_seconds()
         targets = {"inFlight": self.in_flight, "latency": latency, "throughput": self.throughput}
         return {key: value for key, value in targets.items() if value is not None}
@@ -124,13 +124,13 @@ class MetricSettings(Settings):
 
     @property
     def external(self) -> Sequence[str]:
-        """The keys of those that come from Prometheus by way of KEDA."""
+        """Return the keys of metrics that come from Prometheus through KEDA."""
         metrics = {"gpu": self.gpu, "queue": self.queue, "query": self.query}
         return [*self.of_gateway, *(key for key, value in metrics.items() if value is not None)]
 
     @property
     def of_pods(self) -> Sequence[str]:
-        """The keys of those that the metrics server reads."""
+        """Return the keys of metrics that the metrics server reads."""
         return [key for key, value in {"cpu": self.cpu, "memory": self.memory}.items() if value is not None]
 
     @property
@@ -155,7 +155,7 @@ def _zero_can_end(least: int, metrics: MetricSettings) -> None:
 
 
 class FloorKind(StrEnum):
-    """What knows beforehand how many pods will be needed."""
+    """Source of the floor."""
 
     CALENDAR = "calendar"
     FORECAST = "forecast"
@@ -174,7 +174,7 @@ class EventSettings(Settings):
 
     @property
     def until(self) -> datetime:
-        """Its end, in wall time as `at`."""
+        """Return the end in wall time, as `at`."""
         return self.at + self.for_
 
 
@@ -191,7 +191,7 @@ class NightSettings(Settings):
 
     @property
     def minutes(self) -> int:
-        """`at` in minutes from local midnight."""
+        """Return `at` in minutes from local midnight."""
         hours, minutes = self.at.split(":")
         return int(hours) * 60 + int(minutes)
 
@@ -288,5 +288,5 @@ class ScaleSettings(Settings):
 
     @property
     def planned(self) -> bool:
-        """Whether its minimum follows the calendar."""
+        """True if the minimum follows the calendar."""
         return self.floor is not None and (self.open is not None or bool(self.overnight) or bool(self.events))

@@ -1,11 +1,11 @@
-"""The section of services: models that answer requests, each in one or more variants.
+"""The section of services: models that respond to requests, each in one or more variants.
 
-A **variant** is one Deployment with its own image, size and hardware. Keys of a pod that stand at the service hold for
-each of its variants, unless the variant has the key itself; `ebbtide.settings.file.entries` puts them there
-before anything is read. A service without variants is one itself.
+A **variant** is one Deployment with its own image, size and hardware. Pod keys of the service apply to each of its
+variants unless the variant has the key; `ebbtide.settings.file.entries` copies them before validation. A service
+without variants is one itself.
 
-A variant's pods are a workload like any other (`VariantSettings.workload`), so that budgets, placement, prices and
-policies need to know nothing of services.
+The pods of a variant are a workload (`VariantSettings.workload`), so budgets, placement, prices and policies need no
+special cases.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,15 +65,16 @@ from ebbtide.units.durations import format_duration, latency_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE, Category
 
 ALONE = ""
-"""The name of the only variant of a service that names none."""
+"""Name of the only variant of a service without variants."""
 
 STOP_DELAY = timedelta(seconds=5)
-"""From the order to stop to the signal: gateways and proxies have left the pod out by then.
+"""Time from a pod's deletion to its signal, in which gateways and proxies stop using it.
 
-With it none of 600 requests was lost at a scale-down, without it 26."""
+With it none of 600 requests was lost at a scale-down, without it 26.
+"""
 
 GRACE_MARGIN = timedelta(seconds=5)
-"""Past the longest request: to write the last answer and exit."""
+"""Time after the longest request: to send the last response and exit."""
 
 STARTS_WITHIN = timedelta(seconds=30)
 
@@ -113,7 +114,7 @@ class SessionSettings(Settings):
     )
 
     def env(self, service: str) -> Mapping[str, EnvVariable]:
-        """What the pods of a service are told."""
+        """Return the variables of a service's pods."""
         if not self.redis:
             return {}
         _, url, _ = REDIS_SECRET_KEYS
@@ -244,14 +245,14 @@ class VariantSettings(ScrapedPodSettings):
 
     @property
     def takes_the_rest(self) -> bool:
-        """Whether it takes the requests that no condition and no weight leads elsewhere."""
+        """True if it receives the requests without a condition and a weight."""
         return self.when is None and self.weight is None
 
     def workload(self, name: str, service: "ServiceSettings") -> "ServedWorkload":
-        """Its pods, as a workload. `name` is that of the service.
+        """Return its pods as a workload. `name` is that of the service.
 
-        Pods that take the rest carry the service's name, a variant on spot beside them or not: so none has to be made
-        anew when one comes or goes, and no request is without a pod meanwhile.
+        Pods for requests without a condition have the service's name, with and without a variant on spot nodes: none
+        has to be recreated when such a variant is added or removed, and requests always have a pod.
         """
         of_pod: dict[str, Any] = {field: getattr(self, field) for field in ScrapedPodSettings.model_fields}
         of_pod["env"] = {**service.session.env(name), **self.env}
@@ -279,7 +280,7 @@ class VariantSettings(ScrapedPodSettings):
 
 
 class ServedWorkload(WorkloadSettings):
-    """The pods of a variant. It is made from one, and stands in no file."""
+    """The pods of a variant, derived from it and in no file."""
 
     h2c: bool  # its port speaks HTTP/2 without TLS
     served_port: str
@@ -307,11 +308,11 @@ _OF_ONE_VARIANT = ("when", "weight", "spot")
 INHERITED = frozenset(
     field.alias or name for name, field in VariantSettings.model_fields.items() if name not in _OF_ONE_VARIANT
 )
-"""The keys that may stand at the service for all of its variants, as the file spells them."""
+"""Keys that a service may set for all its variants, as the file spells them."""
 
 
 def _variants_share_out(variants: Mapping[str, VariantSettings]) -> None:
-    """Those on spot have no part in it: they take what another one takes."""
+    """Variants on spot nodes do not count: they receive what another one receives."""
     variants = {name: pods for name, pods in variants.items() if not pods.spot}
     weights = {name: pods.weight for name, pods in variants.items() if pods.weight is not None}
     if not weights:
@@ -363,7 +364,7 @@ def _whens_differ(variants: Mapping[str, VariantSettings]) -> None:
 
 
 def _models_are_named_as_models(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
-    """A route may ask for each header once."""
+    """A route may match each header once."""
     for name, pods in variants.items():
         header = "" if pods.when is None or pods.when.header is None else pods.when.header
         if route is not None and route.model is not None and header.startswith(f"{MODEL_HEADER}: "):
@@ -528,7 +529,7 @@ class ServiceSettings(Settings):
 
     @property
     def grace(self) -> timedelta:
-        """What a pod is given from the order to stop until it is killed."""
+        """Return the time from a pod's deletion until it is killed."""
         return STOP_DELAY + self.longest_request + GRACE_MARGIN
 
     @property
@@ -537,27 +538,27 @@ class ServiceSettings(Settings):
 
     @property
     def by_place(self) -> Sequence[str]:
-        """Its variants as their route has them: those of weight 0 last, so that one that is removed is the last."""
+        """Return the variants in the order of the route: weight 0 last, so that a removed one is the last."""
         return sorted(self.variants, key=lambda variant: self.variants[variant].weight == 0)
 
     @property
     def on_spot(self) -> Mapping[str, VariantSettings]:
-        """Its variants on spot nodes."""
+        """Return the variants on spot nodes."""
         return {variant: pods for variant, pods in self.variants.items() if pods.spot}
 
     @property
     def base(self) -> str | None:
-        """The variant that those on spot stand beside; None where none is on spot."""
+        """Return the variant that shares its requests with those on spot nodes, or None if there are none."""
         candidates = (variant for variant, pods in self.variants.items() if pods.takes_the_rest and not pods.spot)
         return next(candidates, None) if self.on_spot else None
 
     def sharing(self, name: str) -> Sequence[str]:
-        """The names of the pods that stand behind one Service, which has the name of this one; none without spot."""
+        """Return the names of the pods behind the service's common Service; none without spot nodes."""
         together = {pod_name(name, variant) for variant in (self.base, *self.on_spot) if variant is not None}
         return [pods for pods in self.pods(name) if pods in together]
 
     def pods(self, name: str) -> Mapping[str, VariantSettings]:
-        """Its variants by the name of their pods, their Service and all else of theirs."""
+        """Return the variants by the name of their pods, Service and other objects."""
         return {pod_name(name, variant): variant_settings for variant, variant_settings in self.variants.items()}
 
 
@@ -566,7 +567,7 @@ def pod_name(service: str, variant: str) -> str:
 
 
 def served_workloads(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServedWorkload]]:
-    """The pods of all variants, with their name."""
+    """Return the pods of all variants by name."""
     for name, service in services.items():
         for pods, variant in service.pods(name).items():
             yield pods, variant.workload(name, service)

@@ -1,12 +1,12 @@
-"""A variant on spot nodes: what it may be, and what it stands beside.
+"""A variant on spot nodes, and its relation to the others.
 
-Its pods and those of one other variant, which is not on spot, stand behind one Service and take the same requests. So
-when AWS takes every spot node, the others have all requests at once, and nobody has to notice: between variants of
-their own a gateway knows no such thing, and refuses the share of one that has no pods.
+Its pods and those of one variant that is not on spot nodes share a Service and receive the same requests. If AWS
+reclaims every spot node, the others receive all requests at once. Between separate variants a gateway cannot do that:
+it fails the share of one without pods.
 
-**Which fills first.** Requests in flight are counted of both together, and each scales by how many there are for one
-pod. The variant with the lower target grows first. A step of load that is above both targets brings pods of both; those
-of the other one go again once the number is below its target.
+**Which grows first.** Requests in flight are counted for both together, and each scales by the number per pod. The
+variant with the lower target grows first. A step of load above both targets adds pods of both; the other's are removed
+once the number is below its target.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from ebbtide.settings.sections.serving.services import Hardware, VariantSettings
 
 LONGEST_REQUEST = timedelta(minutes=2) - timedelta(seconds=20)
-"""A spot node goes two minutes after its notice; until its pods are told, and have stopped, takes the rest."""
+"""A spot node is reclaimed two minutes after its notice; notifying and stopping its pods takes the remaining time."""
 
 APART = 1.5
-"""How far above the target of those on spot that of the others should be. Of pods that are wanted `n / APART` are
-enough, rounded up: with 1.5 a number goes back to 2, with 1.3 no further than to 4."""
+"""Minimum ratio between the targets of the others and of those on spot nodes. Of `n` pods that are needed, `n / APART`
+suffice, rounded up: with 1.5 a number falls back to 2, with 1.3 only to 4.
+"""
 
 
 def spot_needs_no_gpu(spot: object, hardware: "Hardware | None", gpu: "Gpu") -> None:
@@ -52,7 +53,7 @@ def spot_keeps_no_state(spot: object, kind: WorkloadKind) -> None:
 
 
 def spot_leaves_the_choice(variants: Mapping[str, "VariantSettings"]) -> None:
-    """It takes the requests of the one without `when`, so it can have no condition and no share of its own."""
+    """It receives the requests of the variant without `when`, so it can have no condition and no weight."""
     for name in _on_spot(variants):
         if variants[name].when is not None:
             expected = "no when with spot: it shares the requests of the variant without when"
@@ -94,7 +95,7 @@ def requests_end_in_time(longest: timedelta, variants: Mapping[str, "VariantSett
 
 
 def forecasts_are_of_one_variant(variants: Mapping[str, "VariantSettings"]) -> None:
-    """What is counted is of both together, and each would have pods for all of it."""
+    """Metrics count both together, so each would have pods for all requests."""
     if not any(_on_spot(variants)):
         return
     for name, pods in variants.items():
@@ -109,7 +110,7 @@ def forecasts_are_of_one_variant(variants: Mapping[str, "VariantSettings"]) -> N
 
 
 def others_fill_last(variants: Mapping[str, "VariantSettings"]) -> None:
-    """By each metric that is counted of both together, in flight for each pod or latency: see the module."""
+    """Compare each metric that is counted for both together, in flight per pod or latency: see the module."""
     base = next((name for name, pods in variants.items() if pods.takes_the_rest and not pods.spot), None)
     if base is None or not variants[base].scale.grows:
         return
