@@ -82,7 +82,7 @@ class RedisEndpoint:
     port: int = 6379
     db: int = 0
     tls: bool = False  # chain and host name are verified
-    ca_file: str | None = None  # trusted beside the system's authorities
+    ca_file: str | None = None  # trusted in addition to the system's authorities
     username: str | None = None
     password_env: str | None = None
     sentinels: tuple[str, ...] = ()

@@ -81,7 +81,7 @@ class FloorPolicy:
     keda: bool  # a ScaledObject of KEDA, and not a HorizontalPodAutoscaler
     least: int
     most: int
-    lead: timedelta  # until a node and a pod on it are there: a floor stands so long before it is needed
+    lead: timedelta  # time to start a node and a pod: a floor begins this long before it is needed
     open: int | None = None  # pods during business hours
     events: tuple[PlannedEvent, ...] = ()
     overnight: tuple[PlannedNight, ...] = ()

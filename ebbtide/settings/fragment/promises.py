@@ -171,7 +171,7 @@ def _main_container(fragment: object, facts: PodFacts) -> Iterator[Finding]:
         if container.get("name") != facts.main:
             continue
         for key in container.keys() & _MAIN_HAS_A_KEY.keys():
-            if not (facts.is_worker and key == "readinessProbe"):  # which has a reason of its own
+            if not (facts.is_worker and key == "readinessProbe"):  # has its own reason
                 yield _own_key((*at, key), container[key], _MAIN_HAS_A_KEY[key])
         if facts.is_worker and "lifecycle" in container:
             yield _broken("pod-promise.grace", (*at, "lifecycle"), container["lifecycle"], f"a worker that {_GRACE}")

@@ -27,7 +27,7 @@ LIST, MAP = "[]", "{}"
 class Field:
     type: str
     enum: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()  # of a list: what tells its entries apart, and nothing for a list that has no such keys
+    keys: tuple[str, ...] = ()  # of a list: the keys that identify its entries; () without such keys
     since: str = ""  # the minor that brought it, where that is not the oldest that Ebbtide supports
 
 
@@ -89,7 +89,7 @@ def shape_findings(fragment: object, at: Location, minor: str | None) -> Iterato
 def _of(value: object, field: Field, at: Location, minor: str | None) -> Iterator[Finding]:
     kind = field.type
     if isinstance(value, Secret):
-        return  # `ebbtide.settings.checks.secrets` says so of each that stands in a wrong place
+        return  # `ebbtide.settings.checks.secrets` reports misplaced secrets
     if kind.startswith(LIST):
         yield from _of_list(value, field, at, minor)
     elif kind.startswith(MAP):

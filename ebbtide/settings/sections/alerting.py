@@ -60,7 +60,7 @@ def _remote_url(address: str) -> str:
         sound = False
         parts = urlsplit("")
     if not sound or parts.username or parts.fragment or re.search(r"\s", address):
-        # It is not shown: before an @ may stand a password.
+        # Not shown: a password may precede the @.
         expected = "where samples are written, http:// or https://, without a login"
         raise wanted("monitoring.remote-url", expected, found="another address", example=_REMOTE_EXAMPLE)
     if leads_to_itself(parts.hostname or ""):

@@ -18,7 +18,7 @@ from ebbtide.vocabulary.labels import PREFIX
 
 MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
 
-# Keys that are taken, and by whom: beginnings, and whole ones. Case does not count: it does not to IAM either.
+# Reserved prefixes and keys, with their owners. Case is ignored, as by IAM.
 _BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}
 _OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that beginning"
 _FOR_A_CUSTOMER: Mapping[str, str] = {
@@ -113,7 +113,7 @@ def _length_hint(text: str, most: int) -> str:
     return f"it has {len(text)}" if len(text) > most else ""
 
 
-# Letters of any alphabet pass, which editors and Python would write as different patterns: so what is refused is named.
+# Letters of any alphabet pass. Editors and Python have different patterns for them, so this one lists what is refused.
 _ASCII_ALLOWED = r"[^\u0000-\u001f!-*,;<>?\[-^`{-\u007f]"
 _PARTS = (*map(re.escape, _FOR_A_CUSTOMER), *(f"{word.lower()}$" for word in _WHOLE))
 _TAKEN = "|".join(re.sub("[a-z]", lambda c: f"[{c[0]}{c[0].upper()}]", part) for part in _PARTS)

@@ -23,7 +23,7 @@ def _parse_registry(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_REGISTRY, value) is None:
         text = value if isinstance(value, str) else ""
         hint = "leave out the scheme" if "://" in text else ""
-        if "@" in text:  # it is not shown: before the sign may stand a password
+        if "@" in text:  # not shown: a password may precede the sign
             raise wanted(
                 "registry.login", "a registry", found="an address with a login", hint="logins belong into pull secrets"
             )

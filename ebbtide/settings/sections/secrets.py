@@ -60,7 +60,7 @@ class SecretReference(NamedTuple):
 
     at: Location
     name: str
-    keys: tuple[str, ...] = ()  # that must be there; () for a reference to the whole Secret
+    keys: tuple[str, ...] = ()  # that must exist; () for a reference to all keys
 
 
 def secrets_of(config: Mapping[str, object]) -> dict[str, tuple[str, ...]]:

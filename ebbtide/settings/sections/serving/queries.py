@@ -42,7 +42,7 @@ _NEVER = (
 
 class _Outcome(NamedTuple):
     kind: ValueType
-    one: bool  # it has at most one series, whatever is measured
+    one: bool  # at most one series, whatever the data
     bare: bool  # its series have no labels
 
 

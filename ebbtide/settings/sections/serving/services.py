@@ -285,7 +285,7 @@ class ServedWorkload(WorkloadSettings):
     h2c: bool  # its port speaks HTTP/2 without TLS
     served_port: str
     grows_to: int
-    moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
+    moves: bool  # outside business hours; a lone pod stays, since no other pod would serve
     spot: bool
     stop_delay: timedelta
     grace: timedelta

@@ -39,7 +39,7 @@ class Step:
     percent: int
     pods: int
     period: timedelta
-    stabilization: timedelta  # a number counts only once it has been asked for so long
+    stabilization: timedelta  # a number takes effect once it has been requested for this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
