@@ -119,7 +119,7 @@ class Named(NamedTuple):
 
 def objects_named(pod: PodSettings) -> tuple[Named, ...]:
     """Return each object that the pod names once."""
-    return tuple(dict.fromkeys((*_of_short_keys(pod), *_of_fragment(pod.pod))))
+    return tuple(dict.fromkeys((*_named_by_short_keys(pod), *_named_by_fragment(pod.pod))))
 
 
 def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
@@ -131,7 +131,7 @@ def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
     return bool(secret_names - {*secrets, REDIS_SECRET} or objects_named(pod)) or pod.service_account is not None
 
 
-def _of_short_keys(pod: PodSettings) -> Iterator[Named]:
+def _named_by_short_keys(pod: PodSettings) -> Iterator[Named]:
     for variable in pod.env.values():
         if variable.config_map is not None:
             yield Named(CONFIG_MAP, variable.config_map, variable.key)
@@ -145,7 +145,7 @@ def _of_short_keys(pod: PodSettings) -> Iterator[Named]:
             yield Named(CLAIM, volume.claim)
 
 
-def _of_fragment(fragment: object) -> Iterator[Named]:
+def _named_by_fragment(fragment: object) -> Iterator[Named]:
     """Yield the objects that a fragment names, except those that may be missing (`optional: true`)."""
     for _, key, value in inside(fragment):
         reference = mapping(value)

@@ -61,7 +61,7 @@ def controller_config(
         redis=redis,
         pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
         budgets=(*_budgets(settings, Category.FLEXIBLE), *_pool_budgets(settings)),
-        never_opened=(*_budgets(settings, Category.FIXED), *_own_budgets(settings)),
+        never_opened=(*_budgets(settings, Category.FIXED), *_bundled_budgets(settings)),
     )
 
 
@@ -86,7 +86,7 @@ def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
             yield BudgetPolicy(name=name, namespace=WORKER_NAMESPACE, always=always)
 
 
-def _own_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
+def _bundled_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
     names = [CONTROLLER, *([IN_CLUSTER_REDIS] if settings.redis.kind is RedisKind.IN_CLUSTER else [])]
     return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
 

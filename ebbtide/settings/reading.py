@@ -345,7 +345,7 @@ def _settled(stack: StackSettings) -> StackSettings:
     groups, region, timezone = stack.node_groups, stack.region, stack.business_hours.timezone
     return stack.model_copy(
         update={
-            "workloads": {name: _of_kind(workload, groups) for name, workload in stack.workloads.items()},
+            "workloads": {name: _on_kind(workload, groups) for name, workload in stack.workloads.items()},
             "workers": {name: _placed(pool, groups, region) for name, pool in stack.workers.items()},
             "jobs": {name: _placed(job, groups, region) for name, job in stack.jobs.items()},
             "cron_jobs": {
@@ -385,7 +385,7 @@ def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
     return pool.parallelism if isinstance(pool, JobSettings) else pool.max
 
 
-def _of_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
+def _on_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
     """Return a workload with the architecture of the groups that it fits."""
     size = pod_size(pod)
     return on_one_architecture(
@@ -395,7 +395,7 @@ def _of_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Worklo
 
 def _served(name: str, service: ServiceSettings, groups: Mapping[str, NodeGroupSettings]) -> ServiceSettings:
     variants = {
-        variant: pods.model_copy(update={"arch": _of_kind(pods.workload(name, service), groups).arch})
+        variant: pods.model_copy(update={"arch": _on_kind(pods.workload(name, service), groups).arch})
         for variant, pods in service.variants.items()
     }
     return service.model_copy(update={"variants": variants})

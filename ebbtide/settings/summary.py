@@ -46,10 +46,10 @@ def summary(settings: StackSettings) -> list[str]:
             f"queue {', '.join(pool.source.queues)}"
         )
     for name, job in settings.jobs.items():
-        lines.append(f"job      {name}: once, {_of_job(job)}")
+        lines.append(f"job      {name}: once, {_job_text(job)}")
     for name, job in settings.cron_jobs.items():
         when = "suspended" if job.suspended else f"at {job.schedule} ({job.timezone})"
-        lines.append(f"cron job {name}: {when}, {_of_job(job)}")
+        lines.append(f"cron job {name}: {when}, {_job_text(job)}")
     for name, cluster in settings.ray.items():
         lines.append(
             f"ray      {name}: Ray {cluster.version}, head {cpu_text(cluster.head.cpu)} CPU, "
@@ -82,7 +82,7 @@ def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
             )
 
 
-def _of_job(job: JobSettings) -> str:
+def _job_text(job: JobSettings) -> str:
     gpu = _gpus(job.gpu)
     pods = f"{job.completions} pods, {job.parallelism} at a time, " if job.completions > 1 else ""
     return (

@@ -24,7 +24,7 @@ def _starts_pods(placed: Placed) -> bool:
     return isinstance(placed.pod, WorkloadSettings) and placed.pod.starts_pods
 
 
-def _is_own(placed: Placed) -> bool:
+def _has_account(placed: Placed) -> bool:
     """True if Ebbtide creates an account for the pod."""
     return placed.pod.aws is not None or _starts_pods(placed)
 
@@ -39,7 +39,7 @@ def _namespace(placed: Placed) -> str:
 
 def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.pods:
-        if _is_own(placed) and placed.name == _DEFAULT:
+        if _has_account(placed) and placed.name == _DEFAULT:
             expected = "another name, since this pod's account has the same name"
             hint = "all pods of a namespace without another account share 'default'"
             yield Finding(code="account.default", at=placed.at, wanted=expected, found=repr(placed.name), hint=hint)
@@ -50,7 +50,7 @@ def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _named_accounts_exist(parsed: ParsedSections) -> Iterator[Finding]:
-    owners = {(_namespace(placed), placed.name): placed.at for placed in parsed.pods if _is_own(placed)}
+    owners = {(_namespace(placed), placed.name): placed.at for placed in parsed.pods if _has_account(placed)}
     for placed in parsed.pods:
         owner = owners.get((_namespace(placed), placed.pod.service_account or ""))
         if owner is not None and owner != placed.at:

@@ -29,7 +29,7 @@ def _saves_are_short_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _claims_are_for_several_pods(parsed: ParsedSections) -> Iterator[Finding]:
-    owned_claims = _own_claims(parsed.stack.workloads)
+    owned_claims = _claim_patterns(parsed.stack.workloads)
     for name, pool in parsed.stack.workers.items():
         claim = None if pool.checkpoints is None else pool.checkpoints.claim
         for place, pattern in owned_claims.items() if claim is not None else ():
@@ -43,7 +43,7 @@ def _claims_are_for_several_pods(parsed: ParsedSections) -> Iterator[Finding]:
                 )
 
 
-def _own_claims(workloads: Mapping[str, WorkloadSettings]) -> Mapping[str, re.Pattern[str]]:
+def _claim_patterns(workloads: Mapping[str, WorkloadSettings]) -> Mapping[str, re.Pattern[str]]:
     """Return a pattern of the names of a stateful set's claims, by the path of the volume."""
     return {
         f"{name}.volumes.{volume}": re.compile(rf"{re.escape(volume)}-{re.escape(name)}-[0-9]+")

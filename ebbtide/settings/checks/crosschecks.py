@@ -78,7 +78,7 @@ def _zones_have_eks(parsed: ParsedSections) -> Iterator[Finding]:
     yield from zone_findings(parsed.stack.cluster.zones, parsed.stack.region, (CLUSTER, "zones"))
 
 
-def _given_subnets_cover_the_zones(parsed: ParsedSections) -> Iterator[Finding]:
+def _subnets_cover_zones(parsed: ParsedSections) -> Iterator[Finding]:
     """A key that is not a zone letter may be a typo of a missing one."""
     vpc, zones = parsed.stack.network.vpc, parsed.stack.cluster.zones
     subnets = () if vpc is None else tuple(vpc.private_subnets)
@@ -282,7 +282,7 @@ RULES: tuple[Rule, ...] = (
     *nodes.RULES,
     Rule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on=ClusterKind.EKS),
     Rule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
-    Rule((CLUSTER, NETWORK), _given_subnets_cover_the_zones, on=ClusterKind.EKS),
+    Rule((CLUSTER, NETWORK), _subnets_cover_zones, on=ClusterKind.EKS),
     Rule((WORKERS,), _drivers_have_a_cluster),
     Rule((WORKERS,), _one_pool_serves_a_queue),
     Rule((WORKERS, GROUPS), _no_long_jobs_on_spot),

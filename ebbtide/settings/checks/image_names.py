@@ -50,10 +50,10 @@ def _bundled(parsed: ParsedSections) -> Iterator[str]:
         yield from ["gpuExporter"] if gpus else []
     if not parsed.existing:
         yield from ("autoscaler", *(["devicePlugin"] if gpus else []))
-        yield from _of_services(parsed)
+        yield from _bundled_for_services(parsed)
 
 
-def _of_services(parsed: ParsedSections) -> Iterator[str]:
+def _bundled_for_services(parsed: ParsedSections) -> Iterator[str]:
     services = parsed.stack.services.values()
     if any(variant.scale.metrics.external for service in services for variant in service.variants.values()):
         yield from ("keda", "kedaMetrics")

@@ -86,18 +86,18 @@ def _spot_groups_have_a_choice(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _spot_example(types: Sequence[str]) -> Sequence[str]:
     """Return types of the group's shape if there are enough."""
-    twins = _of_same_shape(types)
+    twins = _types_of_same_shape(types)
     return twins[:FEWEST_SPOT_TYPES] if len(twins) >= FEWEST_SPOT_TYPES else SPOT_TYPES
 
 
 def _spot_hint(types: Sequence[str]) -> str:
-    twins = _of_same_shape(types)
+    twins = _types_of_same_shape(types)
     if 0 < len(twins) < FEWEST_SPOT_TYPES:
         return f"of this shape only {', '.join(twins)} are known: take another one"
     return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
 
 
-def _of_same_shape(types: Sequence[str]) -> Sequence[str]:
+def _types_of_same_shape(types: Sequence[str]) -> Sequence[str]:
     """Return the types and all others of their shape, or none if they have several shapes."""
     shapes = {instance_type(name).shape for name in types}
     if len(shapes) != 1:
@@ -223,11 +223,11 @@ def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
                 wanted=f"at most what a GPU of the node groups for it has: {offers}",
                 found=memory_text(requested),
                 example=memory_text(max(most.values())),
-                hint=f"by the figures of AWS, which are below a maker's round ones{_with_as_much(requested)}",
+                hint=f"by the figures of AWS, which are below a maker's round ones{_types_with_memory(requested)}",
             )
 
 
-def _with_as_much(memory: int) -> str:
+def _types_with_memory(memory: int) -> str:
     types = map(instance_type, instance_type_names())
     families = sorted({fact.family for fact in types if fact.gpu_memory_mib >= memory})
     return f"; types with as much: {', '.join(families)}" if families else ""

@@ -75,12 +75,12 @@ class Rule(NamedTuple):
             yield from self.find(parsed)
 
 
-def _of_workloads(stack: StackSettings) -> Iterator[Placed]:
+def _workload_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, workload in stack.workloads.items():
         yield _workload((WORKLOADS, name), name, workload)
 
 
-def _of_services(stack: StackSettings) -> Iterator[Placed]:
+def _service_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, service in stack.services.items():
         for variant, variant_settings in service.variants.items():
             at: Location = (SERVICES, name, VARIANTS, variant)
@@ -91,27 +91,27 @@ def _workload(at: Location, name: str, pod: WorkloadSettings) -> Placed:
     return Placed(at, name, pod.category, pod, pod_size(pod), home_of(pod))
 
 
-def _of_workers(stack: StackSettings) -> Iterator[Placed]:
+def _pool_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, pool in stack.workers.items():
         yield _worker((WORKERS, name), name, pool)
 
 
-def _of_jobs(stack: StackSettings) -> Iterator[Placed]:
+def _job_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, job in stack.jobs.items():
         yield _worker((JOBS, name), name, job)
 
 
-def _of_cron_jobs(stack: StackSettings) -> Iterator[Placed]:
+def _cron_job_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, job in stack.cron_jobs.items():
         yield _worker((CRON_JOBS, name), name, job)
 
 
-def _of_ray(stack: StackSettings) -> Iterator[Placed]:
+def _ray_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, cluster in stack.ray.items():
-        yield from _of_cluster(name, cluster)
+        yield from _ray_cluster_pods(name, cluster)
 
 
-def _of_cluster(name: str, cluster: RaySettings) -> Iterator[Placed]:
+def _ray_cluster_pods(name: str, cluster: RaySettings) -> Iterator[Placed]:
     head, size = cluster.head, head_size(cluster.head)
     yield Placed((RAY, name, "head"), head_name(name), Category.FIXED, head, size, NodeKind.FIXED)
     for key, group in cluster.groups.items():
@@ -125,10 +125,10 @@ def _worker(at: Location, name: str, pod: WorkerSettings | JobSettings | RayGrou
 
 
 _PODS_OF: Mapping[str, Callable[[StackSettings], Iterator[Placed]]] = {
-    WORKLOADS: _of_workloads,
-    SERVICES: _of_services,
-    WORKERS: _of_workers,
-    JOBS: _of_jobs,
-    CRON_JOBS: _of_cron_jobs,
-    RAY: _of_ray,
+    WORKLOADS: _workload_pods,
+    SERVICES: _service_pods,
+    WORKERS: _pool_pods,
+    JOBS: _job_pods,
+    CRON_JOBS: _cron_job_pods,
+    RAY: _ray_pods,
 }

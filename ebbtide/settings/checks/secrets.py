@@ -139,7 +139,7 @@ def _secrets_in(value: object, at: Location) -> Iterator[Location]:
             yield from _secrets_in(inner, (*at, index))
 
 
-def _secrets_are_there(parsed: ParsedSections) -> Iterator[Finding]:
+def _secrets_exist(parsed: ParsedSections) -> Iterator[Finding]:
     names = parsed.names(SECRETS)
     for at, name, key in parsed.stack.monitoring.secret_references():
         if name not in names:
@@ -166,6 +166,6 @@ def _roles_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
 
 RULES = (
     Rule((), _have_the_keys),
-    Rule((MONITORING,), _secrets_are_there),
+    Rule((MONITORING,), _secrets_exist),
     Rule((MONITORING, CLUSTER), _roles_need_eks, on=ClusterKind.EXISTING),
 )

@@ -93,10 +93,12 @@ def _metrics_have_a_source(parsed: ParsedSections) -> Iterator[Finding]:
         for variant, settings in service.variants.items():
             at: Location = (SERVICES, name, VARIANTS, variant, "scale", "metrics")
             for metric in settings.scale.metrics.external:
-                yield from _has_a_source(parsed, (*at, metric), of_gateway=metric in settings.scale.metrics.of_gateway)
+                yield from _metric_has_source(
+                    parsed, (*at, metric), of_gateway=metric in settings.scale.metrics.of_gateway
+                )
 
 
-def _has_a_source(parsed: ParsedSections, at: Location, *, of_gateway: bool) -> Iterator[Finding]:
+def _metric_has_source(parsed: ParsedSections, at: Location, *, of_gateway: bool) -> Iterator[Finding]:
     metric, serving, monitoring = str(at[-1]), parsed.stack.serving, parsed.stack.monitoring.prometheus
     if serving.prometheus is None and monitoring is not PrometheusKind.BUNDLED:
         yield Finding(
@@ -128,7 +130,7 @@ def _has_a_source(parsed: ParsedSections, at: Location, *, of_gateway: bool) -> 
         )
 
 
-def _keys_do_something(parsed: ParsedSections) -> Iterator[Finding]:
+def _keys_have_effect(parsed: ParsedSections) -> Iterator[Finding]:
     keys = parsed.names(SERVING)
     for key in _EKS_ALONE if parsed.existing else _EXISTING_ALONE:
         if key in keys:
@@ -143,7 +145,7 @@ def _keys_do_something(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
-def _a_gateway_is_there(parsed: ParsedSections) -> Iterator[Finding]:
+def _gateway_exists(parsed: ParsedSections) -> Iterator[Finding]:
     routed = [name for name, service in parsed.stack.services.items() if service.route is not None]
     if parsed.existing and routed and parsed.stack.serving.gateway_class is None:
         yield Finding(
@@ -155,12 +157,12 @@ def _a_gateway_is_there(parsed: ParsedSections) -> Iterator[Finding]:
         )
 
 
-def _the_balancer_has_subnets(parsed: ParsedSections) -> Iterator[Finding]:
+def _load_balancer_has_subnets(parsed: ParsedSections) -> Iterator[Finding]:
     if parsed.stack.serving.public:
         yield from no_public_subnets((SERVING, "public"), parsed.stack.network)
 
 
-def _the_certificate_is_of_the_region(parsed: ParsedSections) -> Iterator[Finding]:
+def _certificate_is_in_region(parsed: ParsedSections) -> Iterator[Finding]:
     yield from certificate_of_another_region(
         (SERVING, "certificate"), parsed.stack.serving.certificate, parsed.stack.region
     )
@@ -180,7 +182,7 @@ def _grpc_finds_http2(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
-def _secrets_are_there(parsed: ParsedSections) -> Iterator[Finding]:
+def _secrets_exist(parsed: ParsedSections) -> Iterator[Finding]:
     """The stack creates the namespaces of the gateway and KEDA, so they cannot hold external Secrets."""
     names, serving = parsed.names(SECRETS), parsed.stack.serving
     if serving.tls is not None and serving.tls not in names:
@@ -292,12 +294,12 @@ RULES = (
     Rule((), _names_are_free),
     Rule((SERVICES,), _routes_differ),
     Rule((SERVICES, SERVING, MONITORING, CLUSTER), _metrics_have_a_source),
-    Rule((CLUSTER,), _keys_do_something),
-    Rule((SERVICES, SERVING, CLUSTER), _a_gateway_is_there),
-    Rule((SERVING, NETWORK, CLUSTER), _the_balancer_has_subnets, on=ClusterKind.EKS),
-    Rule((SERVING, REGION, CLUSTER), _the_certificate_is_of_the_region, on=ClusterKind.EKS),
+    Rule((CLUSTER,), _keys_have_effect),
+    Rule((SERVICES, SERVING, CLUSTER), _gateway_exists),
+    Rule((SERVING, NETWORK, CLUSTER), _load_balancer_has_subnets, on=ClusterKind.EKS),
+    Rule((SERVING, REGION, CLUSTER), _certificate_is_in_region, on=ClusterKind.EKS),
     Rule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on=ClusterKind.EKS),
-    Rule((SERVING, CLUSTER), _secrets_are_there, on=ClusterKind.EKS),
+    Rule((SERVING, CLUSTER), _secrets_exist, on=ClusterKind.EKS),
     Rule((SERVICES,), _lie_between_min_and_max),
     Rule((SERVICES,), _events_are_apart),
     Rule((SERVICES, MONITORING), _forecasts_have_history),

@@ -117,7 +117,7 @@ def promise_findings(fragment: object, facts: PodFacts) -> Iterator[Finding]:
 def _fields(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     pod_spec = mapping(fragment)
     for key in pod_spec.keys() & _HAS_A_KEY.keys():
-        yield _own_key((key,), pod_spec[key], _HAS_A_KEY[key])
+        yield _short_key((key,), pod_spec[key], _HAS_A_KEY[key])
     refused = {**_REFUSED, **(_REFUSED_OF_WORKERS if facts.is_worker else {})}
     who = "a worker" if facts.is_worker else "a pod"
     for key in pod_spec.keys() & refused.keys():
@@ -172,7 +172,7 @@ def _main_container(fragment: object, facts: PodFacts) -> Iterator[Finding]:
             continue
         for key in container.keys() & _MAIN_HAS_A_KEY.keys():
             if not (facts.is_worker and key == "readinessProbe"):  # has its own reason
-                yield _own_key((*at, key), container[key], _MAIN_HAS_A_KEY[key])
+                yield _short_key((*at, key), container[key], _MAIN_HAS_A_KEY[key])
         if facts.is_worker and "lifecycle" in container:
             yield _broken("pod-promise.grace", (*at, "lifecycle"), container["lifecycle"], f"a worker that {_GRACE}")
 
@@ -201,10 +201,10 @@ def _sizes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
                 promise = f"what it asks for in {resource}: nodes are chosen by the requests of pods"
                 example = "{ cpu: 50m, memory: 64Mi }"
                 yield _broken("pod-promise.size", where, None, promise, example=example)
-        yield from _of_resources(container, at)
+        yield from _resource_findings(container, at)
 
 
-def _of_resources(container: Mapping[str, object], at: Location) -> Iterator[Finding]:
+def _resource_findings(container: Mapping[str, object], at: Location) -> Iterator[Finding]:
     for kind in ("requests", "limits"):
         for resource, amount in mapping(value_at(container, ("resources", kind))).items():
             if resource not in _SIZES:
@@ -273,7 +273,7 @@ _OF_ALL_PODS = (_categories, _tolerations, _variables, _tokens, _restricted)
 _OF_THE_POD = (_fields, _node_selector, _spread, _main_container, _beside_a_worker, _sizes, _volumes)
 
 
-def _own_key(at: Location, value: object, key: str) -> Finding:
+def _short_key(at: Location, value: object, key: str) -> Finding:
     return _broken("pod-promise.own-key", at, value, f"it said by the short key {key}, so that it is set in one place")
 
 

@@ -83,36 +83,36 @@ def shape_findings(fragment: object, at: Location, minor: str | None) -> Iterato
     """Check a fragment. `minor` is the stack's Kubernetes version; None if unreadable, and then fields of all minors
     pass.
     """
-    yield from _of(fragment, Field(type=POD_SPEC), at, minor)
+    yield from _value_findings(fragment, Field(type=POD_SPEC), at, minor)
 
 
-def _of(value: object, field: Field, at: Location, minor: str | None) -> Iterator[Finding]:
+def _value_findings(value: object, field: Field, at: Location, minor: str | None) -> Iterator[Finding]:
     kind = field.type
     if isinstance(value, Secret):
         return  # `ebbtide.settings.checks.secrets` reports misplaced secrets
     if kind.startswith(LIST):
-        yield from _of_list(value, field, at, minor)
+        yield from _list_findings(value, field, at, minor)
     elif kind.startswith(MAP):
         if is_mapping(value):
             inner = Field(type=kind.removeprefix(MAP))
             for key, item in value.items():
-                yield from _of(item, inner, (*at, key), minor)
+                yield from _value_findings(item, inner, (*at, key), minor)
         else:
             yield _wrong("type.mapping", "a mapping", value, at)
     elif type_named(kind) is not None:
-        yield from _of_type(value, kind, at, minor)
+        yield from _type_findings(value, kind, at, minor)
     else:
-        yield from _of_plain(value, field, at)
+        yield from _plain_findings(value, field, at)
 
 
-def _of_list(value: object, field: Field, at: Location, minor: str | None) -> Iterator[Finding]:
+def _list_findings(value: object, field: Field, at: Location, minor: str | None) -> Iterator[Finding]:
     if not is_list(value):
         yield _wrong("type.list", "a list", value, at)
         return
     inner = Field(type=field.type.removeprefix(LIST), enum=field.enum)
     counts: Counter[tuple[str, ...]] = Counter()
     for index, item in enumerate(value):
-        yield from _of(item, inner, (*at, index), minor)
+        yield from _value_findings(item, inner, (*at, index), minor)
         if field.keys and is_mapping(item):
             key = tuple(str(item.get(name, _DEFAULTS.get(name, ""))) for name in field.keys)
             counts[key] += 1
@@ -122,7 +122,7 @@ def _of_list(value: object, field: Field, at: Location, minor: str | None) -> It
                 yield Finding(code="list.twice", at=(*at, index), wanted=expected, found=actual)
 
 
-def _of_type(value: object, kind: str, at: Location, minor: str | None) -> Iterator[Finding]:
+def _type_findings(value: object, kind: str, at: Location, minor: str | None) -> Iterator[Finding]:
     schema = type_named(kind)
     if not is_mapping(value) or schema is None:
         yield _wrong("type.mapping", f"a mapping, {kind} of Kubernetes", value, at)
@@ -137,7 +137,7 @@ def _of_type(value: object, kind: str, at: Location, minor: str | None) -> Itera
             expected = f"a field that Kubernetes {minor} has"
             hint = f"Kubernetes {field.since} brought it"
             yield Finding(code="pod.newer-field", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
-        elif faults := list(_of(inner, field, (*at, key), minor)):
+        elif faults := list(_value_findings(inner, field, (*at, key), minor)):
             yield from faults
         elif not _holds_secret(inner):
             yield from format_findings(kind, key, inner, (*at, key))
@@ -151,7 +151,7 @@ def _holds_secret(value: object) -> bool:
     return any(isinstance(item, Secret) for item in ([*value] if is_list(value) else [value]))
 
 
-def _of_plain(value: object, field: Field, at: Location) -> Iterator[Finding]:
+def _plain_findings(value: object, field: Field, at: Location) -> Iterator[Finding]:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match field.type:
         case "string" if not isinstance(value, str):

@@ -130,7 +130,7 @@ def entrance_port(ports: Mapping[str, int], name: str | None) -> str:
     return next(iter(ports)) if name is None else name
 
 
-def _is_there(key: str, ports: Mapping[str, int], entrance: Ingress | Expose | None) -> None:
+def _has_port(key: str, ports: Mapping[str, int], entrance: Ingress | Expose | None) -> None:
     if entrance is None or (ports and entrance.port is None) or entrance.port in ports:
         return
     names = ", ".join(ports)
@@ -145,11 +145,11 @@ def _is_there(key: str, ports: Mapping[str, int], entrance: Ingress | Expose | N
 
 
 def _ingress_port(ports: Mapping[str, int], ingress: Ingress | None) -> None:
-    _is_there("ingress", ports, ingress)
+    _has_port("ingress", ports, ingress)
 
 
 def _expose_port(ports: Mapping[str, int], expose: Expose | None) -> None:
-    _is_there("expose", ports, expose)
+    _has_port("expose", ports, expose)
 
 
 ENTRANCE_CHECKS: Sequence[Check] = (

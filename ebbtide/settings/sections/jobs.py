@@ -104,14 +104,14 @@ def _numbers(text: str, field: _Field) -> set[int]:
     """Return the numbers of a field, none if a part is invalid."""
     numbers: set[int] = set()
     for part in text.split(","):
-        part_numbers = _of_part(part, field)
+        part_numbers = _part_numbers(part, field)
         if not part_numbers:
             return set()
         numbers.update(part_numbers)
     return numbers
 
 
-def _of_part(part: str, field: _Field) -> range:
+def _part_numbers(part: str, field: _Field) -> range:
     match = _PART.fullmatch(part)
     if match is None:
         return range(0)

@@ -108,7 +108,7 @@ _LEFT_OUT: Mapping[str, str] = {
 }
 
 
-def _left_out(key: str) -> Check:
+def _refused_key(key: str) -> Check:
     """Refuse a key that other pods have."""
 
     def check(value: object) -> None:
@@ -118,7 +118,7 @@ def _left_out(key: str) -> Check:
     return Check((key,), check)
 
 
-_OF_RAY_PODS = (*PodSettings.checks, *map(_left_out, _LEFT_OUT))
+_OF_RAY_PODS = (*PodSettings.checks, *map(_refused_key, _LEFT_OUT))
 
 
 class RayPod(PodSettings):

@@ -146,7 +146,7 @@ def _role_alone(role: str | None, buckets: object, queues: object, policies: obj
         raise wanted("aws-role.not-alone", expected, found="both", hint=hint, at="role")
 
 
-def _something(value: Any) -> Any:
+def _not_empty(value: Any) -> Any:
     """Check the raw keys: an invalid entry has its own fault."""
     if isinstance(value, Mapping):
         keys = cast("Mapping[object, object]", value)
@@ -203,4 +203,4 @@ class AwsRights(Settings):
     )
 
 
-GivenAwsRights: TypeAlias = Annotated[AwsRights, BeforeValidator(_something)]
+GivenAwsRights: TypeAlias = Annotated[AwsRights, BeforeValidator(_not_empty)]

@@ -94,7 +94,7 @@ def _none_has_no_kind(count: int, resource: str, memory: int | None) -> None:
         raise wanted("gpu.of-none", expected, found="0", example="1", at="count")
 
 
-def _memory_is_told(resource: str, memory: int | None) -> None:
+def _memory_is_nvidia(resource: str, memory: int | None) -> None:
     if memory is not None and resource != GPU_RESOURCE:
         expected = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
         raise wanted(
@@ -107,7 +107,7 @@ class Gpu(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("count", "resource", "memory"), _none_has_no_kind),
-        Check(("resource", "memory"), _memory_is_told),
+        Check(("resource", "memory"), _memory_is_nvidia),
     )
 
     count: Count = Field(default=1, description="number of GPUs; short form: only the number", examples=["2"])

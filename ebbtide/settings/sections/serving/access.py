@@ -43,7 +43,7 @@ class SecretHeader(SecretKey):
     name: HeaderName = Field(description="name of the header", examples=["x-api-key"])
 
 
-def _something(*values: object) -> None:
+def _not_empty(*values: object) -> None:
     if not any(values):
         expected = "headers, token, header or authority"
         raise wanted(
@@ -69,7 +69,7 @@ class PrometheusAccess(Settings):
     """KEDA's credentials for a Prometheus with access control."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("headers", "token", "header", "authority"), _something),
+        Check(("headers", "token", "header", "authority"), _not_empty),
         Check(("token", "header"), _one_login),
         Check(("headers",), logins_are_secret),
     )

@@ -80,16 +80,16 @@ def _outcome(node: Expr) -> _Outcome:
         case MatrixSelector():
             return _SERIES._replace(kind=ValueType.Matrix)
         case Call():
-            return _of_call(node)
+            return _call_outcome(node)
         case AggregateExpr():
-            return _of_aggregation(node)
+            return _aggregation_outcome(node)
         case BinaryExpr():
-            return _of_two(node)
+            return _binary_outcome(node)
         case _:
             return _SERIES
 
 
-def _of_call(node: Call) -> _Outcome:
+def _call_outcome(node: Call) -> _Outcome:
     name, arguments = node.func.name, [_outcome(argument) for argument in node.args]
     if name in _ABSENT:
         return _Outcome(ValueType.Vector, one=True, bare=False)
@@ -110,14 +110,14 @@ def _labels_kept(node: Expr) -> list[str] | None:
     return node.modifier.labels if node.modifier.type == AggModifierType.By else None
 
 
-def _of_aggregation(node: AggregateExpr) -> _Outcome:
+def _aggregation_outcome(node: AggregateExpr) -> _Outcome:
     labels, one = _labels_kept(node), _outcome(node.expr).one
     if str(node.op) in _PICKS and node.modifier is None:
         one = one or (isinstance(node.param, NumberLiteral) and node.param.val < 2)
     return _Outcome(ValueType.Vector, one=one or labels == [], bare=labels == [])
 
 
-def _of_two(node: BinaryExpr) -> _Outcome:
+def _binary_outcome(node: BinaryExpr) -> _Outcome:
     """Combine two vectors: each series has at most one partner, except with `or`, `group_left` and `group_right`."""
     left, right = _outcome(node.lhs), _outcome(node.rhs)
     bare = left.bare and right.bare
