@@ -54,7 +54,7 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
             yield pods.resource, REPLICAS, "an autoscaler"
     stay = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
     for budget in state.budgets:
-        under = [pods for pods in state.pods_under(budget) if not state.told_together(pods)]
+        under = [pods for pods in state.pods_under(budget) if not state.stopped_together(pods)]
         flexible = [pods for pods in under if pods.category is Category.FLEXIBLE]
         if any(pods.name not in stay for pods in flexible) or any(map(state.saves, under)):
             yield budget, MAX_UNAVAILABLE, "the controller"

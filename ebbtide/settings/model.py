@@ -78,7 +78,7 @@ class StackSettings(Settings):
         group = self.node_groups.get(pool.node_group)
         return group is not None and group.kind is NodeKind.SPOT
 
-    def told_together(self, pool: WorkerSettings) -> bool:
+    def stopped_together(self, pool: WorkerSettings) -> bool:
         """True if all workers of a node are stopped together before it is reclaimed: a save fits its two minutes."""
         return pool.must_save and self.on_spot(pool)
 

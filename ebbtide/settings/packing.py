@@ -118,7 +118,7 @@ def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:
     )
 
 
-class Asked(NamedTuple):
+class PodRequests(NamedTuple):
     """Pods of one size: minimum, maximum, and the groups that they may run on."""
 
     name: str
@@ -129,37 +129,39 @@ class Asked(NamedTuple):
     arch: Architecture | None
 
 
-def asked(settings: StackSettings) -> Iterator[Asked]:
+def pod_requests(settings: StackSettings) -> Iterator[PodRequests]:
     for name, workload in settings.all_workloads.items():
         groups = groups_of(workload, settings)
-        yield Asked(name, pod_size(workload), workload.most, workload.most, groups, workload.arch)
+        yield PodRequests(name, pod_size(workload), workload.most, workload.most, groups, workload.arch)
     for name, pool in settings.workers.items():
-        yield Asked(name, pod_size(pool), pool.min, pool.max, (pool.node_group,), pool.arch)
+        yield PodRequests(name, pod_size(pool), pool.min, pool.max, (pool.node_group,), pool.arch)
     for name, job in (*settings.jobs.items(), *settings.cron_jobs.items()):
         most = min(job.parallelism, job.completions)
-        yield Asked(name, pod_size(job), 0, most, (job.node_group,), job.arch)
+        yield PodRequests(name, pod_size(job), 0, most, (job.node_group,), job.arch)
     fixed = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED}
     for name, cluster in settings.ray.items():
         homes = [key for key, group in fixed.items() if suits(group, cluster.head)]
-        yield Asked(head_name(name), head_size(cluster.head), 1, 1, homes, cluster.head.arch)
+        yield PodRequests(head_name(name), head_size(cluster.head), 1, 1, homes, cluster.head.arch)
         for key, group in cluster.groups.items():
             size = pod_size(group)
-            yield Asked(group_name(name, key), size, group.min, group.max, (group.node_group,), group.arch)
+            yield PodRequests(group_name(name, key), size, group.min, group.max, (group.node_group,), group.arch)
 
 
 def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection[str]:
     return [name for name, group in settings.node_groups.items() if takes(group, workload)]
 
 
-def nodes_at_most(settings: StackSettings) -> Mapping[str, int]:
+def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
     """Return the nodes that each group needs if all pods that may run there do."""
-    pods = [(request.size, request.most, request.groups) for request in asked(settings)]
+    pods = [(request.size, request.most, request.groups) for request in pod_requests(settings)]
     return packed(pods, _nodes(settings)).opened
 
 
 def lasting_pods(settings: StackSettings) -> Packing:
     """Pack the pods that stay: services at their maximum, and the minimum of what scales to zero."""
-    return packed([(request.size, request.least, request.groups) for request in asked(settings)], _nodes(settings))
+    return packed(
+        [(request.size, request.least, request.groups) for request in pod_requests(settings)], _nodes(settings)
+    )
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:

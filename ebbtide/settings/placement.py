@@ -18,7 +18,7 @@ from typing import TypeVar
 from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, shipped_on_demand, spot_typical, usable
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
-from ebbtide.settings.fragment.size import PodSize, whole_size
+from ebbtide.settings.fragment.size import PodSize, total_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -33,7 +33,7 @@ _Pod = TypeVar("_Pod", bound=PodSettings)
 
 def pod_size(settings: PodSettings) -> PodSize:
     """Return the size of a pod including the containers that its fragment adds."""
-    return whole_size(PodSize(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu.count), settings.pod)
+    return total_size(PodSize(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu.count), settings.pod)
 
 
 def head_size(head: RayHead) -> PodSize:

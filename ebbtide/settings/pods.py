@@ -117,18 +117,18 @@ class Named(NamedTuple):
     key: str | None = None  # of its data; None for all or none of them
 
 
-def objects_named(pod: PodSettings) -> tuple[Named, ...]:
+def referenced_objects(pod: PodSettings) -> tuple[Named, ...]:
     """Return each object that the pod names once."""
     return tuple(dict.fromkeys((*_named_by_short_keys(pod), *_named_by_fragment(pod.pod))))
 
 
-def needs_of_others(pod: PodSettings, secrets: Collection[str]) -> bool:
+def needs_external_objects(pod: PodSettings, secrets: Collection[str]) -> bool:
     """True if the pod cannot start before objects outside the stack exist. `secrets` are the stack's own.
 
     The certificate of an Ingress delays no pod.
     """
     secret_names = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
-    return bool(secret_names - {*secrets, REDIS_SECRET} or objects_named(pod)) or pod.service_account is not None
+    return bool(secret_names - {*secrets, REDIS_SECRET} or referenced_objects(pod)) or pod.service_account is not None
 
 
 def _named_by_short_keys(pod: PodSettings) -> Iterator[Named]:

@@ -81,7 +81,7 @@ def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy,
 def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
     """Yield the budgets of pools whose workers can pause. On spot nodes, where they must, Pulumi keeps them open."""
     for name, pool in sorted(settings.workers.items()):
-        if pool.checkpoints is not None and not settings.told_together(pool):
+        if pool.checkpoints is not None and not settings.stopped_together(pool):
             always = pool.checkpoints.interruptible is Interruptible.ALWAYS
             yield BudgetPolicy(name=name, namespace=WORKER_NAMESPACE, always=always)
 

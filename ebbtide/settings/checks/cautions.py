@@ -9,11 +9,19 @@ from itertools import pairwise
 from ebbtide.prices import priced_regions
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.celery_command import celery_options
-from ebbtide.settings.checks.foreseen import foreseen
+from ebbtide.settings.checks.foreseen import policy_breaches
 from ebbtide.settings.file.problems import path_text
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import Packing, asked, groups_of, lasting_pods, mounts_alone, nodes_at_most, room_for_next
+from ebbtide.settings.packing import (
+    Packing,
+    groups_of,
+    lasting_pods,
+    mounts_alone,
+    nodes_at_maximum,
+    pod_requests,
+    room_for_next,
+)
 from ebbtide.settings.placement import room_on_disk, takes
 from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -102,7 +110,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
 
 
 def _about_policies(settings: StackSettings, day: date) -> Iterator[Caution]:
-    for code, policy, resources, path, text, blocks in foreseen(settings):
+    for code, policy, resources, path, text, blocks in policy_breaches(settings):
         exceptions = [entry for entry in settings.exceptions if entry.policy == policy and entry.resource in resources]
         if all(ended(exception, day) for exception in exceptions):
             yield Caution(code, path, f"policy {policy}: {text}", blocks=blocks)
@@ -418,7 +426,7 @@ def _homes(settings: StackSettings, pod: PodSettings) -> Iterator[NodeGroupSetti
 def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
     """Workers on spot nodes: their closed budgets refuse the drain (docs/explanation/spot.md)."""
     for name, pool in settings.workers.items():
-        if settings.on_spot(pool) and not settings.told_together(pool):
+        if settings.on_spot(pool) and not settings.stopped_together(pool):
             text = (
                 f"{pool.node_group} has spot nodes, whose workers are not told to stop before their node goes: "
                 "EKS asks the budget, which is closed. They take jobs until then, so run only jobs there that may be "
@@ -536,8 +544,8 @@ def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:
 
 def _about_room(settings: StackSettings) -> Iterator[Caution]:
     """Compare each group with all pods that may run there, packed as tightly as possible."""
-    pods = [*asked(settings)]
-    for name, needed in nodes_at_most(settings).items():
+    pods = [*pod_requests(settings)]
+    for name, needed in nodes_at_maximum(settings).items():
         most = settings.node_groups[name].max
         if needed > most:
             names = [pod.name for pod in pods if name in pod.groups]

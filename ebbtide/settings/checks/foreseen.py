@@ -23,7 +23,7 @@ _MINOR = re.compile(r":v?([0-9]+\.[0-9]+)\.")
 _ZONE = "topology.kubernetes.io/zone"
 
 
-class Foreseen(NamedTuple):
+class PolicyBreach(NamedTuple):
     code: str
     policy: str
     resources: tuple[str, ...]  # names that an exception may use
@@ -32,16 +32,16 @@ class Foreseen(NamedTuple):
     blocks: bool = False
 
 
-def foreseen(settings: StackSettings) -> Iterator[Foreseen]:
+def policy_breaches(settings: StackSettings) -> Iterator[PolicyBreach]:
     yield from _public_ingresses(settings)
     yield from _other_autoscalers(settings)
     yield from _bad_nights(settings)
 
 
-def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
+def _public_ingresses(settings: StackSettings) -> Iterator[PolicyBreach]:
     for name, workload in settings.workloads.items():
         if workload.ingress is not None and workload.ingress.annotations.get(_SCHEME) == "internet-facing":
-            yield Foreseen(
+            yield PolicyBreach(
                 "ingress.internet-facing",
                 "EB033",
                 _resource_names("Ingress", NAMESPACE, name),
@@ -52,13 +52,13 @@ def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
             )
 
 
-def _other_autoscalers(settings: StackSettings) -> Iterator[Foreseen]:
+def _other_autoscalers(settings: StackSettings) -> Iterator[PolicyBreach]:
     """The key is refused for existing clusters."""
     minor = _MINOR.search(settings.images.autoscaler or "")
     version = settings.cluster.version
     if settings.cluster.kind is ClusterKind.EKS and minor is not None and minor[1] != version:
         alternative = "write an exception for autoscaler-deployment" if is_newer(version) else "leave it out"
-        yield Foreseen(
+        yield PolicyBreach(
             "image.autoscaler-version",
             "EB025",
             ("autoscaler-deployment", *_resource_names("Deployment", "kube-system", "cluster-autoscaler")),
@@ -69,7 +69,7 @@ def _other_autoscalers(settings: StackSettings) -> Iterator[Foreseen]:
         )
 
 
-def _bad_nights(settings: StackSettings) -> Iterator[Foreseen]:
+def _bad_nights(settings: StackSettings) -> Iterator[PolicyBreach]:
     for name, entry, _ in rolling_pods(settings):
         pod = entry.pod
         if not isinstance(pod, WorkloadSettings):
@@ -77,15 +77,15 @@ def _bad_nights(settings: StackSettings) -> Iterator[Foreseen]:
         resources = _resource_names("Deployment", entry.namespace, name)
         if pod.opens and pod.replicas == 1 and pod.replicas_owner is not ReplicasOwner.HPA:
             text = "flexible with one replica: each night that its node goes is an outage; set 2, or make it fixed"
-            yield Foreseen("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", text)
+            yield PolicyBreach("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", text)
         elsewhere = pod.category is Category.FIXED and home_kind(pod.category, pod.gpu.count) is not NodeKind.FIXED
         if elsewhere and settings.cluster.kind is ClusterKind.EKS:
             text = "fixed on GPU nodes: its budget never opens, so its node stays all night; make it flexible"
-            yield Foreseen("workload.fixed-elsewhere", "EB041", resources, f"{entry.path}.category", text)
+            yield PolicyBreach("workload.fixed-elsewhere", "EB041", resources, f"{entry.path}.category", text)
         zone = mapping(mapping(pod.pod).get("nodeSelector")).get(_ZONE)
         if zone is not None and pod.replicas > 1:
             text = f"all {pod.replicas} replicas are bound to the zone {zone}, and stop with it"
-            yield Foreseen("workload.one-zone", "EB018", resources, f"{entry.path}.pod.nodeSelector", text)
+            yield PolicyBreach("workload.one-zone", "EB018", resources, f"{entry.path}.pod.nodeSelector", text)
 
 
 def _resource_names(kind: str, namespace: str, name: str) -> tuple[str, ...]:

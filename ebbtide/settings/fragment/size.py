@@ -32,7 +32,7 @@ class PodSize:
         return ", ".join(parts) + (f" and {self.gpu} GPU" if self.gpu else "")
 
 
-def whole_size(main: PodSize, fragment: object) -> PodSize:
+def total_size(main: PodSize, fragment: object) -> PodSize:
     """Return the pod's size. `main` is from the short keys; a fragment sets no requests for the main container."""
     together = main
     for _, container in entries_of(fragment, "containers"):

@@ -124,7 +124,7 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
             for name, spec in sorted(settings.all_workloads.items())
         ),
         workers={
-            name: _worker(name, spec, homes, strategy, together=settings.told_together(spec))
+            name: _worker(name, spec, homes, strategy, together=settings.stopped_together(spec))
             for name, spec in sorted(settings.workers.items())
         },
         saves=saves_of(settings.workers) if strategy.stops_safely else {},
