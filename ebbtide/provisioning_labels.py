@@ -1,6 +1,6 @@
 """Label keys, taints, namespaces and kinds that only provisioning uses.
 
-What the controllers read or write too is in `ebbtide/vocabulary/labels.py`.
+Those that the controllers share are in `ebbtide/vocabulary/labels.py`.
 """
 
 from enum import StrEnum
@@ -10,35 +10,35 @@ from ebbtide.vocabulary.labels import PREFIX
 CUSTOMER = PREFIX + "customer"
 POOL = PREFIX + "pool"
 SERVICE = PREFIX + "service"
-"""Label of what sizes the pods of a service and leads to them. KEDA copies it to the HPA that it makes."""
+"""Label of a service's autoscalers, Services and routes. KEDA copies it to the HPA that it creates."""
 
 SERVES = PREFIX + "serves"
-"""Label of the pods that take the requests of a service which no condition and no weight leads elsewhere: its name."""
+"""Label of pods that receive a service's requests without a condition or weight: the service's name."""
 
 SHARED_BY = PREFIX + "shared-by"
-"""Annotation on a route to pods of several names: these names, comma-separated."""
+"""Annotation on a route to pods of several names: the names, comma-separated."""
 
 VOLUME = PREFIX + "volume"
-"""Tag on a disk of EBS and on its snapshots: the customer, the workload and its volume, with dots between them."""
+"""Tag of an EBS volume and its snapshots: customer, workload and volume, joined by dots."""
 
 SELF_MADE_SECRETS = PREFIX + "self-made-secrets"
-"""Annotation on pods: Secrets that they wait for and that a program of the same part makes, comma-separated."""
+"""Annotation on pods: Secrets that they wait for and that a process of the same component creates, comma-separated."""
 
 SECRET_KEYS = PREFIX + "secret-keys"
-"""Annotation on a Secret: the names of its values, comma-separated, for whoever must make it by hand."""
+"""Annotation on a Secret: the names of its values, comma-separated, for creating it by hand."""
 
 FILES_DIGEST = PREFIX + "files-digest"
-"""Annotation on a pod: changes with the files that its ConfigMaps hold, so that the pods roll."""
+"""Annotation on a pod: a digest of the files in its ConfigMaps, so that the pods roll with them."""
 SECRETS_DIGEST = PREFIX + "secrets-digest"
-"""Annotation on a pod: a keyed digest of what it takes from the stack's Secrets, so that it rolls with them."""
+"""Annotation on a pod: a keyed digest of the stack's Secrets that it uses, so that it rolls with them."""
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-"""Annotation: with "false" the autoscaler leaves the pod's node alone, and nobody else asks it."""
+"""Annotation: with "false" the autoscaler keeps the pod's node. Nothing else reads it."""
 
 WORKER_NAMESPACE = "ebbtide-workers"
 
 NVIDIA = "nvidia.com/"
-"""What the names of NVIDIA's resources begin with, those of slices of a GPU too."""
+"""Prefix of the names of NVIDIA's resources, including slices of a GPU."""
 GPU_MEMORY = "nvidia.com/gpu.memory"
 """Label of a node: MiB of each of its GPUs. Source: NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery."""
 GPU_TAINT_KEY = "nvidia.com/gpu"
@@ -46,7 +46,7 @@ GPU_TAINT_VALUE = "true"
 
 
 ARCH = "kubernetes.io/arch"
-"""Label of every node: the processor that it has."""
+"""Label of every node: its processor architecture."""
 
 
 class Architecture(StrEnum):
@@ -67,7 +67,7 @@ class NodeKind(StrEnum):
 
 
 class ReplicasOwner(StrEnum):
-    """Who writes `spec.replicas` of a workload; exactly one."""
+    """The one writer of a workload's `spec.replicas`."""
 
     PULUMI = "pulumi"
     CONTROLLER = "controller"

@@ -7,9 +7,8 @@ from components.controller.workloads import WorkloadController, WorkloadControll
 from components.pods.redis_access import SECRET, controllers_endpoint
 from components.ray.spaces import RaySpaces
 from components.redis.queues import Redis
-from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
-from ebbtide.settings.workloads_document import has_workloads, workloads_config
 from infra.site import Site
 
 

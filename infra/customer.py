@@ -25,14 +25,13 @@ from components.pods.priorities import Priorities
 from components.pods.secrets import Secrets, SecretsArgs, SecretsSource, StackSecrets
 from components.ray.spaces import RaySpaces
 from components.redis.queues import Redis, RedisArgs
-from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.secret_places import secrets_by_namespace
+from ebbtide.settings.pods import every_pod, secrets_by_namespace
+from ebbtide.settings.process_documents import floors_of
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import grace_seconds
-from ebbtide.settings.workloads_document import floors_of
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from infra.controllers import scaler, workload_controller
 from infra.foundation import Foundation

@@ -24,9 +24,9 @@ from components.context import StackContext
 from components.monitoring.gpu_exporter import GpuExporter
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import serving_needs
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
-from ebbtide.settings.serving_needs import serving_needs
 from infra.foundation import Foundation
 
 

@@ -13,7 +13,7 @@ from components.monitoring.scraping import ALERTMANAGER_PORT, Scraping
 from components.monitoring.targets import targets
 from components.redis.queues import Redis
 from ebbtide.monitoring.documents import rules_document
-from ebbtide.settings.exporter_document import exporter_config
+from ebbtide.settings.process_documents import exporter_config
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.vocabulary.labels import NAMESPACE

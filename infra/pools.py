@@ -21,7 +21,7 @@ def pools(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> list[pul
                 redis=redis.endpoint,
                 redis_authority=redis.authority,
                 drives=None if pool.ray is None else DrivenCluster(name=pool.ray, settings=settings.ray[pool.ray]),
-                told_together=settings.told_together(pool),
+                stopped_together=settings.stopped_together(pool),
                 nodes=site.nodes_of(pool),
             ),
             site.with_role("worker", name, pool, WORKER_NAMESPACE, options),

@@ -19,11 +19,10 @@ from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerAr
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import node_of, pod_size, takes
-from ebbtide.settings.secret_places import serving_secrets
+from ebbtide.settings.pods import serving_needs, serving_secrets
 from ebbtide.settings.sections.monitoring import PROMETHEUS
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
 from ebbtide.settings.sections.serving.steps import knows_tolerance
-from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.site import Site, following
 

@@ -10,9 +10,9 @@ from components.pods.redis_access import PUBLIC, redis_authority
 from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.every_pod import namespace_of
+from ebbtide.settings.packing import lasting_pods, room_for_next
 from ebbtide.settings.placement import architecture, home_of
-from ebbtide.settings.room import lasting_pods, room_for_next
+from ebbtide.settings.pods import namespace_of
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from infra.site import Site
 

@@ -46,11 +46,11 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components.context import StackContext
 from components.monitoring.reach import BundledCalls
+from ebbtide.settings.process_documents import DASHBOARD_PORT
 from ebbtide.settings.sections.egress import METADATA
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
-from ebbtide.settings.workloads_document import DASHBOARD_PORT
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL, unmapped
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, EXPORTER, WORKLOAD, WORKLOADS
 

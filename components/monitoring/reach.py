@@ -10,11 +10,11 @@ from typing import NamedTuple
 from components.monitoring.targets import OWN_PORT, Target, scraped_pods, targets
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import serving_needs
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE, OWNING_GATEWAY
-from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import WORKLOAD
 
 GPU_EXPORTER = Target(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)

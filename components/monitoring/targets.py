@@ -16,13 +16,12 @@ from typing import NamedTuple
 
 from ebbtide.monitoring.serving import counts_requests
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
-from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import rolling_pods, serving_needs
+from ebbtide.settings.process_documents import has_workloads
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, ScrapedPodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
-from ebbtide.settings.serving_needs import serving_needs
-from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.vocabulary.labels import CONTROLLER, EXPORTER, NAMESPACE, WORKLOAD, WORKLOADS
 
 OWN_PORT = "http"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from components.pods.container import Volumes
+from ebbtide.settings.process_documents import head_service
 from ebbtide.settings.sections.ray import (
     HOME,
     RAY_ENV,
@@ -19,7 +20,6 @@ from ebbtide.settings.sections.ray import (
     token_secret,
 )
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.settings.workloads_document import head_service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -67,7 +67,7 @@ class WorkerPoolArgs:
     redis: RedisEndpoint
     redis_authority: RedisAuthority = PUBLIC
     drives: DrivenCluster | None = None  # the Ray cluster of its jobs
-    told_together: bool = False  # when a node goes: see `StackSettings.told_together`
+    stopped_together: bool = False  # when a node goes: see `StackSettings.stopped_together`
     nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
 
 
@@ -77,7 +77,7 @@ class WorkerPool(pulumi.ComponentResource):
         namespace = args.stack.worker_namespace
         identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.stack.customer)
         saves = args.settings.checkpoints is not None
-        if args.told_together:
+        if args.stopped_together:
             open_budget(f"{name}.spot-budget", identity, namespace, parent=self)  # no name holds a dot
         else:
             closed_budget(f"{name}-budget", identity, namespace, parent=self, table=args.stack.ownership, opens=saves)
@@ -182,7 +182,7 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     }
     placed = required(merged(pod, settings.pod, main=WORKER_CONTAINER), args.nodes)
     whole = args.redis_authority.trusted_by(placed)
-    if args.told_together:
+    if args.stopped_together:
         kept = {**settings.annotations, SAFE_TO_EVICT: "false"}
         settings = settings.model_copy(update={"annotations": kept})
     return pod_template(

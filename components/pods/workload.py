@@ -38,8 +38,8 @@ from components.pods.rules import (
     tolerations,
 )
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
-from ebbtide.settings.named_objects import needs_of_others
-from ebbtide.settings.room import one_at_a_time
+from ebbtide.settings.packing import one_at_a_time
+from ebbtide.settings.pods import needs_external_objects
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -167,7 +167,7 @@ def _starts_later(args: WorkloadArgs) -> bool:
     """
     settings = args.settings
     bought = bool(settings.gpu.count) or settings.on_spot
-    return bought or settings.replicas == 0 or needs_of_others(settings, args.stack.secrets.keys)
+    return bought or settings.replicas == 0 or needs_external_objects(settings, args.stack.secrets.keys)
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -34,8 +34,8 @@ from components.pods.workload import SKIP_AWAIT
 from components.ray.spaces import deletion_timeout
 from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
 from ebbtide.provisioning_labels import CUSTOMER, SECRET_KEYS
+from ebbtide.settings.process_documents import sleep_of
 from ebbtide.settings.sections.ray import TOKEN_KEY, RaySettings, token_secret
-from ebbtide.settings.workloads_document import sleep_of
 from ebbtide.vocabulary.labels import SLEEP, SPEC
 from ebbtide.vocabulary.workloads import dump_sleep
 

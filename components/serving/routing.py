@@ -33,8 +33,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE
-from ebbtide.settings.sections.serving.matches import Match, matches
-from ebbtide.settings.sections.serving.routes import BalanceKind, RouteSettings, When
+from ebbtide.settings.sections.serving.routes import BalanceKind, Match, RouteSettings, When, matches
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import NAMESPACE

@@ -17,8 +17,8 @@ from itertools import pairwise
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import has_workloads
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
-from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.windows import BusinessHours
 

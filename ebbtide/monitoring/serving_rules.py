@@ -30,10 +30,10 @@ from ebbtide.monitoring.serving import (
     turned_away_query,
 )
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import lead_of
 from ebbtide.settings.sections.calendars import coming_years
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
-from ebbtide.settings.workloads_document import lead_of
 from ebbtide.units.durations import latency_text
 from ebbtide.vocabulary.labels import NAMESPACE
 

@@ -23,7 +23,7 @@ def _opened(state: StackState) -> Hits:
         under = [pods for pods in state.pods_under(budget) if pods.category]
         never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE and not state.saves(pods)]
         open_to_all = declared == OPEN_TO_ALL or whole(least) == 0
-        for_drains = under and open_to_all and all(map(state.told_together, under))
+        for_drains = under and open_to_all and all(map(state.stopped_together, under))
         bare = [pods for pods in under if pods.annotations.get(SAFE_TO_EVICT) != "false"]
         if for_drains and bare:
             yield budget, f"it is open for the drain of spot nodes, and the autoscaler may evict {_names(bare)} too"

@@ -8,9 +8,9 @@ from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import mappings, texts, value_at, whole, words
+from ebbtide.settings.pods import gateway_entrance
 from ebbtide.settings.sections.entrance import load_balancer_name
 from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE
-from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.addresses import SHARED
 from ebbtide.vocabulary.labels import NAMESPACE
 

@@ -11,7 +11,7 @@ from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.resources import name_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import texts, value_at
-from ebbtide.settings.every_pod import every_pod
+from ebbtide.settings.pods import every_pod
 from ebbtide.settings.sections.images import DIGEST
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.vocabulary.labels import NAMESPACE

@@ -16,7 +16,7 @@ from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.recording.resources import Resource, display_name, kind_of, name_of, namespace_of
 from ebbtide.recording.state import NODE_GROUP_TYPE, StackState
 from ebbtide.recording.values import texts, value_at
-from ebbtide.settings.workloads_document import floors_of
+from ebbtide.settings.process_documents import floors_of
 from ebbtide.vocabulary.labels import Category
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -54,7 +54,7 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
             yield pods.resource, REPLICAS, "an autoscaler"
     stay = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
     for budget in state.budgets:
-        under = [pods for pods in state.pods_under(budget) if not state.told_together(pods)]
+        under = [pods for pods in state.pods_under(budget) if not state.stopped_together(pods)]
         flexible = [pods for pods in under if pods.category is Category.FLEXIBLE]
         if any(pods.name not in stay for pods in flexible) or any(map(state.saves, under)):
             yield budget, MAX_UNAVAILABLE, "the controller"

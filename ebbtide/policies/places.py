@@ -55,7 +55,7 @@ def _pinned(state: StackState) -> Hits:
         if pods.kind == "DaemonSet" or not state.moves_at_night(pods):
             continue
         found = _pins(state, pods)
-        if Pin.ANNOTATED in found and not state.told_together(pods):
+        if Pin.ANNOTATED in found and not state.stopped_together(pods):
             yield pods.resource, f"the annotation {SAFE_TO_EVICT} keeps its nodes all night, whatever its budget allows"
         elif Pin.BARE in found:
             yield (

@@ -103,14 +103,14 @@ class StackState:
     def saves(self, pods: Pods) -> bool:
         """Whether their jobs have checkpoints, so that the controller may open their budget."""
         pool = self.pool_of(pods)
-        return pool is not None and pool.checkpoints is not None and not self.settings.told_together(pool)
+        return pool is not None and pool.checkpoints is not None and not self.settings.stopped_together(pool)
 
-    def told_together(self, pods: Pods) -> bool:
+    def stopped_together(self, pods: Pods) -> bool:
         """Whether their budget is open all the time, for the drain of a spot node."""
         pool, group = self.pool_of(pods), self.ray_group_of(pods)
         if (pods.namespace, pods.name) in self._variants_on_spot:
             return True
-        return (pool is not None and self.settings.told_together(pool)) or (group is not None and group.spot)
+        return (pool is not None and self.settings.stopped_together(pool)) or (group is not None and group.spot)
 
     @cached_property
     def _variants_on_spot(self) -> Collection[tuple[str, str]]:

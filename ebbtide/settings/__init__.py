@@ -4,11 +4,11 @@ May import `ebbtide.vocabulary` and `ebbtide.prices`; never Pulumi, so that `ebb
 """
 
 from ebbtide.settings.checks.cautions import Caution, warnings_of
-from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.file.problems import Problem, StackInvalid
 from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.load import load_stack, parse_stack, stack_names
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import controller_config
 
 __all__ = [
     "Caution",

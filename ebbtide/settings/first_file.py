@@ -1,7 +1,7 @@
-"""The stack file that `ebbtide new` writes: a customer's answers, and beside each key why it is there.
+"""The stack file that `ebbtide new` writes: a customer's answers, with a comment on each key.
 
-The text is put together by hand, since a YAML library would lose the comments. So every value goes through `_plain`,
-which quotes whatever the two versions of YAML could read differently: a queue may be called `on`, and a customer too.
+The text is a template, since a YAML library would lose the comments. Every value passes `_plain`, which quotes what the
+two versions of YAML read differently: a queue, or a customer, may be named `on`.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import cast
 import yaml
 
 from ebbtide.settings import Problem, StackInvalid, parse_stack
-from ebbtide.settings.defaults import filled_groups
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
+from ebbtide.settings.sections.node_groups import filled_groups
 from ebbtide.settings.sections.zones import usual_letters
 
 WORKERS = 4  # of the first pool, at most: enough to see it grow, and little enough to pay for by mistake
@@ -30,7 +30,7 @@ _GROUP_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What a new customer is asked, as it was typed; `problems_of` says what is wrong with it."""
+    """A new customer's answers as typed; `problems_of` validates them."""
 
     customer: str
     timezone: str
@@ -43,7 +43,7 @@ class Answers:
 
 
 def problems_of(answers: Answers, place: str) -> tuple[Problem, ...]:
-    """What the settings say of the file that these answers make; `place` stands where a file's name would."""
+    """Return the problems of the file that these answers make; `place` replaces the file's name."""
     document = read_document(file_text(answers), place)
     try:
         parse_stack(document.config, stack=answers.customer, file=place)
@@ -53,13 +53,13 @@ def problems_of(answers: Answers, place: str) -> tuple[Problem, ...]:
 
 
 def _zones(region: str) -> str:
-    """Named where the default would not do: some regions give new accounts no zone b."""
+    """Name zones if the default does not suit: some regions give new accounts no zone b."""
     usual = usual_letters(region)
     return "" if {"a", "b"} <= {*usual} else f", zones: [{', '.join(usual[:2])}]"
 
 
 def file_text(answers: Answers) -> str:
-    """The whole file, commented."""
+    """Return the commented file."""
     customer, pool = _plain(answers.customer), _plain(pool_name(answers.queue))
     return f"""\
 # yaml-language-server: $schema=../docs/stack.schema.json
@@ -118,19 +118,21 @@ config:
 
 
 def week_of(text: str) -> dict[str, str]:
-    """`mon-thu 08:00-19:00, fri 08:00-12:00, 13:00-17:00`: an interval without days belongs to the days before it."""
+    """Parse `mon-thu 08:00-19:00, fri 08:00-12:00, 13:00-17:00`: an interval without days belongs to the preceding
+    days.
+    """
     week: dict[str, list[str]] = {}
     days = ""
     for part in (part.strip() for part in text.split(",")):
-        named, _, interval = part.rpartition(" ")
-        bare = not named and any(letter.isdigit() for letter in part)
-        days = days if bare and days else (named.strip() or part)
-        week.setdefault(days, []).append(interval if named or bare else "")
+        named_days, _, interval = part.rpartition(" ")
+        bare = not named_days and any(letter.isdigit() for letter in part)
+        days = days if bare and days else (named_days.strip() or part)
+        week.setdefault(days, []).append(interval if named_days or bare else "")
     return {days: ", ".join(intervals) for days, intervals in week.items() if days}
 
 
 def pool_name(queue: str) -> str:
-    """The queue's own name where Kubernetes takes it, and otherwise the nearest that it does."""
+    """Return the queue's name, or the most similar one that Kubernetes accepts."""
     letters = re.sub(r"[^a-z0-9]+", "-", queue.lower()).strip("-")
     name = letters if letters[:1].isalpha() else f"queue-{letters}"
     return name.removeprefix("ebbtide-")[:40].strip("-") or "workers"
@@ -142,11 +144,11 @@ def _week(hours: str) -> str:
 
 
 def _groups(*, gpu: bool) -> str:
-    """Those that would be there anyway, written out so that they can be changed where they are read."""
+    """Write out the default groups, so that they can be edited."""
     lines: list[str] = []
     for name, group in filled_groups({}, gpus_wanted=gpu).items():
-        given = {key: value for key, value in cast("Mapping[str, object]", group).items() if key != "kind"}
-        text = ", ".join(f"{key}: {_flow(value)}" for key, value in given.items())
+        keys = {key: value for key, value in cast("Mapping[str, object]", group).items() if key != "kind"}
+        text = ", ".join(f"{key}: {_flow(value)}" for key, value in keys.items())
         lines += [f"    # {_GROUP_WORDS[name]}", f"    {name}: {{ {text} }}"]
     return "\n".join(lines)
 
@@ -161,7 +163,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)
 
 
 def _plain(text: str) -> str:
-    """The text as it is where every reader takes it for text, and in quotes otherwise."""
+    """Return the text unquoted if every reader reads it as text, else quoted."""
     safe = _PLAIN.fullmatch(text) and not differs(text) and isinstance(read_1_2(text), str)
     return text if safe else _quoted(text)
 

@@ -1,6 +1,6 @@
-"""The JSON Schema of a stack file, from the same models that read it: editors complete and check with it.
+"""The JSON Schema of a stack file, generated from the settings' models, for completion and checks in editors.
 
-It says what one value can know of itself. What takes two values, `ebbtide check` says.
+It covers single values. `ebbtide check` covers relations between values.
 """
 
 import json
@@ -27,7 +27,7 @@ _SECRET: dict[str, Any] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a whole stack file, `config:` and what Pulumi writes beside it."""
+    """Return the schema of a stack file: `config:` and the keys that Pulumi writes."""
     generated = StackSettings.model_json_schema(by_alias=True)
     definitions = cast("dict[str, dict[str, Any]]", generated["$defs"])
     fields = cast("dict[str, dict[str, Any]]", generated["properties"])
@@ -59,29 +59,29 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The text of docs/stack.schema.json."""
+    """Return the text of docs/stack.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _take_keys_of_variants(service: dict[str, Any], variant: dict[str, Any]) -> None:
-    """A service may have them for all of its variants, so that none of them needs to."""
+    """Let a service set the keys of a pod for all its variants, so that no variant requires them."""
     keys = cast("dict[str, Any]", variant["properties"])
     service["properties"] |= {key: keys[key] for key in keys if key in INHERITED}
     variant["required"] = []
 
 
 def _tidy(node: Any) -> Any:
-    """Generated titles dropped (they repeat the keys), examples as values instead of text, named mappings closed."""
+    """Drop generated titles, which repeat the keys; turn examples into values; close mappings with named keys."""
     if isinstance(node, list):
         return [_tidy(inner) for inner in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
         return node
-    given = cast("Mapping[str, Any]", node)
+    mapping = cast("Mapping[str, Any]", node)
     tidy = {
         key: [yaml.safe_load(example) if isinstance(example, str) else example for example in value]
         if key == "examples"
         else _tidy(value)
-        for key, value in given.items()
+        for key, value in mapping.items()
         if not (key == "title" and isinstance(value, str))
     }
     if "patternProperties" in tidy and tidy.get("type") == "object":

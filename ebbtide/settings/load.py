@@ -1,7 +1,7 @@
-"""From a stack's name, file or config mapping to its settings, with every fault at once.
+"""Load a stack's settings by name, from a file or from a config mapping, and report all faults at once.
 
-Pulumi hands a config over as texts, with objects and lists as JSON; text stays text, even where it could be a number:
-a version is written "1.35".
+Pulumi passes config values as text, objects and lists as JSON. Text stays text, even if it looks like a number: a
+version is written "1.35".
 """
 
 import json
@@ -21,14 +21,14 @@ from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 STACKS = "stacks"
 MOST_BYTES = 2 * 2**20
-"""Of a stack file: the certificates that it may hold are half of it, and 500 pools with as many services a tenth."""
+"""Largest stack file. Its certificates may take half of it; 500 pools and as many services take a tenth."""
 _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """A stack file as it was read, its settings not yet checked: they may be read with other values in its place."""
+    """A stack file before validation. Its settings can be validated with other values than the file's."""
 
     stack: str
     file: str  # what messages call it
@@ -36,19 +36,19 @@ class StackFile:
     document: StackDocument
 
     def settings(self, config: Mapping[str, object] | None = None) -> StackSettings:
-        """`config`: other values than the file's. Raises `StackInvalid`."""
+        """Validate `config`, by default the file's own. Raises `StackInvalid`."""
         document = self.document
         if document.problems and not document.config:
             raise StackInvalid(document.problems)
-        chosen = document.config if config is None else config
+        values = document.config if config is None else config
         faults = list(document.problems)
-        if REDIS_PASSWORD in chosen and chosen[REDIS_PASSWORD] is not SECRET:
+        if REDIS_PASSWORD in values and values[REDIS_PASSWORD] is not SECRET:
             faults.append(_plain_password(self.file, document.lines))
-        return _parse(chosen, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
+        return _parse(values, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
-    """Return the stack of that name under `root`, which is the project's by default, or of the file at that path.
+    """Load the stack of that name under `root` (default: the project's folder), or the stack file at that path.
 
     Raises `StackInvalid`.
     """
@@ -56,7 +56,7 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
 
 
 def read_stack(stack: str, root: Path | None = None) -> StackFile:
-    """The same, with its settings still to be checked. Raises `StackInvalid` for a file that cannot be read."""
+    """The same without validation. Raises `StackInvalid` for an unreadable file."""
     path = stack_path(stack, root)
     shown = _shown(path)
     try:
@@ -76,7 +76,7 @@ def read_stack(stack: str, root: Path | None = None) -> StackFile:
 
 
 def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
-    """The settings in the text of a stack file; `file` is what messages call it. Raises `StackInvalid`."""
+    """Return the settings of a stack file's text; messages call the file `file`. Raises `StackInvalid`."""
     return _file_of(text, stack=stack, file=file, beside=beside).settings()
 
 
@@ -85,21 +85,25 @@ def _file_of(text: str, *, stack: str, file: str, beside: Beside) -> StackFile:
 
 
 def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
-    """The settings in a mapping as under `config:`, values parsed. Raises `StackInvalid`, without line numbers.
+    """Return the settings of a mapping as below `config:`, with parsed values. Raises `StackInvalid`, without line
+    numbers.
 
-    `ebbtide:redisPassword` may have any value, since Pulumi hands secrets out in the clear; it is never read.
+    `ebbtide:redisPassword` may have any value, since Pulumi passes decrypted secrets; it is never read.
     """
-    wanted, found = f"at most {DEEPEST} levels", "a value nested too deeply"
+    expected, actual = f"at most {DEEPEST} levels", "a value nested too deeply"
     deep = [key for key, value in config.items() if _is_deep(value, DEEPEST)]
     if deep:
         raise StackInvalid(
-            [Problem(code="file.too-deep", file=file, line=None, path=key, found=found, wanted=wanted) for key in deep]
+            [
+                Problem(code="file.too-deep", file=file, line=None, path=key, found=actual, wanted=expected)
+                for key in deep
+            ]
         )
     return _parse(config, stack=stack, file=file, lines={}, faults=[], beside=beside)
 
 
 def stack_path(stack: str, root: Path | None = None) -> Path:
-    """A path stays a path; a bare name is a file in `stacks/`."""
+    """Return the path of a stack: a path unchanged, a name as a file in `stacks/`."""
     if "/" in stack or stack.endswith((".yaml", ".yml")):
         return Path(stack)
     return (root or project_root()) / STACKS / f"{_PREFIX}{stack}{_SUFFIX}"
@@ -113,9 +117,9 @@ def project_root() -> Path:
 
 
 def stack_names(root: Path | None = None) -> tuple[str, ...]:
-    """The stacks that exist in `stacks/`, sorted."""
-    found = ((root or project_root()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
-    return tuple(sorted(name_of(path) for path in found))
+    """Return the names of the stacks in `stacks/`, sorted."""
+    paths = ((root or project_root()) / STACKS).glob(f"{_PREFIX}*{_SUFFIX}")
+    return tuple(sorted(name_of(path) for path in paths))
 
 
 def name_of(path: Path) -> str:
@@ -134,15 +138,15 @@ def _parse(
     sections = Sections(config, beside)
     settings = sections.settings(stack)
     doubted = {problem.path for problem in faults}
-    further = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
-    problems = [*faults, *further]
+    section_problems = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
+    problems = [*faults, *section_problems]
     if problems or settings is None:
         raise StackInvalid(sorted(problems, key=lambda problem: (problem.line or 0, problem.path)))
     return settings
 
 
 def _is_deep(value: object, levels: int) -> bool:
-    """Whether a value has more levels than these; it is looked into no further, since that takes a call for each."""
+    """True if a value has more levels. Deeper levels are not visited, since each takes a recursive call."""
     inner: Iterable[object] = ()
     if isinstance(value, Mapping):
         inner = cast("Mapping[object, object]", value).values()
@@ -191,7 +195,7 @@ def _plain_password(shown: str, lines: Lines) -> Problem:
 
 
 def _shown(path: Path) -> str:
-    """The path as short as it can be written from here."""
+    """Return the path relative to the current folder, if it is below."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -199,9 +203,10 @@ def _shown(path: Path) -> str:
 
 
 def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> StackSettings:
-    """Only our keys and the region count: what else is there says how to reach the cloud, not what to build.
+    """Return the settings of Pulumi's config values. Ignore other namespaces than Ebbtide's, except the region: they
+    configure providers.
 
-    Raises `StackInvalid`; `file` is what messages call the place that the texts are from.
+    Raises `StackInvalid`; messages call the source `file`.
     """
     ours = {key: value_of(text) for key, text in texts.items() if key.startswith(OURS)}
     region = {REGION: texts[REGION]} if REGION in texts else {}
@@ -212,12 +217,12 @@ def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> 
 
 
 def encrypted(text: object) -> object:
-    """The section of secrets as Pulumi hands it over: names and keys, and `SECRET` in place of every text.
+    """Return the section of secrets with `SECRET` in place of every text, from the form in which Pulumi passes it.
 
-    Only a text can have been encrypted: any other value was in the clear, and stays to be refused.
+    Only text can be encrypted: other values are in the clear, and stay so that validation refuses them.
     """
-    read = value_of(text)
-    return SECRET if isinstance(read, str) else _texts_hidden(read)
+    value = value_of(text)
+    return SECRET if isinstance(value, str) else _texts_hidden(value)
 
 
 def _texts_hidden(value: object) -> object:

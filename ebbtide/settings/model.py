@@ -1,8 +1,8 @@
-"""The typed stack file: one frozen model per concern, parsed once; everything after trusts the types.
+"""The typed stack file: one frozen model per concern, validated once; all later code trusts the types.
 
-Keys in the file are camelCase. Durations are `timedelta`, CPU is millicores, memory is MiB, dates are resolved. What
-one section can know of itself is checked in the section's own module, by the field's type or by the model's `checks`;
-what takes two sections is in `crosschecks`.
+Keys in the file are camelCase. Durations are `timedelta`, CPU is millicores, memory is MiB, dates are resolved. A
+section's own rules are in its module, as types of fields or as `checks` of the model; rules across sections are in
+`crosschecks`.
 """
 
 from collections.abc import Mapping
@@ -70,19 +70,19 @@ class StackSettings(Settings):
 
     @property
     def all_workloads(self) -> Mapping[str, WorkloadSettings]:
-        """The workloads and the pods of the services, by name."""
+        """Return the workloads and the pods of services, by name."""
         return {**self.workloads, **dict(served_workloads(self.services))}
 
     def on_spot(self, pool: WorkerSettings) -> bool:
-        """Whether its workers run on nodes that AWS may take back; of nodes made by others nothing is known."""
+        """True if the pool runs on spot nodes of this stack. Nodes of existing clusters are unknown."""
         group = self.node_groups.get(pool.node_group)
         return group is not None and group.kind is NodeKind.SPOT
 
-    def told_together(self, pool: WorkerSettings) -> bool:
-        """Whether all workers of a node are told at once that it goes: its two minutes are enough for a save."""
+    def stopped_together(self, pool: WorkerSettings) -> bool:
+        """True if all workers of a node are stopped together before it is reclaimed: a save fits its two minutes."""
         return pool.must_save and self.on_spot(pool)
 
     @property
     def place(self) -> str:
-        """Where it runs, in a word or two: a region of AWS, or the context that leads to a cluster."""
+        """Return the AWS region or the context of an existing cluster, for messages."""
         return self.region if self.cluster.context is None else f"context {self.cluster.context}"

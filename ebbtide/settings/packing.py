@@ -1,20 +1,29 @@
-"""How many nodes a set of workloads takes together: first fit, the largest pods first.
+"""Count the nodes that a set of pods needs: first fit, largest pods first.
 
-No scheduler packs much tighter, and the one of EKS spreads, so what does not fit here will not fit there either. Nodes
-in the same state are counted and not listed: a million replicas take no longer than one.
+No scheduler packs much tighter, and the one of EKS spreads, so pods that do not fit here will not fit there. Nodes in
+the same state are counted, not listed: a million replicas take no longer than one.
+
+The nodes of an existing cluster are not in the stack file, so nothing is calculated for it.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ebbtide.prices import Capacity
-from ebbtide.settings.placement import PodSize, copies, fits
+from ebbtide.provisioning_labels import Architecture, NodeKind
+from ebbtide.settings.fragment.values import inside
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import PodSize, copies, fits, head_size, node_of, pod_size, suits, takes
+from ebbtide.settings.sections.ray import group_name, head_name
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import Category
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """A group as far as packing goes: what one empty node offers, and how many there may be."""
+    """A node group for packing: the capacity of one empty node, and the maximum number of nodes."""
 
     each: Capacity
     most: int
@@ -22,7 +31,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Nodes of one group with the same room left."""
+    """Nodes of one group with the same free capacity."""
 
     group: str
     room: Capacity
@@ -39,19 +48,19 @@ class Packing:
         self.opened = dict.fromkeys(self.groups, 0)
 
     def place(self, size: PodSize, replicas: int, within: Collection[str]) -> None:
-        """Onto nodes in use, then onto empty ones, and past the most of the first group that suits if need be."""
+        """Place pods on nodes in use, then on empty ones, then beyond the maximum of the first group that suits."""
         used, self.used = self.used, []
-        left = replicas
+        unplaced = replicas
         for alike in used:
             if alike.group in within:
-                left = self._fill(alike, size, left)
+                unplaced = self._fill(alike, size, unplaced)
             else:
                 self.used.append(alike)
         suitable = self._suitable(size, within)
         for name in suitable:
-            left = self._open(name, size, left, most=max(0, self.groups[name].most - self.opened[name]))
-        if left and suitable:
-            self._open(suitable[0], size, left, most=left)
+            unplaced = self._open(name, size, unplaced, most=max(0, self.groups[name].most - self.opened[name]))
+        if unplaced and suitable:
+            self._open(suitable[0], size, unplaced, most=unplaced)
 
     def has_room(self, size: PodSize, within: Collection[str]) -> bool:
         """True if one more pod fits on a node."""
@@ -62,38 +71,38 @@ class Packing:
     def _suitable(self, size: PodSize, within: Collection[str]) -> list[str]:
         return [name for name, nodes in self.groups.items() if name in within and fits(size, nodes.each)]
 
-    def _open(self, name: str, size: PodSize, left: int, *, most: int) -> int:
+    def _open(self, name: str, size: PodSize, unplaced: int, *, most: int) -> int:
         empty = self.groups[name].each
-        count = min(most, -(-left // copies(size, empty)))
+        count = min(most, -(-unplaced // copies(size, empty)))
         self.opened[name] += count
-        return self._fill(_Alike(name, empty, count), size, left)
+        return self._fill(_Alike(name, empty, count), size, unplaced)
 
-    def _fill(self, alike: _Alike, size: PodSize, left: int) -> int:
-        """Put up to `left` pods on these nodes, one node after the other; what is left over."""
-        each = copies(size, alike.room)
-        full = min(alike.count, left // each) if each else 0
-        rest = min(left - full * each, each) if full < alike.count else 0
-        split = ((full, each), (1 if rest else 0, rest), (alike.count - full - (1 if rest else 0), 0))
+    def _fill(self, alike: _Alike, size: PodSize, unplaced: int) -> int:
+        """Place up to `unplaced` pods on these nodes, node by node, and return the number that remains."""
+        per_node = copies(size, alike.room)
+        full = min(alike.count, unplaced // per_node) if per_node else 0
+        partial = min(unplaced - full * per_node, per_node) if full < alike.count else 0
+        split = ((full, per_node), (1 if partial else 0, partial), (alike.count - full - (1 if partial else 0), 0))
         self.used += [_Alike(alike.group, _less(alike.room, size, pods), count) for count, pods in split if count]
-        return left - full * each - rest
+        return unplaced - full * per_node - partial
 
 
-def alike_nodes_needed(each: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
-    """How many nodes like `each` the pods take; there may be any number of them."""
-    return nodes_needed(pods, {"": Nodes(each=each, most=sys.maxsize)})[""]
+def alike_nodes_needed(node: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
+    """Return how many nodes like `node` the pods need, without a maximum."""
+    return nodes_needed(pods, {"": Nodes(each=node, most=sys.maxsize)})[""]
 
 
 def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes]) -> dict[str, int]:
-    """The nodes of each group that the pods take, given as (size, how many), each of which may come to any group.
+    """Return the nodes of each group that the pods need. Pods are pairs of size and number and may run on any group.
 
-    Groups are filled in their order. Pods that no group has room for count on the first that suits, which then needs
-    more nodes than its `most`. A pod that fits no empty node is left out.
+    Groups are filled in order. Pods that exceed all groups count on the first that suits, which then needs more nodes
+    than its `most`. A pod that fits no empty node is left out.
     """
     return packed([(size, replicas, groups) for size, replicas in pods], groups).opened
 
 
 def packed(pods: Iterable[tuple[PodSize, int, Collection[str]]], groups: Mapping[str, Nodes]) -> Packing:
-    """The same for pods that may come to some groups alone."""
+    """Pack pods that may run on some groups only."""
     packing = Packing(groups)
     for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         packing.place(size, replicas, within)
@@ -107,3 +116,70 @@ def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:
         gpu=room.gpu - pods * size.gpu,
         pods=room.pods - pods,
     )
+
+
+class PodRequests(NamedTuple):
+    """Pods of one size: minimum, maximum, and the groups that they may run on."""
+
+    name: str
+    size: PodSize
+    least: int
+    most: int
+    groups: Collection[str]
+    arch: Architecture | None
+
+
+def pod_requests(settings: StackSettings) -> Iterator[PodRequests]:
+    for name, workload in settings.all_workloads.items():
+        groups = groups_of(workload, settings)
+        yield PodRequests(name, pod_size(workload), workload.most, workload.most, groups, workload.arch)
+    for name, pool in settings.workers.items():
+        yield PodRequests(name, pod_size(pool), pool.min, pool.max, (pool.node_group,), pool.arch)
+    for name, job in (*settings.jobs.items(), *settings.cron_jobs.items()):
+        most = min(job.parallelism, job.completions)
+        yield PodRequests(name, pod_size(job), 0, most, (job.node_group,), job.arch)
+    fixed = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED}
+    for name, cluster in settings.ray.items():
+        homes = [key for key, group in fixed.items() if suits(group, cluster.head)]
+        yield PodRequests(head_name(name), head_size(cluster.head), 1, 1, homes, cluster.head.arch)
+        for key, group in cluster.groups.items():
+            size = pod_size(group)
+            yield PodRequests(group_name(name, key), size, group.min, group.max, (group.node_group,), group.arch)
+
+
+def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection[str]:
+    return [name for name, group in settings.node_groups.items() if takes(group, workload)]
+
+
+def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
+    """Return the nodes that each group needs if all pods that may run there do."""
+    pods = [(request.size, request.most, request.groups) for request in pod_requests(settings)]
+    return packed(pods, _nodes(settings)).opened
+
+
+def lasting_pods(settings: StackSettings) -> Packing:
+    """Pack the pods that stay: services at their maximum, and the minimum of what scales to zero."""
+    return packed(
+        [(request.size, request.least, request.groups) for request in pod_requests(settings)], _nodes(settings)
+    )
+
+
+def mounts_alone(workload: WorkloadSettings) -> bool:
+    """True if the workload mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
+    shared_values = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
+    shared_values += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
+    return any(workload.is_alone if shared is None else not shared for shared in shared_values)
+
+
+def one_at_a_time(workload: WorkloadSettings) -> bool:
+    """True if a release must end all former pods before the next one starts."""
+    return mounts_alone(workload) or (workload.is_alone and workload.category is Category.FIXED)
+
+
+def room_for_next(workload: WorkloadSettings, settings: StackSettings, lasting: Packing) -> bool:
+    """True if a release may start the next pod before an old one ends: a node has room, or one can be added."""
+    return not settings.node_groups or lasting.has_room(pod_size(workload), groups_of(workload, settings))
+
+
+def _nodes(settings: StackSettings) -> Mapping[str, Nodes]:
+    return {name: Nodes(each=node_of(group), most=group.max) for name, group in settings.node_groups.items()}

@@ -1,6 +1,6 @@
-"""Changes of a stack file's values, made in its text: every other character stays, comments too.
+"""Change values in the text of a stack file and keep every other character, including comments.
 
-A change carries the value that it was made for. One that is no longer there is a conflict, and then nothing changes.
+A change carries the value that it replaces. If the file has another value, that is a conflict and nothing changes.
 """
 
 import difflib
@@ -21,7 +21,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]*(?<!:)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One value below `config:`, as YAML reads it (text, numbers, lists, mappings). None: the key is not there."""
+    """One value below `config:`, as parsed YAML. None means that the key is missing."""
 
     at: Location
     before: object
@@ -34,7 +34,7 @@ class Change:
 
 
 class PatchInvalid(ValueError):
-    """The changes do not fit the file; `lines` say where, all of them."""
+    """The changes do not fit the file; `lines` names every conflict."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
@@ -42,25 +42,28 @@ class PatchInvalid(ValueError):
 
 
 def patched(text: str, file: str, changes: Sequence[Change]) -> str:
-    """The text of a sound stack file with the changes made; `file` is what messages call it. Raises `PatchInvalid`.
+    """Return the text of a valid stack file with the changes applied; messages call the file `file`. Raises
+    `PatchInvalid`.
 
-    What is already as a change would have it stays, so a second time changes nothing.
+    Changes that are already applied are skipped, so a second run changes nothing.
     """
     document = read_document(text, file)
-    left = [change for change in changes if value_at(document.config, change.at) != change.after]
-    _require_fit(document, file, left)
-    found, wanted = text, document.config
-    for change in left:
-        found = _without(found, change.at) if change.after is None else _with(found, change.at, change.after)
-        wanted = exchanged(wanted, change.at, change.after)
-    if read_document(found, file).config != wanted:
-        paths = ", ".join(change.path for change in left)
+    pending = [change for change in changes if value_at(document.config, change.at) != change.after]
+    _require_fit(document, file, pending)
+    changed_text, changed_config = text, document.config
+    for change in pending:
+        changed_text = (
+            _without(changed_text, change.at) if change.after is None else _with(changed_text, change.at, change.after)
+        )
+        changed_config = exchanged(changed_config, change.at, change.after)
+    if read_document(changed_text, file).config != changed_config:
+        paths = ", ".join(change.path for change in pending)
         raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
-    return found
+    return changed_text
 
 
 def difference(before: str, after: str, file: str) -> str:
-    """A unified diff for `git apply` and `patch -p1`; empty where nothing changes."""
+    """Return a unified diff for `git apply` and `patch -p1`, or "" without changes."""
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{file}", f"b/{file}"
     )
@@ -75,7 +78,7 @@ def changes_json(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 
 def changes_of(document: object, file: str) -> list[Change]:
-    """The key `changes` of an advice's JSON. Raises `PatchInvalid` for any other document."""
+    """Return the `changes` of an advice's JSON. Raises `PatchInvalid` for any other document."""
     listed = value_at(document, ("changes",))
     if not isinstance(listed, list):
         raise PatchInvalid([f"{file}: wanted changes, as `ebbtide advise … --json FILE` writes them, found none"])
@@ -83,12 +86,12 @@ def changes_of(document: object, file: str) -> list[Change]:
 
 
 def _change(entry: object, where: str) -> Change:
-    known: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
-    at = known.get("at")
-    if not isinstance(at, list) or not at or not {"before", "after"} <= set(known):
+    fields: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
+    at = fields.get("at")
+    if not isinstance(at, list) or not at or not {"before", "after"} <= set(fields):
         raise PatchInvalid([f"{where}: wanted the keys at, before and after"])
     location = tuple(part if isinstance(part, int) else str(part) for part in cast("list[object]", at))
-    return Change(at=location, before=known["before"], after=known["after"], reason=str(known.get("reason", "")))
+    return Change(at=location, before=fields["before"], after=fields["after"], reason=str(fields.get("reason", "")))
 
 
 def _require_fit(document: StackDocument, file: str, changes: Sequence[Change]) -> None:
@@ -102,44 +105,44 @@ def _require_fit(document: StackDocument, file: str, changes: Sequence[Change]) 
         line = nearest_line(document.lines, change.at)
         where = file if line is None else f"{file}:{line}"
         lines.append(
-            f"{where}: {change.path}: wanted {_told(change.before)}, which the advice was made for, found "
-            f"{_told(here)}; ask for the advice again"
+            f"{where}: {change.path}: wanted {_value_text(change.before)}, which the advice was made for, found "
+            f"{_value_text(here)}; ask for the advice again"
         )
     if lines:
         raise PatchInvalid(lines)
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     return "no such key" if value is None else shortened(_flow(value))
 
 
 def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict[str, object]:
-    """A copy with one value exchanged, or removed by None; a mapping that has nothing left stays, empty."""
+    """Return a copy with one value replaced, or removed if it is None. A mapping that becomes empty stays."""
 
-    def inner(value: object, rest: Location) -> object:
-        if not rest:
+    def inner(value: object, path: Location) -> object:
+        if not path:
             return after
-        part, further = rest[0], rest[1:]
+        part, inner_path = path[0], path[1:]
         if isinstance(part, int):
             items = list(cast("list[object]", value))
-            items[part] = inner(items[part], further)
+            items[part] = inner(items[part], inner_path)
             return items
-        known = dict(cast("dict[str, object]", value) if isinstance(value, dict) else {})
-        known[part] = inner(known.get(part), further)
-        return {key: it for key, it in known.items() if not (key == part and not further and after is None)}
+        mapping = dict(cast("dict[str, object]", value) if isinstance(value, dict) else {})
+        mapping[part] = inner(mapping.get(part), inner_path)
+        return {key: item for key, item in mapping.items() if not (key == part and not inner_path and after is None)}
 
     return cast("dict[str, object]", inner(values, at))
 
 
 def _with(text: str, at: Location, after: object) -> str:
-    """With one value exchanged, or added to the nearest mapping that is there."""
-    node, known = _nearest(text, (_CONFIG, *at))
-    rest = (_CONFIG, *at)[known:]
-    for part in reversed(rest[1:]):
+    """Return the text with one value replaced, or added to the nearest existing mapping."""
+    node, depth = _nearest(text, (_CONFIG, *at))
+    missing = (_CONFIG, *at)[depth:]
+    for part in reversed(missing[1:]):
         after = {str(part): after}
-    if not rest:
+    if not missing:
         return _spliced(text, node, _flow(after))
-    key = str(rest[0])
+    key = str(missing[0])
     if not isinstance(node, yaml.MappingNode):
         return _spliced(text, node, f"{'' if text[node.start_mark.index - 1] == ' ' else ' '}{_flow({key: after})}")
     entries = _entries(node)
@@ -155,9 +158,9 @@ def _with(text: str, at: Location, after: object) -> str:
 
 
 def _without(text: str, at: Location) -> str:
-    """Without one key. A mapping that has nothing left is written as `{}`."""
-    parent, known = _nearest(text, (_CONFIG, *at[:-1]))
-    if known != len(at) or not isinstance(parent, yaml.MappingNode):
+    """Return the text without one key. A mapping that becomes empty is written as `{}`."""
+    parent, depth = _nearest(text, (_CONFIG, *at[:-1]))
+    if depth != len(at) or not isinstance(parent, yaml.MappingNode):
         return text
     entries = _entries(parent)
     place = next((i for i, (key, _) in enumerate(entries) if key.value == at[-1]), None)
@@ -181,9 +184,9 @@ def _begin(entry: tuple[yaml.Node, yaml.Node]) -> int:
 
 
 def _nearest(text: str, at: Location) -> tuple[yaml.Node, int]:
-    """The node of the longest part of a location that the text holds, and how many parts that are."""
+    """Return the deepest existing node on the way to a location, and its depth."""
     node = cast("yaml.Node", yaml.compose(text, Loader=yaml.SafeLoader))
-    for known, part in enumerate(at):
+    for depth, part in enumerate(at):
         inner: yaml.Node | None = None
         if isinstance(node, yaml.MappingNode):
             inner = next((value for key, value in _entries(node) if key.value == part), None)
@@ -191,7 +194,7 @@ def _nearest(text: str, at: Location) -> tuple[yaml.Node, int]:
             items = cast("list[yaml.Node]", node.value)
             inner = items[part] if part < len(items) else None
         if inner is None:
-            return node, known
+            return node, depth
         node = inner
     return node, len(at)
 
@@ -201,7 +204,7 @@ def _entries(node: yaml.MappingNode) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
 
 
 def _end(node: yaml.Node) -> int:
-    """The end of its text: PyYAML ends a block after the comments that follow it."""
+    """Return the index of the end of a node's text: PyYAML ends a block after the comments that follow it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = cast("list[Any]", node.value)[-1]
         return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
@@ -213,7 +216,7 @@ def _spliced(text: str, node: yaml.Node, new: str) -> str:
 
 
 def _flow(value: object) -> str:
-    """On one line, as it may stand anywhere in a line of YAML."""
+    """Return a value on one line, valid anywhere in a line of YAML."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(_pairs(cast("Mapping[str, object]", value))) + " }" if value else "{}"
     if isinstance(value, list | tuple):

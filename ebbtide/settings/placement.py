@@ -1,24 +1,29 @@
-"""Which node group a pod goes to: kinds first, then whether it fits, then the price of the nodes of all its pods.
+"""Choose the node group of a pod: kind first, then size, then the price of the nodes for all its pods.
 
-A pod that fits no node of its group stays pending for ever and nothing says why, so it is an error of the stack file.
+A pod that fits no node of its group stays pending without a message, so the stack file check refuses it.
 
-**Processors.** An image for one processor does not start on another, and what an image was built for no stack file
-says. While the groups that a pod may use have one architecture there is nothing to choose; where they differ a pod is
-bound to amd64, which most images are built for, unless the file says `arch`.
+**Processors.** An image for one processor does not start on another, and no stack file says what an image was built
+for. If all groups that a pod may use have one architecture, there is nothing to choose. If they differ, a pod is bound
+to amd64, which most images are built for, unless the file has `arch`.
+
+**Price of a pod.** A pod costs the share of its node that it keeps from others, by its scarcest resource: if two fit on
+a node, each costs half of it.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ebbtide.prices import Capacity, instance_type, shipped_on_demand, usable
+from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, shipped_on_demand, spot_typical, usable
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
-from ebbtide.settings.fragment.size import PodSize, whole_size
+from ebbtide.settings.fragment.size import PodSize, total_size
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayHead
+from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
 from ebbtide.vocabulary.labels import NODE_KIND, Category
@@ -27,43 +32,45 @@ _Pod = TypeVar("_Pod", bound=PodSettings)
 
 
 def pod_size(settings: PodSettings) -> PodSize:
-    """Of a whole pod, with the containers that its fragment adds."""
-    return whole_size(PodSize(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu.count), settings.pod)
+    """Return the size of a pod including the containers that its fragment adds."""
+    return total_size(PodSize(cpu=settings.cpu, memory=settings.memory, gpu=settings.gpu.count), settings.pod)
 
 
 def head_size(head: RayHead) -> PodSize:
-    """Of a Ray cluster's head, with the container of Ray's autoscaler beside it."""
+    """Return the size of a Ray head including the container of Ray's autoscaler."""
     size = pod_size(head)
     return replace(size, cpu=size.cpu + AUTOSCALER_CPU, memory=size.memory + AUTOSCALER_MEMORY)
 
 
 def copies(size: PodSize, node: Capacity) -> int:
-    """How many of these pods fit on one empty node."""
+    """Return how many of these pods fit on an empty node."""
     return node.copies(cpu=size.cpu, memory=size.memory, gpu=size.gpu)
 
 
 def room_on_disk(gib: int) -> int:
-    """GiB that pods may ask of a node's disk: the kubelet keeps 1 GiB and a tenth, the file system a little."""
+    """Return GiB of a node's disk that pods may request: the kubelet reserves 1 GiB and a tenth, the file system a
+    little.
+    """
     return (9 * gib - 11) // 10
 
 
 def disk_holds(group: NodeGroupSettings, mebibytes: int | None) -> bool:
-    """Whether a node of the group has the room on its disk that a pod asks for."""
+    """True if a node of the group has the disk space that a pod requests."""
     return mebibytes is None or mebibytes <= room_on_disk(group.disk_size) * 1024
 
 
 def gpu_memory(types: Sequence[str]) -> int:
-    """MiB that a GPU of a node of these types, at least one, has for certain."""
+    """Return MiB that a GPU of any of these types, at least one, has."""
     return min(instance_type(name).gpu_memory_mib for name in types)
 
 
 def gpus_suffice(group: NodeGroupSettings, pod: PodSettings) -> bool:
-    """Whether every node of the group has GPUs with the memory that the pod asks for; one that asks for none may go."""
+    """True if every node of the group has GPUs with the memory that the pod requests, or if it requests none."""
     return pod.gpu.memory is None or pod.gpu.memory <= gpu_memory(group.instance_types)
 
 
 def architecture(group: NodeGroupSettings) -> Architecture:
-    """The processor of its nodes: all types of a group have one shape, and that is part of it."""
+    """Return the processor of the group's nodes. All types of a group have the same."""
     return Architecture(instance_type(group.instance_types[0]).arch)
 
 
@@ -79,9 +86,9 @@ def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
 
 
 def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:
-    """The pod, bound to amd64 where these groups, all that it may use, differ and the file does not say `arch`."""
-    found = {architecture(group) for group in groups}
-    return pod.model_copy(update={"arch": Architecture.AMD64}) if pod.arch is None and len(found) > 1 else pod
+    """Return the pod bound to amd64 if its possible groups differ in architecture and the file has no `arch`."""
+    architectures = {architecture(group) for group in groups}
+    return pod.model_copy(update={"arch": Architecture.AMD64}) if pod.arch is None and len(architectures) > 1 else pod
 
 
 def labels_of_nodes(group: NodeGroupSettings) -> NodeLabels:
@@ -101,33 +108,33 @@ def labels_of_nodes(group: NodeGroupSettings) -> NodeLabels:
 
 
 def home_of(workload: WorkloadSettings) -> NodeKind:
-    """The kind of group that a workload's pods are put on."""
+    """Return the kind of group for a workload's pods."""
     if workload.on_spot:
         return NodeKind.SPOT
     return home_kind(workload.category, pod_size(workload).gpu)
 
 
 def home_kind(category: Category, gpu: int) -> NodeKind:
-    """The kind of group that a pod is put on when nobody names one: GPUs decide first. Spot is only ever named."""
+    """Return the kind of group for pods that name no group: GPUs decide first. Spot only if a pod names it."""
     if gpu:
         return NodeKind.GPU
     return NodeKind.FIXED if category is Category.FIXED else NodeKind.FLEXIBLE
 
 
 def offered(node: Capacity, reserved: Reserved) -> Capacity:
-    """What is left of a node once the team's own DaemonSets run there, as they do on every node."""
+    """Return the capacity that remains after the team's own DaemonSets."""
     return replace(
         node, cpu=max(0, node.cpu - (reserved.cpu or 0)), memory=max(0, node.memory - (reserved.memory or 0))
     )
 
 
 def node_of(group: NodeGroupSettings) -> Capacity:
-    """What every node of the group offers to the pods that come and go."""
+    """Return the capacity of every node of the group for other pods than DaemonSets."""
     return offered(smallest_node(group.instance_types), group.reserved)
 
 
 def smallest_node(types: Sequence[str]) -> Capacity:
-    """What every node of a group of these types, at least one, offers."""
+    """Return the capacity that every node of these types, at least one, has."""
     offers = [usable(instance_type(name)) for name in types]
     return Capacity(
         cpu=min(offer.cpu for offer in offers),
@@ -142,10 +149,10 @@ def fits(size: PodSize, node: Capacity) -> bool:
 
 
 def cheapest_group(size: PodSize, pods: int, groups: Mapping[str, NodeGroupSettings], region: str) -> str | None:
-    """The group on which so many pods of this size cost least, by on-demand list price; None if none fits.
+    """Return the group on which so many pods of this size cost least by on-demand list price, or None if none fits.
 
-    Whole nodes are counted, since a node is paid for whatever share of it is used. Where a region has no price the
-    node's CPU stands in for it. Ties go to the name that sorts first.
+    Entire nodes are counted, since a partly used node costs the same. In regions without prices the node's CPU replaces
+    the price. Ties go to the name that sorts first.
     """
     nodes = {name: node_of(group) for name, group in groups.items()}
     offers = {name: node for name, node in nodes.items() if fits(size, node)}
@@ -163,13 +170,42 @@ def cheapest_group(size: PodSize, pods: int, groups: Mapping[str, NodeGroupSetti
 
 
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:
-    """Of the dearest type: AWS may give any of them. By the shipped prices: newer ones must not move a pod."""
+    """Return the price of the most expensive type, since AWS may choose any. Shipped prices only: newer ones must not
+    move a pod.
+    """
     prices = [shipped_on_demand(region, name) for name in group.instance_types]
-    known = [price for price in prices if price is not None]
-    return max(known) if len(known) == len(prices) else None
+    known_prices = [price for price in prices if price is not None]
+    return max(known_prices) if len(known_prices) == len(prices) else None
 
 
 def room_text(node: Capacity) -> str:
-    """The largest pod that would fit, as it could be written in the file."""
+    """Return the largest pod that would fit, in the notation of the file."""
     gpus = f", gpu: {node.gpu}" if node.gpu else ""
     return f"cpu: {cpu_text(node.cpu)}, memory: {node.memory}Mi{gpus}"
+
+
+def pod_usd_per_hour(settings: StackSettings, workload: ServedWorkload) -> float | None:
+    """Return US dollars on the cheapest group of the workload's kind, or None if no such group has a price.
+
+    A group counts with its most expensive type, since AWS chooses, and spot nodes with the typical price of a month.
+    """
+    offers: list[float] = []
+    for group, fitting in _homes(settings, workload):
+        try:
+            price = spot_typical if group.kind is NodeKind.SPOT else on_demand
+            offers.append(max(price(settings.region, name) for name in group.instance_types) / fitting)
+        except NoPrice:
+            continue
+    return min(offers) if offers else None
+
+
+def pods_per_node(settings: StackSettings, workload: ServedWorkload) -> int:
+    """Return how many of the workload's pods fit on an empty node of a group they may run on; at least 1."""
+    return max((fitting for _, fitting in _homes(settings, workload)), default=1)
+
+
+def _homes(settings: StackSettings, workload: ServedWorkload) -> Iterator[tuple[NodeGroupSettings, int]]:
+    size = pod_size(workload)
+    for group in settings.node_groups.values():
+        if takes(group, workload) and (fitting := copies(size, node_of(group))):
+            yield group, fitting

@@ -1,4 +1,4 @@
-"""The sections of a stack file, each read on its own, so that one fault does not hide the others."""
+"""Validate the sections of a stack file one by one, so that one fault does not hide the others."""
 
 import re
 from collections.abc import Mapping
@@ -9,12 +9,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.crosschecks import cross_findings
-from ebbtide.settings.checks.read import Read, pods_of
-from ebbtide.settings.checks.secrets import told_once
-from ebbtide.settings.defaults import REGION as DEFAULT_REGION
-from ebbtide.settings.defaults import filled_groups
+from ebbtide.settings.checks.parsed import ParsedSections, pods_of
+from ebbtide.settings.checks.secrets import one_finding_per_secret
 from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.entries import as_written, named_entries, with_variants
 from ebbtide.settings.file.keys import (
     CLUSTER,
     CONTROLLER,
@@ -39,9 +38,7 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
-from ebbtide.settings.file.pod_entries import named_entries
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
-from ebbtide.settings.file.service_entries import as_written, with_variants
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import (
     cheapest_group,
@@ -66,7 +63,7 @@ from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings
 from ebbtide.settings.sections.network import NetworkSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import DEFAULT_REGION, NodeGroupSettings, filled_groups
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.secrets import secret_faults, secrets_of
@@ -120,7 +117,7 @@ _Workload = TypeVar("_Workload", bound=WorkloadSettings)
 
 
 class Sections:
-    """Reads a config mapping section by section. `findings` collects what is wrong."""
+    """Reads a config mapping section by section and collects all `findings`."""
 
     def __init__(self, config: Mapping[str, object], beside: Beside) -> None:
         plain = {key: without_secrets(value) for key, value in config.items()}
@@ -130,9 +127,9 @@ class Sections:
         self._config, self.findings = with_files(spread, sections, beside)
 
     def settings(self, stack: str) -> StackSettings | None:
-        """The stack; None when something is wrong, and then `findings` says what."""
+        """Return the stack, or None if there are `findings`."""
         self._refuse_unknown_keys()
-        read: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "stack": stack,
             "region": self._region(),
             "customer": self._customer(),
@@ -156,33 +153,33 @@ class Sections:
             "secrets": secrets_of(self._config),
             "redis_password_set": REDIS_PASSWORD in self._config,
         }
-        filled = self._groups(read)
-        read["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
+        filled = self._groups(fields)
+        fields["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
         self.findings += secret_faults(self._config)
-        self.findings = told_once(self.findings, self._config)
+        self.findings = one_finding_per_secret(self.findings, self._config)
         self._refuse_misplaced_keys()
-        self.findings += cross_findings(self._for_checks(read, filled))
+        self.findings += cross_findings(self._for_checks(fields, filled))
         self.findings = as_written(self.findings, self._written)
-        return None if self.findings else _settled(StackSettings.model_construct(None, **read))
+        return None if self.findings else _settled(StackSettings.model_construct(None, **fields))
 
-    def _for_checks(self, read: Mapping[str, Any], groups: Mapping[str, object]) -> Read:
-        """What was read without a fault."""
+    def _for_checks(self, fields: Mapping[str, Any], groups: Mapping[str, object]) -> ParsedSections:
+        """Return the sections without a fault."""
         faulty = {finding.at[0] for finding in self.findings}
-        stack = StackSettings.model_construct(None, **read)
+        stack = StackSettings.model_construct(None, **fields)
         for section, field in FIELDS.items():
             if section in faulty:
                 vars(stack).pop(field)
         password = self._config.get(REDIS_PASSWORD)
-        return Read(
+        return ParsedSections(
             stack=stack,
-            whole=frozenset({REGION, *KEYS} - faulty),
+            valid=frozenset({REGION, *KEYS} - faulty),
             config={**self._config, GROUPS: groups if isinstance(self._config.get(GROUPS, {}), Mapping) else None},
             existing=is_existing(self._config),
             token_fault=password.token_fault if isinstance(password, Secret) else "",
         )
 
     def _refuse_unknown_keys(self) -> None:
-        """Values are not shown: under a mistyped key one may be a password."""
+        """Values are not shown: the value of a mistyped key may be a password."""
         for key, value in self._config.items():
             if key in KEYS or key.startswith(FOREIGN) or (not key.startswith(OURS) and isinstance(value, Secret)):
                 continue
@@ -192,11 +189,11 @@ class Sections:
             )
 
     def _refuse_misplaced_keys(self) -> None:
-        """What such a key holds does not matter: it goes."""
-        found = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
-        gone = {finding.at for finding in found}
-        kept = [f for f in self.findings if not any(f.at[:end] in gone for end in range(1, len(f.at) + 1))]
-        self.findings = [*kept, *found]
+        """Report a misplaced key once, without the faults of its value."""
+        misplaced_keys = list(misplaced(self._config, cluster_keys=_CLUSTER_KEYS))
+        places = {finding.at for finding in misplaced_keys}
+        remaining = [f for f in self.findings if not any(f.at[:end] in places for end in range(1, len(f.at) + 1))]
+        self.findings = [*remaining, *misplaced_keys]
 
     def _region(self) -> str:
         region = self._config.get(REGION, DEFAULT_REGION)
@@ -240,22 +237,22 @@ class Sections:
 
     def _section(self, key: str, model: type[_Section], *, required: bool = False) -> _Section | None:
         if key not in self._config and required:
-            wanted = "this key: the customer's time zone and working hours"
+            expected = "this key: the customer's time zone and working hours"
             example = '{ timezone: Europe/Berlin, week: { mon-fri: "08:00-18:00" } }'
             self.findings.append(
-                Finding(code="key.missing", at=(key,), wanted=wanted, found="nothing", example=example)
+                Finding(code="key.missing", at=(key,), wanted=expected, found="nothing", example=example)
             )
             return None
         return self._read(model, self._config.get(key, {}), (key,))
 
     def _exceptions(self) -> tuple[PolicyException, ...]:
-        """A list, which a model reads best as its one field; what is wrong stands below the key itself."""
-        held = {"exceptions": self._config.get(EXCEPTIONS, [])}
+        """Read the list as the only field of a model, and locate its faults below the key itself."""
+        section = {"exceptions": self._config.get(EXCEPTIONS, [])}
         before = len(self.findings)
-        read = self._read(ExceptionSettings, held, ())
-        own = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
-        self.findings[before:] = own
-        return () if read is None else read.exceptions
+        parsed = self._read(ExceptionSettings, section, ())
+        located = [replace(f, at=(EXCEPTIONS, *f.at[1:])) for f in self.findings[before:]]
+        self.findings[before:] = located
+        return () if parsed is None else parsed.exceptions
 
     def _pools(self) -> dict[str, object]:
         if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY)):
@@ -272,31 +269,33 @@ class Sections:
             )
         return self._mapping(WORKERS)
 
-    def _groups(self, read: Mapping[str, Any]) -> dict[str, object]:
-        """None on an existing cluster: its nodes are not made here. Pods that were not read may want GPUs."""
+    def _groups(self, fields: Mapping[str, Any]) -> dict[str, object]:
+        """Return the groups with defaults; none on an existing cluster. A GPU group is added if a pod needs one, or
+        may.
+        """
         if is_existing(self._config):
             return {}
         sections = frozenset(PODS) - {finding.at[0] for finding in self.findings}
-        found = pods_of(StackSettings.model_construct(None, **read), sections)
-        wanted = len(sections) < len(PODS) or any(each.pod.gpu.count for each in found)
-        return filled_groups(self._mapping(GROUPS), gpus_wanted=wanted)
+        pods = pods_of(StackSettings.model_construct(None, **fields), sections)
+        gpus_needed = len(sections) < len(PODS) or any(placed.pod.gpu.count for placed in pods)
+        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_needed)
 
-    def _read_all(self, key: str, model: type[_Section], given: Mapping[str, object]) -> dict[str, _Section]:
-        whole: dict[str, _Section] = {}
-        for name, value in given.items():
+    def _read_all(self, key: str, model: type[_Section], entries: Mapping[str, object]) -> dict[str, _Section]:
+        valid: dict[str, _Section] = {}
+        for name, value in entries.items():
             self._check_name(key, name)
             entry = self._read(model, value, (key, name))
             if entry is not None:
-                whole[name] = entry
-        return whole
+                valid[name] = entry
+        return valid
 
     def _check_name(self, key: str, name: str) -> None:
         try:
             _NAMES[key].validate_python(name)
         except ValidationError as error:
-            wanted = error.errors(include_url=False)[0]["msg"]
+            expected = error.errors(include_url=False)[0]["msg"]
             self.findings.append(
-                Finding(code="name.form", at=(key, name), wanted=wanted, found=show(name), example="train-large")
+                Finding(code="name.form", at=(key, name), wanted=expected, found=show(name), example="train-large")
             )
 
     def _mapping(self, key: str) -> dict[str, object]:
@@ -309,7 +308,7 @@ class Sections:
         return dict(named_entries(self._config.get(key)))
 
     def _read(self, model: type[_Section], raw: object, at: tuple[str, ...]) -> _Section | None:
-        """Only the file's own spelling is taken: Python's names of the fields would pass here and fail in an editor."""
+        """Accept keys as the file spells them only: Python's field names would pass here and fail in an editor."""
         try:
             return model.model_validate(raw, by_alias=True, by_name=False)
         except ValidationError as error:
@@ -318,7 +317,7 @@ class Sections:
 
 
 def files_named(config: Mapping[str, object]) -> list[str]:
-    """The paths of the files beside the stack file that its config names, as they are written there."""
+    """Return the paths of the files that the config refers to, as written."""
     paths: list[str] = []
 
     def note(path: str) -> bytes:
@@ -330,28 +329,30 @@ def files_named(config: Mapping[str, object]) -> list[str]:
 
 
 def without_secrets(value: object) -> Any:
-    """The same value with `SECRET` in place of every `secure:` mapping."""
+    """Return the value with `SECRET` in place of every `secure:` mapping."""
     if isinstance(value, Mapping):
-        given = cast("Mapping[object, object]", value)
-        return SECRET if list(given) == ["secure"] else {key: without_secrets(inner) for key, inner in given.items()}
+        mapping = cast("Mapping[object, object]", value)
+        return (
+            SECRET if list(mapping) == ["secure"] else {key: without_secrets(inner) for key, inner in mapping.items()}
+        )
     if isinstance(value, list | tuple):
         return [without_secrets(inner) for inner in cast("list[object]", value)]
     return value
 
 
 def _settled(stack: StackSettings) -> StackSettings:
-    """With what is left to Ebbtide: the node groups of pods, their processor, and the zone of schedules."""
+    """Fill in what Ebbtide chooses: node groups and processors of pods, and time zones of schedules."""
     groups, region, timezone = stack.node_groups, stack.region, stack.business_hours.timezone
     return stack.model_copy(
         update={
-            "workloads": {name: _of_kind(it, groups) for name, it in stack.workloads.items()},
-            "workers": {name: _placed(it, groups, region) for name, it in stack.workers.items()},
-            "jobs": {name: _placed(it, groups, region) for name, it in stack.jobs.items()},
+            "workloads": {name: _on_kind(workload, groups) for name, workload in stack.workloads.items()},
+            "workers": {name: _placed(pool, groups, region) for name, pool in stack.workers.items()},
+            "jobs": {name: _placed(job, groups, region) for name, job in stack.jobs.items()},
             "cron_jobs": {
-                name: _in_zone(_placed(it, groups, region), timezone) for name, it in stack.cron_jobs.items()
+                name: _in_zone(_placed(job, groups, region), timezone) for name, job in stack.cron_jobs.items()
             },
-            "ray": {name: _ray_placed(it, groups, region) for name, it in stack.ray.items()},
-            "services": {name: _served(name, it, groups) for name, it in stack.services.items()},
+            "ray": {name: _ray_placed(cluster, groups, region) for name, cluster in stack.ray.items()},
+            "services": {name: _served(name, service, groups) for name, service in stack.services.items()},
         }
     )
 
@@ -372,38 +373,40 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
         and fits(size, node_of(group))
     }
     settled = on_one_architecture(pool, usable.values())
-    chosen = {name: group for name, group in usable.items() if suits(group, settled)}
+    candidates = {name: group for name, group in usable.items() if suits(group, settled)}
     # A Job is stopped and runs again when its template changes: the group that it selects says the processor as well.
     runs_once = isinstance(pool, JobSettings) and not isinstance(pool, CronJobSettings)
-    home = cheapest_group(size, _at_a_time(pool), chosen, region) or ""
+    home = cheapest_group(size, _at_a_time(pool), candidates, region) or ""
     return (pool if runs_once else settled).model_copy(update={"node_group": home})
 
 
 def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
-    """Its pods at most."""
+    """Return the maximum number of its pods."""
     return pool.parallelism if isinstance(pool, JobSettings) else pool.max
 
 
-def _of_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
-    """A workload that any group of its kind takes, which it fits."""
+def _on_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:
+    """Return a workload with the architecture of the groups that it fits."""
     size = pod_size(pod)
-    return on_one_architecture(pod, [it for it in groups.values() if takes(it, pod) and fits(size, node_of(it))])
+    return on_one_architecture(
+        pod, [group for group in groups.values() if takes(group, pod) and fits(size, node_of(group))]
+    )
 
 
 def _served(name: str, service: ServiceSettings, groups: Mapping[str, NodeGroupSettings]) -> ServiceSettings:
     variants = {
-        variant: it.model_copy(update={"arch": _of_kind(it.workload(name, service), groups).arch})
-        for variant, it in service.variants.items()
+        variant: pods.model_copy(update={"arch": _on_kind(pods.workload(name, service), groups).arch})
+        for variant, pods in service.variants.items()
     }
     return service.model_copy(update={"variants": variants})
 
 
 def _ray_placed(cluster: RaySettings, groups: Mapping[str, NodeGroupSettings], region: str) -> RaySettings:
-    whole = with_image(cluster)
-    placed = {name: _placed(group, groups, region) for name, group in whole.groups.items()}
-    fixed = [it for it in groups.values() if it.kind is NodeKind.FIXED and suits(it, whole.head)]
-    fitting = [it for it in fixed if fits(head_size(whole.head), node_of(it))]
-    return whole.model_copy(update={"groups": placed, "head": on_one_architecture(whole.head, fitting)})
+    complete = with_image(cluster)
+    placed = {name: _placed(group, groups, region) for name, group in complete.groups.items()}
+    fixed = [group for group in groups.values() if group.kind is NodeKind.FIXED and suits(group, complete.head)]
+    fitting = [group for group in fixed if fits(head_size(complete.head), node_of(group))]
+    return complete.model_copy(update={"groups": placed, "head": on_one_architecture(complete.head, fitting)})
 
 
 def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:

@@ -1,4 +1,4 @@
-"""A stack file in a few lines, for whoever wants to see whether it says what was meant."""
+"""Summarize a stack file in a few lines, to compare with what was meant."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 
 def summary(settings: StackSettings) -> list[str]:
-    """One line for each section."""
+    """Return one line per entry."""
     hours = settings.business_hours
     lines = [f"customer {settings.customer}, open {format_week(hours.week)} ({hours.timezone}){_calendar(settings)}"]
     if settings.cluster.context is not None:
@@ -31,12 +31,12 @@ def summary(settings: StackSettings) -> list[str]:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
     for name, service in settings.services.items():
-        for pods, it in service.pods(name).items():
-            by = ", ".join(it.scale.metrics.keys)
+        for pods, variant in service.pods(name).items():
+            by = ", ".join(variant.scale.metrics.keys)
             way = "" if service.route is None else f", at {service.route.host}{service.route.path}"
-            on = " on spot nodes" if it.spot else ""
-            size = f"{cpu_text(it.cpu)} CPU, {memory_text(it.memory)}{_gpus(it.gpu)}{on}"
-            grows = f"{it.scale.min} to {it.scale.max}{f' by {by}' if by else ''}{_floor(it.scale)}"
+            on = " on spot nodes" if variant.spot else ""
+            size = f"{cpu_text(variant.cpu)} CPU, {memory_text(variant.memory)}{_gpus(variant.gpu)}{on}"
+            grows = f"{variant.scale.min} to {variant.scale.max}{f' by {by}' if by else ''}{_floor(variant.scale)}"
             lines.append(f"serves   {pods}: {grows}, {size}{way}")
     for name, pool in settings.workers.items():
         gpu = _gpus(pool.gpu)
@@ -46,10 +46,10 @@ def summary(settings: StackSettings) -> list[str]:
             f"queue {', '.join(pool.source.queues)}"
         )
     for name, job in settings.jobs.items():
-        lines.append(f"job      {name}: once, {_of_job(job)}")
+        lines.append(f"job      {name}: once, {_job_text(job)}")
     for name, job in settings.cron_jobs.items():
         when = "suspended" if job.suspended else f"at {job.schedule} ({job.timezone})"
-        lines.append(f"cron job {name}: {when}, {_of_job(job)}")
+        lines.append(f"cron job {name}: {when}, {_job_text(job)}")
     for name, cluster in settings.ray.items():
         lines.append(
             f"ray      {name}: Ray {cluster.version}, head {cpu_text(cluster.head.cpu)} CPU, "
@@ -82,7 +82,7 @@ def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
             )
 
 
-def _of_job(job: JobSettings) -> str:
+def _job_text(job: JobSettings) -> str:
     gpu = _gpus(job.gpu)
     pods = f"{job.completions} pods, {job.parallelism} at a time, " if job.completions > 1 else ""
     return (
@@ -102,17 +102,19 @@ def _calendar(settings: StackSettings) -> str:
     calendar = settings.business_hours.holidays
     where = "-".join(part for part in (calendar.country, calendar.subdivision) if part)
     worked = settings.business_hours.hours().open_dates
-    opened = f", open on {', '.join(str(day) for day in sorted({it.day for it in worked}))}" if worked else ""
+    opened = (
+        f", open on {', '.join(str(day) for day in sorted({interval.day for interval in worked}))}" if worked else ""
+    )
     return (f", closed on holidays of {where}" if where else "") + opened
 
 
 def _floor(scale: ScaleSettings) -> str:
-    """What stands before the load comes."""
+    """Return the pods that are planned ahead of load."""
     if scale.floor is None:
         return ""
     open_hours = [] if scale.open is None else [f"{scale.open} when open"]
     events = [f"{event.min} from {event.at:%Y-%m-%d %H:%M}" for event in scale.events]
-    nights = [f"{it.min} from {it.at} every day" for it in scale.overnight]
+    nights = [f"{night.min} from {night.at} every day" for night in scale.overnight]
     forecast = [_forecast(scale)] if scale.floor is FloorKind.FORECAST else []
     return f", at least {', '.join([*open_hours, *nights, *events, *forecast])}"
 

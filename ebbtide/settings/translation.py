@@ -1,4 +1,4 @@
-"""Pydantic's errors in the words of the stack file: what is wanted, what was found, an example, a way out."""
+"""Translate pydantic's errors into findings: expected value, actual value, example, hint."""
 
 from collections.abc import Mapping
 from typing import Any, cast, get_args, get_origin
@@ -7,8 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
-from ebbtide.settings.file.wanted import WANTED
+from ebbtide.settings.file.problems import WANTED, Finding, Location, did_you_mean, show, value_at
 from ebbtide.settings.sections.checked import Settings
 
 _PLAIN_TYPES = {
@@ -23,24 +22,24 @@ _PLAIN_TYPES = {
     "tuple_type": ("type.list", "a list"),
     "too_short": ("list.empty", "at least one entry"),
 }
-"""By pydantic's name of the error: the code, and what is wanted."""
+"""Code and expected value by pydantic's error type."""
 
 
 def findings_of(error: ValidationError, model: type[BaseModel], raw: object, at: Location) -> list[Finding]:
-    """All faults that pydantic found in `raw`, which stands at `at` in the file and was read as `model`."""
+    """Return all faults that pydantic found in `raw`, which is at `at` in the file, for `model`."""
     all_details = [single for details in error.errors(include_url=False) for single in _apart(details)]
     return [_finding(details, model, raw, at) for details in all_details if not _is_consequence(details)]
 
 
 def _is_consequence(details: ErrorDetails) -> bool:
-    """A fault told already is behind it: a list short of good entries, a default that follows from a bad field."""
+    """True for errors that follow from another fault: a list without valid entries, a default from a bad field."""
     return details["type"] == "default_factory_not_called" or (
         details["type"] == "too_short" and bool(details["input"])
     )
 
 
 def _apart(details: ErrorDetails) -> list[ErrorDetails]:
-    """One record per fault where a validator had several to tell."""
+    """Return one record per fault of a validator that reported several."""
     also = cast("list[dict[str, Any]]", details.get("ctx", {}).get("also", []))
     apart = [details]
     for context in also:
@@ -55,7 +54,7 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Loc
     inner: Location = tuple(part for part in details["loc"] if part != "[key]")
     if details["type"] == WANTED and context["at"]:
         inner = (*inner, *context["at"])
-    found = value_at(raw, inner)
+    value = value_at(raw, inner)
     field = _field_at(model, inner)
     example = " or ".join(str(example) for example in (field.examples or ())) if field else ""
     if details["type"] == WANTED:
@@ -63,22 +62,22 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: object, at: Loc
             code=context["code"],
             at=at + inner,
             wanted=context["wanted"],
-            found=context["found"] or show(found),
+            found=context["found"] or show(value),
             example=context["example"] or example,
             hint=context["hint"],
         )
     if details["type"] == "missing":
-        what = f"this key ({field.description})" if field and field.description else "this key"
-        return Finding(code="key.missing", at=at + inner, wanted=what, found="nothing", example=example)
+        expected = f"this key ({field.description})" if field and field.description else "this key"
+        return Finding(code="key.missing", at=at + inner, wanted=expected, found="nothing", example=example)
     if details["type"] == "extra_forbidden":
         return _unknown_key(model, inner, at)
-    code, what = _code_and_wanted(details, context)
-    hint = _hint(details, found)
-    return Finding(code=code, at=at + inner, wanted=what, found=show(found), example=example, hint=hint)
+    code, expected = _code_and_wanted(details, context)
+    hint = _hint(details, value)
+    return Finding(code=code, at=at + inner, wanted=expected, found=show(value), example=example, hint=hint)
 
 
 def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Finding:
-    """The value is not shown: under a mistyped key it may be a password."""
+    """The value is not shown: the value of a mistyped key may be a password."""
     key = str(inner[-1])
     owner = _model_at(model, inner[:-1])
     keys = [] if owner is None else [field.alias or name for name, field in owner.model_fields.items()]
@@ -107,21 +106,21 @@ def _code_and_wanted(details: ErrorDetails, context: Mapping[str, Any]) -> tuple
             return _PLAIN_TYPES.get(other, ("value.refused", details["msg"]))
 
 
-def _hint(details: ErrorDetails, found: object) -> str:
-    if details["type"] == "string_type" and isinstance(found, bool | int | float):
+def _hint(details: ErrorDetails, value: object) -> str:
+    if details["type"] == "string_type" and isinstance(value, bool | int | float):
         return "quote it"
-    if details["type"] == "int_type" and isinstance(found, str) and found.isdecimal():
+    if details["type"] == "int_type" and isinstance(value, str) and value.isdecimal():
         return "write it without quotes"
     if details["type"] == "enum":
         expected = str(cast("Mapping[str, Any]", details.get("ctx", {}))["expected"])
         words = expected.replace("'", "").replace(" or ", ", ").split(", ")
-        hint = did_you_mean(str(found), words)
+        hint = did_you_mean(str(value), words)
         return hint if hint.startswith("did") else ""
     return ""
 
 
 def _field_at(model: type[BaseModel], inner: Location) -> FieldInfo | None:
-    """The field that a location lies in, looking through lists and mappings; None for the model itself."""
+    """Return the field of a location, through lists and mappings; None for the model itself."""
     field: FieldInfo | None = None
     owner: type[BaseModel] | None = model
     is_name = False  # of an entry in a mapping of models
@@ -140,7 +139,7 @@ def _field_at(model: type[BaseModel], inner: Location) -> FieldInfo | None:
 
 
 def _holds_mapping(annotation: object) -> bool:
-    """Whether it is `dict[…]`, or one of several that may be."""
+    """True for `dict[…]`, also as part of a union."""
     return get_origin(annotation) is dict or any(get_origin(inner) is dict for inner in get_args(annotation))
 
 
@@ -152,7 +151,7 @@ def _model_at(model: type[BaseModel], inner: Location) -> type[BaseModel] | None
 
 
 def _model_inside(annotation: object) -> type[BaseModel] | None:
-    """The model in `Model`, `tuple[Model, ...]` or `dict[str, Model]`."""
+    """Return the model in `Model`, `tuple[Model, ...]` or `dict[str, Model]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_inside(inner)) is not None), None)
+    return next((model for inner in get_args(annotation) if (model := _model_inside(inner)) is not None), None)

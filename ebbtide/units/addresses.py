@@ -1,14 +1,14 @@
-"""Address ranges that are not of the internet, and the one form of an address that every server takes."""
+"""Private address ranges, and the one notation of an address that every server accepts."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
-"""RFC 1918: what a VPC is made of."""
+"""RFC 1918: ranges for a VPC."""
 
 SHARED = "100.64.0.0/10"
-"""RFC 6598: what networks of providers use, and EKS for pods."""
+"""RFC 6598: used by provider networks, and by EKS for pods."""
 
 UNIQUE_LOCAL = "fc00::/7"
 """RFC 4193: private IPv6."""
@@ -19,7 +19,7 @@ _ITSELF = ("localhost", "localhost.localdomain")
 
 
 def leads_to_itself(host: str) -> bool:
-    """True for localhost and its like: in a pod this is the pod itself."""
+    """True for localhost and equivalents, which in a pod are the pod itself."""
     address = _address(host)
     if address is None:
         name = host.lower().removesuffix(".")
@@ -28,7 +28,7 @@ def leads_to_itself(host: str) -> bool:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """None for a name. Resolvers take 127.1 and 2130706433 for 127.0.0.1, too."""
+    """Return None for a name. Resolvers read 127.1 and 2130706433 as 127.0.0.1."""
     try:
         return unmapped(ip_address(host))
     except ValueError:
@@ -40,6 +40,6 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that `::ffff:10.0.0.9` stands for; Kubernetes refuses that form from 1.36 on."""
+    """Return the IPv4 address of `::ffff:10.0.0.9`; Kubernetes refuses that notation from 1.36 on."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

@@ -1,4 +1,4 @@
-"""Durations: read, written back and described, and the lengths that calculations share."""
+"""Parse and format durations."""
 
 import re
 from datetime import timedelta
@@ -13,9 +13,9 @@ _PARTS = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:(
 
 
 def read_duration(text: str) -> timedelta | None:
-    """`90s`, `2h`, `1h30m` or `2d`, as Go and operators write it; None for anything else.
+    """Parse `90s`, `2h`, `1h30m` or `2d`, as Go and operators write it; None for anything else.
 
-    What is longer than a century counts as one, so that no sum with an instant leaves the calendar.
+    More than a century counts as one, so that no sum with an instant leaves the calendar.
     """
     match = _PARTS.fullmatch(text)
     if not text or match is None:
@@ -26,7 +26,7 @@ def read_duration(text: str) -> timedelta | None:
 
 
 def format_duration(duration: timedelta) -> str:
-    """The text that `read_duration` reads back, in the largest unit that keeps it whole: `12h`, `90s`."""
+    """Return the text that `read_duration` parses, in the largest unit without a fraction: `12h`, `90s`."""
     seconds = int(duration.total_seconds())
     if seconds and seconds % 3600 == 0:
         return f"{seconds // 3600}h"
@@ -34,18 +34,18 @@ def format_duration(duration: timedelta) -> str:
 
 
 def latency_text(duration: timedelta) -> str:
-    """In milliseconds where they are not whole seconds: `400ms`, `2s`."""
+    """Return milliseconds unless they are full seconds: `400ms`, `2s`."""
     milliseconds = duration // timedelta(milliseconds=1)
     return f"{milliseconds}ms" if milliseconds % 1000 else format_duration(duration)
 
 
 def duration(seconds: float) -> str:
-    """The two largest units, rounded: `38 s`, `3 min 44 s`, `2 h 05 min`, `1 d 3 h`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s" if whole or seconds == 0 else "under 1 s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
+    """Return the two largest units, rounded: `38 s`, `3 min 44 s`, `2 h 05 min`, `1 d 3 h`."""
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s" if rounded or seconds == 0 else "under 1 s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60:02d} s"
     minutes = round(seconds / 60)
     if minutes < 24 * 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"
@@ -54,7 +54,7 @@ def duration(seconds: float) -> str:
 
 
 def whole_minutes(span: timedelta) -> str:
-    """Rounded down, with seconds only below a minute: `45 s`, `5 min`, `2 h 05 min`, `1 d 3 h`."""
+    """Return a duration rounded down, with seconds only below a minute: `45 s`, `5 min`, `2 h 05 min`, `1 d 3 h`."""
     seconds = max(0, int(span.total_seconds()))
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:
@@ -65,12 +65,12 @@ def whole_minutes(span: timedelta) -> str:
 
 
 def latency(seconds: float) -> str:
-    """0.4123 is `412 ms`, 12.34 is `12.3 s`, 1234.5 is `1,234 s`."""
+    """Format 0.4123 as `412 ms`, 12.34 as `12.3 s`, 1234.5 as `1,234 s`."""
     if seconds >= 999.5:
         return f"{seconds:,.0f} s"
     return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
 
 
 def short(text: str) -> str:
-    """A described duration for a narrow column: `3m 44s` for `3 min 44 s`."""
+    """Shorten a formatted duration for a narrow column: `3m 44s` for `3 min 44 s`."""
     return re.sub(r" (min|[dhs])\b", lambda unit: unit[1][0], text)

@@ -1,13 +1,13 @@
-"""US dollars, and the month that monthly amounts are for."""
+"""US dollars, and the length of a month for monthly amounts."""
 
 HOURS_PER_MONTH = 730
-"""As AWS counts it: a twelfth of a year."""
+"""AWS' month: a twelfth of a year."""
 
 MINUS = "\N{MINUS SIGN}"
 
 
 def dollars(usd: float) -> str:
-    """Cents below 100 dollars, whole dollars above: nobody reads the cents of a month's bill."""
+    """Format with cents below 100 dollars, without above."""
     digits = 2 if abs(usd) < 99.995 else 0
     text = f"{abs(usd):,.{digits}f}"
     negative = usd < 0 and float(text.replace(",", "")) > 0  # never "minus nothing"
@@ -15,5 +15,5 @@ def dollars(usd: float) -> str:
 
 
 def whole_dollars(usd: float | None) -> str:
-    """For a table whose heading names the currency: `1,234`, or `-` for an amount that is not known."""
+    """Format for a table whose heading names the currency: `1,234`, or `-` for an unknown amount."""
     return "-" if usd is None else f"{usd:,.0f}"

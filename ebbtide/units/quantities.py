@@ -27,7 +27,7 @@ _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z]*)")
 
 
 def read_quantity(value: object, units: Mapping[str, Decimal | int] = _ALL_UNITS) -> Decimal | None:
-    """A text or a number times its unit; None for another unit and for what is no quantity."""
+    """Return a text or number times its unit, or None for an unknown unit or another value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     match = _QUANTITY.fullmatch(str(value))
@@ -35,22 +35,22 @@ def read_quantity(value: object, units: Mapping[str, Decimal | int] = _ALL_UNITS
 
 
 def cpu_text(millicores: int) -> str:
-    """As people write it: `2`, `0.5`, `125m`."""
+    """Format as people write it: `2`, `0.5`, `125m`."""
     return f"{millicores / 1000:g}" if millicores % 10 == 0 else f"{millicores}m"
 
 
 def memory_text(mebibytes: int) -> str:
-    """As people write it: `1.5Gi`, `100Mi`."""
+    """Format as people write it: `1.5Gi`, `100Mi`."""
     return f"{mebibytes / 1024:g}Gi" if mebibytes % 256 == 0 else f"{mebibytes}Mi"
 
 
 def cpu_quantity(millicores: int) -> str:
-    """As the API server writes it back: another spelling of the same amount would show as a change for ever."""
+    """Format as the API server does: another notation of the same amount would show as a change forever."""
     return str(millicores // 1000) if millicores % 1000 == 0 else f"{millicores}m"
 
 
 def memory_quantity(mebibytes: int) -> str:
-    """As the API server writes it back: in the largest unit that leaves a whole number."""
+    """Format as the API server does: in the largest unit without a fraction."""
     amount, units = mebibytes, iter(("Mi", "Gi", "Ti", "Pi"))
     unit = next(units)
     while amount % 1024 == 0 and amount > 0 and unit != "Pi":

@@ -1,4 +1,4 @@
-"""Words and documents that the provisioning side and the controller share.
+"""Labels, time windows and config documents that provisioning and the controllers share.
 
-Standard library only (and the time zone data): this package is copied into the controller's image.
+Standard library and tzdata only: this package is copied into the controller's image.
 """

@@ -41,7 +41,7 @@ class CeleryKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPolicy:
-    """How one worker pool (one Deployment) is sized."""
+    """Sizing of one worker pool (one Deployment)."""
 
     name: str
     namespace: str
@@ -64,7 +64,7 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPolicy:
-    """A budget that the controller opens (1) and closes (0): of a flexible workload, or of a pool with checkpoints."""
+    """A budget that the controller opens (1) and closes (0): of a flexible workload or of a pool with checkpoints."""
 
     name: str
     namespace: str
@@ -73,16 +73,16 @@ class BudgetPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisEndpoint:
-    """Where demand is read. The password is never in the document: `password_env` names the variable that holds it.
+    """Address of the queues. The document never has the password: `password_env` names the variable that holds it.
 
-    With `sentinels` ("host:port") the primary called `sentinel_service` is asked for there, and `host` is not used.
+    With `sentinels` ("host:port") they resolve the primary named `sentinel_service`, and `host` is not used.
     """
 
     host: str
     port: int = 6379
     db: int = 0
     tls: bool = False  # chain and host name are verified
-    ca_file: str | None = None  # trusted beside the system's authorities
+    ca_file: str | None = None  # trusted in addition to the system's authorities
     username: str | None = None
     password_env: str | None = None
     sentinels: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class ControllerConfig(Document):
 
     @property
     def closed_by_day(self) -> tuple[BudgetPolicy, ...]:
-        """The budgets that the closer closes before business hours."""
+        """Return the budgets that the closer closes before business hours."""
         return tuple(budget for budget in self.budgets + self.never_opened if not budget.always)
 
     @property

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, timedelta
 from functools import cache
-from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 KEY = "key"
 """In a field's metadata: its key, where that is not the name in camelCase."""
 FORMER_KEY = "former"
 """In a field's metadata: the key that the release before wrote, which is also read."""
+OMIT_DEFAULT = {"omit": "default"}
+"""Metadata of a field that is written only if it differs from its default: a new key changes no existing document."""
 
 
 class UnreadableConfig(ValueError):
@@ -77,7 +79,8 @@ def _parsed(text: str, schema: int) -> tuple[dict[str, Any], str]:
 def encoded(value: Any) -> Any:
     """Return a dataclass as JSON's own types, keys in camelCase. `/status` uses this form too."""
     if is_dataclass(value):
-        return {keys[0]: encoded(getattr(value, name)) for name, keys, _, _ in _shape(type(value))}
+        items = ((field, getattr(value, field.name)) for field in _fields(type(value)))
+        return {field.keys[0]: encoded(item) for field, item in items if item != field.omitted}
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, date):
@@ -91,10 +94,10 @@ def encoded(value: Any) -> Any:
 def decoded(kind: type[_T], content: Mapping[str, Any]) -> _T:
     """Return the dataclass `kind` from the JSON object that `encoded` made of it."""
     values: dict[str, Any] = {}
-    for name, keys, hint, required in _shape(kind):
-        key = next((key for key in keys if key in content), keys[0])
-        if required or key in content:
-            values[name] = _field_value(hint, content[key])
+    for field in _fields(kind):
+        key = next((key for key in field.keys if key in content), field.keys[0])
+        if field.required or key in content:
+            values[field.name] = _field_value(field.hint, content[key])
     return kind(**values)
 
 
@@ -115,12 +118,25 @@ def _field_value(hint: Any, value: Any) -> Any:
     return value
 
 
+class _Field(NamedTuple):
+    name: str
+    keys: tuple[str, ...]  # the first is written, all are read
+    hint: Any
+    required: bool
+    omitted: object  # the value that is not written
+
+
 @cache
-def _shape(kind: type[Any]) -> tuple[tuple[str, tuple[str, ...], Any, bool], ...]:
-    """Per field: its name, its keys (the first is written, all are read), its type, and whether it is required."""
+def _fields(kind: type[Any]) -> tuple[_Field, ...]:
     hints = get_type_hints(kind)
     return tuple(
-        (entry.name, _keys(entry.name, entry.metadata), hints[entry.name], entry.default is MISSING)
+        _Field(
+            entry.name,
+            _keys(entry.name, entry.metadata),
+            hints[entry.name],
+            required=entry.default is MISSING,
+            omitted=entry.default if OMIT_DEFAULT.items() <= entry.metadata.items() else MISSING,
+        )
         for entry in fields(kind)
         if entry.init
     )

@@ -1,7 +1,7 @@
-"""What an operator asks of one object: keep it up until an instant, or leave it alone until told otherwise.
+"""Holds that an operator sets on one object: keep it up until an instant, or leave it alone until further notice.
 
-Both are annotations, so that they work without us and are seen by everyone. A value that cannot be read holds too: it
-says that somebody wanted a hold, and not for how long.
+Both are annotations, so that they work without Ebbtide's commands and everyone sees them. An unreadable value holds,
+too: somebody wanted a hold, for an unknown time.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """`until` is None when it does not end by itself; a pause also forbids raising."""
+    """`until` is None for a hold without an end; a pause also forbids scaling up."""
 
     until: datetime | None
     why: str
@@ -24,7 +24,7 @@ class Hold:
 
 
 def hold_of(annotations: Mapping[str, str]) -> Hold | None:
-    """The hold that an object's annotations ask for; a pause wins."""
+    """Return the hold of an object's annotations. A pause takes precedence."""
     if PAUSED in annotations:
         return Hold(None, f"paused: {annotations[PAUSED] or 'no reason given'}", pause=True)
     if KEEP_UNTIL not in annotations:

@@ -33,7 +33,7 @@ _HORIZON_DAYS = 400  # how far ahead a change is looked for: longer than any yea
 
 @lru_cache(maxsize=512)
 def zone_of(name: str) -> ZoneInfo:
-    """The zone of an IANA name. Raises `ZoneInfoNotFoundError` for a name that is not in the database."""
+    """Return the zone of an IANA name. Raises `ZoneInfoNotFoundError` for an unknown name."""
     if name not in zone_names():
         raise ZoneInfoNotFoundError(f"no time zone is called {name!r}")
     with (files("tzdata") / "zoneinfo").joinpath(*name.split("/")).open("rb") as data:
@@ -42,12 +42,12 @@ def zone_of(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Every IANA name of the pinned database."""
+    """Return every IANA name of the pinned database."""
     return frozenset((files("tzdata") / "zones").read_text(encoding="utf-8").split())
 
 
 def tzdata_version() -> str:
-    """The release of the time zone database in use, for example `2026b`."""
+    """Return the release of the time zone database, for example `2026b`."""
     return tzdata.IANA_VERSION
 
 
@@ -92,7 +92,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class BusinessHours:
-    """The customer's working time. `closed_dates` wins over `open_dates`, and both over the week."""
+    """The customer's working time. `closed_dates` override `open_dates`, and both override the week."""
 
     timezone: str
     week: tuple[WeeklyInterval, ...]
@@ -105,13 +105,13 @@ class BusinessHours:
         object.__setattr__(self, "_zone", zone_of(self.timezone))
 
     def is_open(self, instant: datetime) -> bool:
-        """Whether `instant` (aware) lies in business hours."""
+        """True if `instant` (aware) is within business hours."""
         at = instant.astimezone(UTC)
         span = self._span_around(at)
         return span is not None and span.start <= at
 
     def next_change(self, instant: datetime) -> datetime | None:
-        """The first instant after `instant` at which open and closed swap, in UTC; None if they never do."""
+        """Return the first instant after `instant` at which open and closed swap, in UTC, or None if they never do."""
         at = instant.astimezone(UTC)
         span = self._span_around(at)
         if span is None:
@@ -120,13 +120,13 @@ class BusinessHours:
         return change if change < at + timedelta(days=_HORIZON_DAYS) else None
 
     def next_opening(self, instant: datetime) -> datetime | None:
-        """The start of the first open span that starts after `instant`; None if there is none."""
+        """Return the start of the first open span after `instant`, or None."""
         at = instant.astimezone(UTC)
         spans = self.open_spans(at, at + timedelta(days=_HORIZON_DAYS))
         return next((span.start for span in spans if span.start > at), None)
 
     def open_spans(self, start: datetime, end: datetime) -> Iterator[Span]:
-        """The merged open spans that end after `start` and begin before `end`, in order, whole (not clipped)."""
+        """Yield the merged open spans that end after `start` and begin before `end`, in order, not clipped."""
         begin, stop = start.astimezone(UTC), end.astimezone(UTC)
         day = self.local(begin).date() - timedelta(days=2)
         last = self.local(stop).date() + timedelta(days=2)
@@ -146,11 +146,13 @@ class BusinessHours:
             yield current
 
     def intervals_on(self, day: date) -> list[tuple[int, int]]:
-        """Starts and ends, in minutes from local midnight of `day`, of the intervals that start on it."""
+        """Return the intervals that start on `day`, in minutes from its local midnight."""
         if day in self.closed_dates:
             return []
-        dated = sorted((it.start, it.end) for it in self.open_dates if it.day == day)
-        return dated or sorted((it.start, it.end) for it in self.week if it.weekday == day.weekday())
+        dated = sorted((interval.start, interval.end) for interval in self.open_dates if interval.day == day)
+        return dated or sorted(
+            (interval.start, interval.end) for interval in self.week if interval.weekday == day.weekday()
+        )
 
     def knows_holidays_at(self, instant: datetime) -> bool:
         """False past the end of the resolved holiday list; the controller then warns."""
@@ -160,13 +162,13 @@ class BusinessHours:
         return instant.astimezone(self._zone)
 
     def _span_around(self, at: datetime) -> Span | None:
-        """The span that holds `at`, or the next one after it."""
+        """Return the span that contains `at`, or the next one."""
         return next(self.open_spans(at, at + timedelta(days=_HORIZON_DAYS)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DisruptionWindow:
-    """When flexible pods may be moved: closed time, ended `closing_guard` before the next opening."""
+    """Time in which flexible pods may be moved: closed time, ending `closing_guard` before the next opening."""
 
     hours: BusinessHours
     closing_guard: timedelta
@@ -176,7 +178,9 @@ class DisruptionWindow:
         return next(self.hours.open_spans(instant, ahead), None) is None
 
     def next_change(self, instant: datetime) -> datetime | None:
-        """The first instant after `instant` at which the window opens or closes, in UTC; None if it never does."""
+        """Return the first instant after `instant` at which the window opens or closes, in UTC, or None if it never
+        does.
+        """
         at = instant.astimezone(UTC)
         now = self.is_open(at)
         for _ in range(_HORIZON_DAYS):
@@ -204,9 +208,10 @@ def _spans_of_day(hours: BusinessHours, day: date) -> tuple[Span, ...]:
 
 
 def wall_to_instant(timezone: str, day: date, minutes: int, *, last: bool) -> datetime:
-    """The UTC instant of a wall time, `minutes` after midnight of `day`; `last` picks the later of two occurrences.
+    """Return the UTC instant of a wall time, `minutes` after midnight of `day`; `last` picks the later of two
+    occurrences.
 
-    A wall time that does not exist stands for the moment of the change that skips it.
+    A wall time that a clock change skips becomes the moment of the change.
     """
     zone = zone_of(timezone)
     naive = datetime.combine(day, datetime.min.time()) + timedelta(minutes=minutes)

@@ -1,7 +1,7 @@
-"""What the provisioning side says to the workload controller: its config document, and annotations on objects.
+"""The workload controller's config document, and the values of annotations on its objects.
 
-The document is one JSON object, keys in camelCase, `hours` as in the scaler's. It says which objects there are; what an
-object should be is said on the object itself, so that both arrive and go together.
+The document lists the objects; the desired state of an object is in its annotations, so that both are created and
+deleted together.
 """
 
 import json
@@ -35,7 +35,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sleep:
-    """It may sleep after being idle for `after`; while one of `wake` holds it is awake."""
+    """When a workload sleeps: after being idle for `after`, and awake while one of `wake` holds."""
 
     when: When = When.NEVER
     after: timedelta = timedelta(hours=2)
@@ -74,14 +74,14 @@ class PlannedNight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorPolicy:
-    """One autoscaler, whose minimum follows the calendar between `least` and `most`."""
+    """One autoscaler whose minimum follows the calendar between `least` and `most`."""
 
     name: str  # of the autoscaler, and of the pods that it scales
     namespace: str
     keda: bool  # a ScaledObject of KEDA, and not a HorizontalPodAutoscaler
     least: int
     most: int
-    lead: timedelta  # until a node and a pod on it are there: a floor stands so long before it is needed
+    lead: timedelta  # time to start a node and a pod: a floor begins this long before it is needed
     open: int | None = None  # pods during business hours
     events: tuple[PlannedEvent, ...] = ()
     overnight: tuple[PlannedNight, ...] = ()
@@ -104,26 +104,28 @@ class WorkloadsConfig(Document):
 
 
 def dump_sleep(sleep: Sleep) -> str:
-    """The annotation's value."""
+    """Return the annotation's value."""
     wake = sorted(sleep.wake)
     return json.dumps({"when": sleep.when, "afterSeconds": int(sleep.after.total_seconds()), "wake": wake})
 
 
 def sleep_of(annotations: Mapping[str, str]) -> Sleep:
-    """Without the annotation it never sleeps. Raises ValueError, whose text says what was found and wanted."""
+    """Return the sleep of an object's annotations, by default never. Raises ValueError, which names the value and an
+    example.
+    """
     if SLEEP not in annotations:
         return Sleep()
     text = annotations[SLEEP]
     try:
-        found = cast("dict[str, Any]", json.loads(text))
-        after, wake = found.get("afterSeconds", 7200), found.get("wake", [])
+        fields = cast("dict[str, Any]", json.loads(text))
+        after, wake = fields.get("afterSeconds", 7200), fields.get("wake", [])
         if (
             isinstance(after, bool)
             or not isinstance(after, int | float)
             or not 0 <= after < timedelta.max.total_seconds()
         ):
             raise TypeError(f"afterSeconds {after!r}")
-        return Sleep(when=When(found["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
+        return Sleep(when=When(fields["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        wanted = '{"when": "idle", "afterSeconds": 7200, "wake": ["queue"]}'
-        raise ValueError(f"{SLEEP} is {text[:200]!r} ({error}): wanted for example {wanted}") from None
+        example = '{"when": "idle", "afterSeconds": 7200, "wake": ["queue"]}'
+        raise ValueError(f"{SLEEP} is {text[:200]!r} ({error}): wanted for example {example}") from None

@@ -9,12 +9,11 @@ import pulumi
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.record import record_program
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.defaults import SPOT_TYPES
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.costs import CostSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import SPOT_TYPES, NodeGroupSettings
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category

@@ -13,7 +13,6 @@ from ebbtide.policies import RULES
 from ebbtide.preview.document import DangerCode
 from tests.paths import ROOT
 from tools.docs.metrics import exporter_metrics, metrics, workload_events, workload_metrics
-from tools.docs.reference import stack_file_keys
 
 _LIKE_A_CODE = re.compile(r'"([a-z-]+\.[a-z][a-z0-9-]*)"')
 _NO_CODES = {
@@ -47,7 +46,6 @@ def words() -> str:
     """A list after a heading for each kind of word, sorted."""
     lists = {
         "metrics": _first_column(metrics() + workload_metrics() + exporter_metrics()),
-        "keys of a stack file": _first_column(stack_file_keys()),
         "codes of problems and cautions in a stack file": codes_in(ROOT / "ebbtide" / "settings"),
         "policies": {rule.id for rule in RULES},
         "dangers of a preview": _values(DangerCode),

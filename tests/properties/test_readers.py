@@ -25,7 +25,7 @@ from ebbtide.prices.tables import shipped
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
-from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
 from ebbtide.simulator.strategies.plans import Strategy

@@ -11,8 +11,8 @@ from typing import Any, cast
 from ebbtide.settings import StackSettings
 from ebbtide.settings.file.contents import Beside, no_files
 from ebbtide.settings.file.document import read_document
+from ebbtide.settings.file.entries import SERVICES, VARIANTS
 from ebbtide.settings.file.problems import Location, value_at
-from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.load import parse_stack
 from ebbtide.settings.patch import Change, exchanged, patched
 from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name

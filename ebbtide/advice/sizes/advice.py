@@ -199,7 +199,7 @@ def _size(it: Container, verdicts: Verdicts) -> PodSize:
 
 
 def _saves(settings: StackSettings, it: _First, verdicts: Verdicts) -> float | None:
-    """A pod costs its share of a node, that of the nearest resource, as in `ebbtide.settings.pod_price`."""
+    """A pod costs its share of a node, that of the nearest resource, as in `ebbtide.settings.placement`."""
     group = settings.node_groups.get(it.group)
     if group is None:
         return None

@@ -5,8 +5,8 @@ from typing import cast
 
 from ebbtide.advice.sizes.containers import Container
 from ebbtide.advice.sizes.rules import Resource, Verdict, rounded
+from ebbtide.settings.file.entries import SERVICES, VARIANTS
 from ebbtide.settings.file.problems import Location, value_at
-from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.patch import Change
 from ebbtide.units.quantities import memory_text
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 
 from ebbtide.advice.sizes.rules import Asked, Resource
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind, ReplicasOwner
-from ebbtide.settings.every_pod import namespace_of
+from ebbtide.settings.file.entries import RAY, SERVICES, VARIANTS
 from ebbtide.settings.file.keys import CRON_JOBS, JOBS, WORKERS, WORKLOADS
-from ebbtide.settings.file.pod_entries import RAY
 from ebbtide.settings.file.problems import Location
-from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size
+from ebbtide.settings.pods import namespace_of
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import (

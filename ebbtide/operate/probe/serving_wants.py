@@ -2,8 +2,8 @@
 
 from ebbtide.operate.probe.facts import ServingWant
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import serving_needs
 from ebbtide.settings.sections.serving.gateway import Implementation
-from ebbtide.settings.serving_needs import serving_needs
 
 
 def serving_want(settings: StackSettings) -> ServingWant | None:

@@ -10,12 +10,17 @@ from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.serving_wants import serving_want
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.entrances import ingress_wants
-from ebbtide.settings.every_pod import every_pod, pull_secret_namespaces
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.named_objects import CLAIM, objects_named
+from ebbtide.settings.packing import nodes_at_maximum, one_at_a_time
 from ebbtide.settings.placement import home_of, pod_size
-from ebbtide.settings.room import nodes_at_most, one_at_a_time
+from ebbtide.settings.pods import (
+    CLAIM,
+    every_pod,
+    ingress_wants,
+    pull_secret_namespaces,
+    referenced_objects,
+    serving_needs,
+)
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -25,7 +30,6 @@ from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE
 
 _BOTH = (NAMESPACE, WORKER_NAMESPACE)
@@ -106,7 +110,7 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
             if not made:
                 yield ObjectWant("Secret", space, name, () if key is None else (key,), path)
         own = {f"{path.partition('.')[2]}.{name}" for name in pod.volumes}  # of the files that Ebbtide writes
-        for kind, name, key in objects_named(pod):
+        for kind, name, key in referenced_objects(pod):
             if name not in own:
                 keys = () if key is None else (key,)
                 yield ObjectWant(kind, space, name, keys, path, pods=_at_once(pod))
@@ -166,7 +170,7 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         for key, group in ray.groups.items():
             pods.setdefault(group.node_group, []).append(_pod_want(group_name(name, key), group, group.max))
     cluster = settings.cluster
-    full = [name for name, needed in nodes_at_most(settings).items() if needed > settings.node_groups[name].max]
+    full = [name for name, needed in nodes_at_maximum(settings).items() if needed > settings.node_groups[name].max]
     return Wants(
         customer=settings.customer,
         image=settings.controller.image,

@@ -10,8 +10,7 @@ from datetime import date, timedelta
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, node_of, pod_size
-from ebbtide.settings.sections.cron import cron_times
-from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings
+from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, cron_times
 from ebbtide.simulator.world.schedules import run_takes
 from ebbtide.units.durations import ONE_DAY
 from ebbtide.units.money import HOURS_PER_MONTH

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pod_price import pod_usd_per_hour
+from ebbtide.settings.placement import pod_usd_per_hour
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.units.money import HOURS_PER_MONTH
 

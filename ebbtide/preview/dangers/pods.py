@@ -17,11 +17,11 @@ from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import name_of
 from ebbtide.recording.values import value_at
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import gateway_entrance
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
-from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval

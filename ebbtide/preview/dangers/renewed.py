@@ -11,7 +11,7 @@ from ebbtide.preview.dangers.pods import WHILE_RESTARTING, WHILE_ROLLING
 from ebbtide.preview.document import Danger, DangerCode, Severity
 from ebbtide.preview.sides import Side
 from ebbtide.recording.pods import Pods
-from ebbtide.settings.every_pod import rolling_pods
+from ebbtide.settings.pods import rolling_pods
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 from ebbtide.vocabulary.labels import Category
 

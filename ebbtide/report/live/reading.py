@@ -13,8 +13,8 @@ from ebbtide.monitoring.client import Prometheus, Unknown
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import Metrics
 from ebbtide.report.live.record import Band, Part, Record, Resource, Values
-from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import every_pod
 from ebbtide.simulator.billing import open_spans
 from ebbtide.units.durations import format_duration
 

@@ -1,4 +1,4 @@
-"""What is allowed and still risky: one warning each, with a stable code."""
+"""Warnings about valid but risky settings, each with a stable code."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,21 @@ from itertools import pairwise
 from ebbtide.prices import priced_regions
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.celery_command import celery_options
-from ebbtide.settings.checks.foreseen import foreseen
-from ebbtide.settings.every_pod import every_pod, rolling_pods
+from ebbtide.settings.checks.foreseen import policy_breaches
 from ebbtide.settings.file.problems import path_text
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import Packing
+from ebbtide.settings.packing import (
+    Packing,
+    groups_of,
+    lasting_pods,
+    mounts_alone,
+    nodes_at_maximum,
+    pod_requests,
+    room_for_next,
+)
 from ebbtide.settings.placement import room_on_disk, takes
-from ebbtide.settings.room import asked, groups_of, lasting_pods, mounts_alone, nodes_at_most, room_for_next
+from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -39,39 +46,38 @@ from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
-from ebbtide.settings.serving_needs import gateway_entrance
 from ebbtide.units.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
-_NAMED = 6  # names in a line
-_ALONE_AT_ONCE = "solo"  # Celery's pool that runs one task, whatever the command says of concurrency
+_NAMED = 6  # names per line
+_ALONE_AT_ONCE = "solo"  # Celery's pool that runs one task, regardless of --concurrency
 EXCEPTIONS_LAST = timedelta(days=366)
 HOLIDAYS_END_SOON = timedelta(days=60)
-SUPPORT_ENDS_SOON = timedelta(days=60)  # an upgrade wants a test on another stack first, and a quiet day
+SUPPORT_ENDS_SOON = timedelta(days=60)  # time to test the upgrade on another stack
 
 
 _SECRET_NAME = re.compile(r"(^|[-_.])(password|passwd|pwd|passphrase|secret|token|key|credentials?)$", re.IGNORECASE)
 _PUBLIC_NAME = re.compile(r"public[-_.]?key$", re.IGNORECASE)
 _LOGIN = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
-"""A password in an address, as in postgres://name:password@host."""
+"""A password in a URL, as in postgres://name:password@host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """`code` stays the same when the words change; `path` leads to the key, without the namespace."""
+    """`code` is stable when the text changes; `path` is the key without the namespace."""
 
     code: str
     path: str
     text: str
-    blocks: bool = False  # whether the preview refuses the stack for it
+    blocks: bool = False  # the preview refuses the stack
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}" if self.path else self.text
 
 
 def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Caution, ...]:
-    """The warnings about a valid stack, in the order of the file. `today` defaults to the clock's."""
+    """Return the warnings about a valid stack, in the order of the file. `today` defaults to the current date."""
     day = today or datetime.now(UTC).date()
     return (
         *_about_hours(settings.business_hours.hours(tuple(range(day.year, day.year + 3))), day),
@@ -104,10 +110,10 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
 
 
 def _about_policies(settings: StackSettings, day: date) -> Iterator[Caution]:
-    for it in foreseen(settings):
-        given = (each for each in settings.exceptions if each.policy == it.policy and each.resource in it.resources)
-        if all(ended(each, day) for each in given):
-            yield Caution(it.code, it.path, f"policy {it.policy}: {it.text}", blocks=it.blocks)
+    for code, policy, resources, path, text, blocks in policy_breaches(settings):
+        exceptions = [entry for entry in settings.exceptions if entry.policy == policy and entry.resource in resources]
+        if all(ended(exception, day) for exception in exceptions):
+            yield Caution(code, path, f"policy {policy}: {text}", blocks=blocks)
 
 
 def _about_hours(hours: BusinessHours, day: date) -> Iterator[Caution]:
@@ -128,17 +134,17 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
     bare = settings.business_hours.model_copy(update={"holidays": calendar.model_copy(update={"open": ()})})
     years = tuple(range(day.year, day.year + 3))
     hours, ordinary = settings.business_hours.hours(years), bare.hours(years)
-    for it in calendar.open:
-        if it.date >= day and hours.intervals_on(it.date) == ordinary.intervals_on(it.date):
-            text = f"{it.date} is a working day without this, so this changes nothing"
+    for opened in calendar.open:
+        if opened.date >= day and hours.intervals_on(opened.date) == ordinary.intervals_on(opened.date):
+            text = f"{opened.date} is a working day without this, so this changes nothing"
             yield Caution("holidays.open-without-effect", "businessHours.holidays.open", text)
-        usual = ordinary.intervals_on(it.date)
-        lost = sorted(_minutes(usual) - _minutes(hours.intervals_on(it.date)))
-        if it.date >= day and lost:
+        usual = ordinary.intervals_on(opened.date)
+        lost = sorted(_minutes(usual) - _minutes(hours.intervals_on(opened.date)))
+        if opened.date >= day and lost:
             starts = [minute for minute in lost if minute - 1 not in lost]
             ends = [minute + 1 for minute in lost if minute + 1 not in lost]
             text = (
-                f"{it.date} is a working day, {_intervals_text(usual)}; these hours take its place, so budgets are "
+                f"{opened.date} is a working day, {_intervals_text(usual)}; these hours take its place, so budgets are "
                 f"open at {_intervals_text([*zip(starts, ends, strict=True)])}"
             )
             yield Caution("holidays.open-shorter", "businessHours.holidays.open", text)
@@ -153,14 +159,14 @@ def _minutes(intervals: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator[Caution]:
-    """Around the end of their list, unless the file names a date of the time after it, as open or as closed."""
+    """Warn near the end of the list, unless the file has an open or closed date after it."""
     calendar = hours.holidays
     if calendar.country is None:
         return
-    works = {it.weekday for it in hours.week}
+    works = {interval.weekday for interval in hours.week}
     until = working_weekends_until(calendar.country, calendar.subdivision, day, works=works)
-    named = (*calendar.closed, *(it.date for it in calendar.open))
-    if until and abs(until - day) < HOLIDAYS_END_SOON and all(it <= until for it in named):
+    named_dates = (*calendar.closed, *(interval.date for interval in calendar.open))
+    if until and abs(until - day) < HOLIDAYS_END_SOON and all(interval <= until for interval in named_dates):
         text = (
             f"the working weekends of {calendar.country} are listed until {until}; name later ones, on which budgets "
             "stay closed by day, in holidays.open (or one in holidays.closed, if there is none)"
@@ -190,13 +196,13 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
         yield Caution("kubernetes-version.newer", path, text)
     elif until - day <= SUPPORT_ENDS_SOON:
         ended = until < day
-        what = f"EKS {'ended' if ended else 'ends'} standard support of {cluster.version} on {until}"
+        support = f"EKS {'ended' if ended else 'ends'} standard support of {cluster.version} on {until}"
         if cluster.support_type is SupportType.EXTENDED:
-            text = f"{what}; {'since then' if ended else 'from then on'} the control plane costs six times as much"
+            text = f"{support}; {'since then' if ended else 'from then on'} the control plane costs six times as much"
             yield Caution("kubernetes-version.dear-soon", path, text)
         else:
             before = "now, before EKS does" if ended else "before that"
-            text = f"{what} and upgrades the cluster after that, on a day that EKS chooses; upgrade {before}"
+            text = f"{support} and upgrades the cluster after that, on a day that EKS chooses; upgrade {before}"
             yield Caution("kubernetes-version.upgraded-soon", path, text)
 
 
@@ -231,13 +237,13 @@ def _about_controller(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_images(settings: StackSettings) -> Iterator[Caution]:
-    named = {entry.path: entry.pod.image for entry in every_pod(settings) if not entry.path.startswith("ray.")}
-    named |= {f"ray.{name}": cluster.image for name, cluster in settings.ray.items()}
+    images = {entry.path: entry.pod.image for entry in every_pod(settings) if not entry.path.startswith("ray.")}
+    images |= {f"ray.{name}": cluster.image for name, cluster in settings.ray.items()}
     for entry in every_pod(settings):
         for at, container in containers(entry.pod.pod):
             if isinstance(image := container.get("image"), str):
-                named[path_text((entry.path, "pod", *at))] = image
-    for path, image in named.items():
+                images[path_text((entry.path, "pod", *at))] = image
+    for path, image in images.items():
         last = image.rpartition("/")[2]
         if DIGEST not in image and (":" not in last or last.endswith(":latest")):
             text = "without a version, so two of its pods may run different code"
@@ -287,21 +293,21 @@ def _about_readiness(settings: StackSettings) -> Iterator[Caution]:
 
 def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
     for name, service in settings.services.items():
-        for variant, it in service.variants.items():
-            if it.category is Category.FLEXIBLE and it.scale.min < 2 and not it.spot:
+        for variant, pods in service.variants.items():
+            if pods.category is Category.FLEXIBLE and pods.scale.min < 2 and not pods.spot:
                 path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
                 text = (
-                    f"with {it.scale.min} its last pod is never evicted at night, since requests would fail meanwhile, "
-                    "and its node stays; with 2 one pod is evicted while the other serves"
+                    f"with {pods.scale.min} its last pod is never evicted at night, since requests would fail "
+                    "meanwhile, and its node stays; with 2 one pod is evicted while the other serves"
                 )
                 yield Caution("scale.lone-pod", f"{path}.scale.min", text)
 
 
 def _about_protocols(settings: StackSettings) -> Iterator[Caution]:
-    """How a host serves both is left to each gateway; Envoy Gateway serves them side by side."""
+    """Gateway API leaves a host with both protocols to the gateway; Envoy Gateway serves both."""
     if settings.serving.implementation is Implementation.ENVOY_GATEWAY:
         return
-    routes = {name: it.route for name, it in settings.services.items() if it.route is not None}
+    routes = {name: service.route for name, service in settings.services.items() if service.route is not None}
     plain = {route.host: name for name, route in routes.items() if route.protocol is RouteProtocol.HTTP}
     for name, route in routes.items():
         if route.protocol is RouteProtocol.GRPC and route.host in plain:
@@ -336,21 +342,21 @@ def _about_events(settings: StackSettings, day: date) -> Iterator[Caution]:
 def _scales(settings: StackSettings) -> Iterator[tuple[str, ScaleSettings]]:
     """Yield each scale with its path; a scale shared by all variants is the service's."""
     for name, service in settings.services.items():
-        scales = {variant: it.scale for variant, it in service.variants.items()}
-        first, *others = scales.values()
-        if all(scale == first for scale in others):
+        scales = {variant: pods.scale for variant, pods in service.variants.items()}
+        first, *further_scales = scales.values()
+        if all(scale == first for scale in further_scales):
             scales = {ALONE: first}
         for variant, scale in scales.items():
             yield f"services.{name}.variants.{variant}" if variant else f"services.{name}", scale
 
 
 def _says_when_ready(workload: WorkloadSettings) -> bool:
-    """A port brings a probe of its own; and no pod is ready before its startup probe has succeeded."""
+    """A port implies a probe, and no pod is ready before its startup probe succeeds."""
     return bool(workload.ports or workload.probes.readiness or workload.probes.startup)
 
 
 def no_readiness_text(names: Sequence[str]) -> str:
-    """What is lost without a readiness probe. `minReadySeconds` would not help: budgets count pods that are ready."""
+    """`minReadySeconds` would not help: budgets count pods that are ready."""
     return (
         f"flexible and without a readiness probe: {', '.join(names)}. A pod counts as ready as soon as it has started, "
         "so outside business hours the next pod may be evicted before this one serves: more than one may be down at "
@@ -359,7 +365,7 @@ def no_readiness_text(names: Sequence[str]) -> str:
 
 
 def _about_plain_secrets(settings: StackSettings) -> Iterator[Caution]:
-    """By the name, or by an address with a login. What stands there is never shown."""
+    """Detect secrets by the variable's name or by a login in a URL. Values are never shown."""
     for path, pod in _pods(settings):
         for name, variable in pod.env.items():
             if _looks_secret(name, variable):
@@ -371,12 +377,12 @@ def _about_plain_secrets(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _looks_secret(name: str, variable: EnvVariable) -> bool:
-    """The path of a file is none, however the variable is called."""
+    """File paths are never secrets."""
     value = variable.value or ""
     if not value or value.startswith("/"):
         return False
-    named = _SECRET_NAME.search(name) is not None and _PUBLIC_NAME.search(name) is None
-    return named or _LOGIN.search(value) is not None
+    name_is_secret = _SECRET_NAME.search(name) is not None and _PUBLIC_NAME.search(name) is None
+    return name_is_secret or _LOGIN.search(value) is not None
 
 
 def _pods(settings: StackSettings) -> Iterator[tuple[str, PodSettings]]:
@@ -384,7 +390,7 @@ def _pods(settings: StackSettings) -> Iterator[tuple[str, PodSettings]]:
 
 
 def _about_disks(settings: StackSettings) -> Iterator[Caution]:
-    """What a scratch volume may hold is a limit and reserves nothing, so the scheduler looks at none of it."""
+    """The size of a scratch volume is a limit, not a request, so the scheduler ignores it."""
     for path, pod in _pods(settings):
         scratch = sum(volume.scratch or 0 for volume in pod.volumes.values())
         room = _disk_room(settings, pod)
@@ -403,7 +409,7 @@ def _about_disks(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _disk_room(settings: StackSettings, pod: PodSettings) -> int | None:
-    """GiB on the smallest disk of a node that the pod may come to; None where the nodes are not made here."""
+    """Return GiB of the smallest disk of the nodes that the pod may run on, or None for an existing cluster."""
     rooms = [room_on_disk(group.disk_size) for group in _homes(settings, pod)]
     return min(rooms, default=None)
 
@@ -420,7 +426,7 @@ def _homes(settings: StackSettings, pod: PodSettings) -> Iterator[NodeGroupSetti
 def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
     """Workers on spot nodes: their closed budgets refuse the drain (docs/explanation/spot.md)."""
     for name, pool in settings.workers.items():
-        if settings.on_spot(pool) and not settings.told_together(pool):
+        if settings.on_spot(pool) and not settings.stopped_together(pool):
             text = (
                 f"{pool.node_group} has spot nodes, whose workers are not told to stop before their node goes: "
                 "EKS asks the budget, which is closed. They take jobs until then, so run only jobs there that may be "
@@ -430,8 +436,8 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_entrances(settings: StackSettings) -> Iterator[Caution]:
-    """The targets of a load balancer are fixed nodes: see `components.pods.entrance`."""
-    exposed = {name: each.expose for name, each in settings.workloads.items() if each.expose is not None}
+    """Load balancers target fixed nodes: see `components.pods.entrance`."""
+    exposed = {name: workload.expose for name, workload in settings.workloads.items() if workload.expose is not None}
     paths = {f"workloads.{name}.expose": expose for name, expose in exposed.items()}
     gateway = gateway_entrance(settings)
     if gateway is not None:
@@ -511,48 +517,48 @@ def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution
 
 
 def _may_write(pool: WorkerSettings, saves: CheckpointSettings) -> bool:
-    """Whether the pod's role has the right to the bucket, or may have: what policies and roles of others say is not
-    known here.
-    """
+    """True if the pod's role may write to the bucket, or if external policies or roles may allow it."""
     if saves.bucket is None or pool.service_account is not None:
         return True
     rights = pool.aws
     if rights is None:
         return any(name.startswith("AWS_") for name in pool.env) or bool(pool.env_from)
-    others = rights.role is not None or bool(rights.policies)
-    return others or rights.buckets.get(saves.bucket) is BucketAccess.READ_WRITE_DELETE
+    more_rights = rights.role is not None or bool(rights.policies)
+    return more_rights or rights.buckets.get(saves.bucket) is BucketAccess.READ_WRITE_DELETE
 
 
 def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:
-    for index, given in enumerate(settings.exceptions):
-        if ended(given, day):
+    for index, exception in enumerate(settings.exceptions):
+        if ended(exception, day):
             text = (
-                f"the exception from {given.policy} for {given.resource} ended on {given.until}, so the policy counts "
-                "again; repair the cause, or give the exception a new last day"
+                f"the exception from {exception.policy} for {exception.resource} ended on {exception.until}, so the "
+                "policy counts again; repair the cause, or give the exception a new last day"
             )
             yield Caution("exception.ended", f"exceptions[{index}]", text)
-        elif given.until - day > EXCEPTIONS_LAST:
-            text = f"{given.until} is more than a year away; choose a nearer day, and renew it while the reason holds"
+        elif exception.until - day > EXCEPTIONS_LAST:
+            text = (
+                f"{exception.until} is more than a year away; choose a nearer day, and renew it while the reason holds"
+            )
             yield Caution("exception.long", f"exceptions[{index}].until", text)
 
 
 def _about_room(settings: StackSettings) -> Iterator[Caution]:
-    """Each group against all that may run there, packed as tightly as it goes."""
-    pods = [*asked(settings)]
-    for name, needed in nodes_at_most(settings).items():
+    """Compare each group with all pods that may run there, packed as tightly as possible."""
+    pods = [*pod_requests(settings)]
+    for name, needed in nodes_at_maximum(settings).items():
         most = settings.node_groups[name].max
         if needed > most:
-            names = [it.name for it in pods if name in it.groups]
-            there = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            names = [pod.name for pod in pods if name in pod.groups]
+            names_text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             text = (
-                f"{most} nodes, while all that may run there needs {needed} at its most ({there}); "
+                f"{most} nodes, while all that may run there needs {needed} at its most ({names_text}); "
                 "jobs and requests will wait although what serves them may still grow"
             )
             yield Caution("node-group.too-small", f"nodeGroups.{name}.max", text)
 
 
 def _about_releases(settings: StackSettings) -> Iterator[Caution]:
-    """Services that are there twice while they are released, as a rule, and here not once."""
+    """Warn about releases that stop the only pod first, unlike a usual rolling update."""
     lasting = lasting_pods(settings)
     for _, entry, category in rolling_pods(settings):
         pod = entry.pod
@@ -564,11 +570,11 @@ def _about_releases(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _why_last(pod: WorkloadSettings, settings: StackSettings, lasting: Packing) -> str:
-    """Empty where the next pod comes first, or where the file says that it cannot."""
+    """Return the reason, or "" if the next pod starts first or the file says that it cannot."""
     if mounts_alone(pod):
-        said = any(volume.shared is False for volume in pod.volumes.values())
+        stated = any(volume.shared is False for volume in pod.volumes.values())
         how = "say shared: true of it if several nodes may mount it (ReadWriteMany), else false"
-        return "" if said else f"its claim is taken for one that a node mounts at a time; {how}"
+        return "" if stated else f"its claim is taken for one that a node mounts at a time; {how}"
     if room_for_next(pod, settings, lasting):
         return ""
     groups = " and ".join(f"nodeGroups.{name}" for name in groups_of(pod, settings))

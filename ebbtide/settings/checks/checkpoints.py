@@ -1,23 +1,23 @@
-"""Checkpoints against the rest of the stack: the notice of spot nodes, and the disks that belong to one pod alone."""
+"""Check checkpoints against spot nodes, whose notice is short, and against disks that only one pod may mount."""
 
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.keys import GROUPS, WORKERS, WORKLOADS
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.durations import format_duration
 
 LONGEST_SPOT_SAVE = timedelta(seconds=100)
-"""Of the two minutes' notice: the rest goes by until the worker is told, and until it has put its job back."""
+"""Part of the two minutes' notice. The remaining time passes until the worker learns of it and requeues its job."""
 
 
-def _saves_are_short_on_spot(read: Read) -> Iterator[Finding]:
-    for name, pool in read.stack.workers.items():
+def _saves_are_short_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, pool in parsed.stack.workers.items():
         saved = pool.checkpoints
-        if saved is not None and read.stack.on_spot(pool) and saved.save_within > LONGEST_SPOT_SAVE:
+        if saved is not None and parsed.stack.on_spot(pool) and saved.save_within > LONGEST_SPOT_SAVE:
             yield Finding(
                 code="spot.long-saves",
                 at=(WORKERS, name, "checkpoints", "saveWithin"),
@@ -28,12 +28,12 @@ def _saves_are_short_on_spot(read: Read) -> Iterator[Finding]:
             )
 
 
-def _claims_are_for_several_pods(read: Read) -> Iterator[Finding]:
-    own = _own_claims(read.stack.workloads)
-    for name, pool in read.stack.workers.items():
+def _claims_are_for_several_pods(parsed: ParsedSections) -> Iterator[Finding]:
+    owned_claims = _claim_patterns(parsed.stack.workloads)
+    for name, pool in parsed.stack.workers.items():
         claim = None if pool.checkpoints is None else pool.checkpoints.claim
-        for place, named in own.items() if claim is not None else ():
-            if named.fullmatch(claim or "") is not None:
+        for place, pattern in owned_claims.items() if claim is not None else ():
+            if pattern.fullmatch(claim or "") is not None:
                 yield Finding(
                     code="checkpoints.claim-of-one-pod",
                     at=(WORKERS, name, "checkpoints", "claim"),
@@ -43,19 +43,19 @@ def _claims_are_for_several_pods(read: Read) -> Iterator[Finding]:
                 )
 
 
-def _own_claims(workloads: Mapping[str, WorkloadSettings]) -> Mapping[str, re.Pattern[str]]:
-    """By the place of each volume whose disks a stateful set of the stack claims: how those claims are called."""
+def _claim_patterns(workloads: Mapping[str, WorkloadSettings]) -> Mapping[str, re.Pattern[str]]:
+    """Return a pattern of the names of a stateful set's claims, by the path of the volume."""
     return {
         f"{name}.volumes.{volume}": re.compile(rf"{re.escape(volume)}-{re.escape(name)}-[0-9]+")
         for name, workload in workloads.items()
-        for volume, given in workload.volumes.items()
-        if given.per_pod is not None
+        for volume, settings in workload.volumes.items()
+        if settings.per_pod is not None
     }
 
 
-def _names_are_free(read: Read) -> Iterator[Finding]:
-    for name, pool in read.stack.workers.items():
-        if pool.checkpoints is not None and name in read.names(WORKLOADS):
+def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, pool in parsed.stack.workers.items():
+        if pool.checkpoints is not None and name in parsed.names(WORKLOADS):
             yield Finding(
                 code="name.taken",
                 at=(WORKERS, name),

@@ -1,27 +1,16 @@
-"""Checks that take several sections of the stack file: `RULES` is the whole list.
+"""Checks that need several sections of the stack file: `RULES` lists all of them.
 
-No fault is told twice: a rule runs where the sections that it names were read, and no rule is about what another one
-refuses.
+No fault is reported twice: a rule runs only if the sections that it names are valid, and rules do not overlap.
 """
 
 from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks import (
-    accounts,
-    checkpoints,
-    entrances,
-    floors,
-    homes,
-    image_names,
-    monitoring,
-    nodes,
-    secrets,
-    services,
-)
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks import accounts, checkpoints, entrances, image_names, nodes, secrets, services
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.keys import (
     CLUSTER,
     COSTS,
@@ -39,7 +28,6 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
-from ebbtide.settings.file.pod_entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, unknown_name, value_at
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
@@ -62,20 +50,20 @@ from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.settings.sections.zones import is_id, zone_findings
 from ebbtide.vocabulary.labels import Category
 
-_HEAD = 3  # parts of the place of a Ray cluster's head; a group has one more
+_HEAD = 3  # parts of the location of a Ray cluster's head; a group has one more
 
 LONGEST_SPOT_JOB = timedelta(hours=1)
-"""Spot nodes are taken back with two minutes' notice, so a job there is lost now and then: an hour of work at most."""
+"""Spot nodes are reclaimed with two minutes' notice, so some jobs are lost: at most an hour of work."""
 
 
-def cross_findings(read: Read) -> list[Finding]:
-    return [finding for rule in RULES for finding in rule.findings(read)]
+def cross_findings(parsed: ParsedSections) -> list[Finding]:
+    return [finding for rule in RULES for finding in rule.findings(parsed)]
 
 
-def _an_autoscaler_of_a_newer_version_is_named(read: Read) -> Iterator[Finding]:
-    """No table names it, so the file does."""
-    version = read.stack.cluster.version
-    if is_newer(version) and read.stack.images.autoscaler is None:
+def _an_autoscaler_of_a_newer_version_is_named(parsed: ParsedSections) -> Iterator[Finding]:
+    """The tables of this release do not have it."""
+    version = parsed.stack.cluster.version
+    if is_newer(version) and parsed.stack.images.autoscaler is None:
         yield Finding(
             code=UNKNOWN_VERSION,
             at=(CLUSTER, "version"),
@@ -86,13 +74,13 @@ def _an_autoscaler_of_a_newer_version_is_named(read: Read) -> Iterator[Finding]:
         )
 
 
-def _zones_have_eks(read: Read) -> Iterator[Finding]:
-    yield from zone_findings(read.stack.cluster.zones, read.stack.region, (CLUSTER, "zones"))
+def _zones_have_eks(parsed: ParsedSections) -> Iterator[Finding]:
+    yield from zone_findings(parsed.stack.cluster.zones, parsed.stack.region, (CLUSTER, "zones"))
 
 
-def _given_subnets_cover_the_zones(read: Read) -> Iterator[Finding]:
-    """A key that is no zone's letter may be meant for one that is missing."""
-    vpc, zones = read.stack.network.vpc, read.stack.cluster.zones
+def _subnets_cover_zones(parsed: ParsedSections) -> Iterator[Finding]:
+    """A key that is not a zone letter may be a typo of a missing one."""
+    vpc, zones = parsed.stack.network.vpc, parsed.stack.cluster.zones
     subnets = () if vpc is None else tuple(vpc.private_subnets)
     missing = [zone for zone in zones if zone not in subnets] if vpc is not None else []
     slips = [key for key in subnets if key not in ZONE_LETTERS and not is_id(key)]
@@ -107,23 +95,23 @@ def _given_subnets_cover_the_zones(read: Read) -> Iterator[Finding]:
         )
 
 
-def _drivers_have_a_cluster(read: Read) -> Iterator[Finding]:
-    known = read.names(RAY)
-    for pool, settings in read.stack.workers.items():
-        if settings.ray is not None and read.lacks(RAY, settings.ray):
+def _drivers_have_a_cluster(parsed: ParsedSections) -> Iterator[Finding]:
+    clusters = parsed.names(RAY)
+    for pool, settings in parsed.stack.workers.items():
+        if settings.ray is not None and parsed.lacks(RAY, settings.ray):
             yield Finding(
                 code="ray.unknown-cluster",
                 at=(WORKERS, pool, "ray"),
                 wanted="the name of a Ray cluster of this file",
                 found=repr(settings.ray),
-                example=known[0] if known else f"{RAY}: {{ {settings.ray}: {{ … }} }}",
-                hint=did_you_mean(settings.ray, known),
+                example=clusters[0] if clusters else f"{RAY}: {{ {settings.ray}: {{ … }} }}",
+                hint=did_you_mean(settings.ray, clusters),
             )
 
 
-def _one_pool_serves_a_queue(read: Read) -> Iterator[Finding]:
+def _one_pool_serves_a_queue(parsed: ParsedSections) -> Iterator[Finding]:
     first: dict[str, str] = {}
-    for name, pool in read.stack.workers.items():
+    for name, pool in parsed.stack.workers.items():
         for index, queue in enumerate(pool.source.queues):
             owner = first.setdefault(queue, name)
             if owner != name:
@@ -136,18 +124,18 @@ def _one_pool_serves_a_queue(read: Read) -> Iterator[Finding]:
                 )
 
 
-def _no_long_jobs_on_spot(read: Read) -> Iterator[Finding]:
-    for name, pool in read.stack.workers.items():
+def _no_long_jobs_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, pool in parsed.stack.workers.items():
         saves = pool.checkpoints is not None and pool.checkpoints.required
-        if read.stack.on_spot(pool) and not saves and pool.longest_job > LONGEST_SPOT_JOB:
+        if parsed.stack.on_spot(pool) and not saves and pool.longest_job > LONGEST_SPOT_JOB:
             hint = "with checkpoints of required: true jobs of any length may run there; or take a flexible group"
             yield _too_long_for_spot((WORKERS, name, "longestJob"), pool.longest_job, hint)
 
 
-def _no_long_runs_on_spot(read: Read) -> Iterator[Finding]:
-    for section, jobs in ((JOBS, read.stack.jobs), (CRON_JOBS, read.stack.cron_jobs)):
+def _no_long_runs_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
+    for section, jobs in ((JOBS, parsed.stack.jobs), (CRON_JOBS, parsed.stack.cron_jobs)):
         for name, job in jobs.items():
-            group = read.stack.node_groups.get(job.node_group)
+            group = parsed.stack.node_groups.get(job.node_group)
             if group is not None and group.kind is NodeKind.SPOT and job.longest_run > LONGEST_SPOT_JOB:
                 at: Location = (section, name, "longestRun")
                 yield _too_long_for_spot(at, job.longest_run, "put long jobs on a flexible group")
@@ -164,11 +152,11 @@ def _too_long_for_spot(at: Location, lasting: timedelta, hint: str) -> Finding:
     )
 
 
-def _names_of_the_workers_namespace_differ(read: Read) -> Iterator[Finding]:
+def _names_of_the_workers_namespace_differ(parsed: ParsedSections) -> Iterator[Finding]:
     """Pools, jobs and cron jobs share a namespace, and budgets there select by the name."""
-    first = dict.fromkeys(read.names(WORKERS), WORKERS)
+    first = dict.fromkeys(parsed.names(WORKERS), WORKERS)
     for section in (JOBS, CRON_JOBS):
-        for name in read.names(section):
+        for name in parsed.names(section):
             owner = first.setdefault(name, section)
             if owner != section:
                 yield Finding(
@@ -181,16 +169,16 @@ def _names_of_the_workers_namespace_differ(read: Read) -> Iterator[Finding]:
                 )
 
 
-def _overnight_work_has_its_pool(read: Read) -> Iterator[Finding]:
-    for index, plan in enumerate(read.stack.business_hours.overnight):
-        if read.lacks(WORKERS, plan.pool):
+def _overnight_work_has_its_pool(parsed: ParsedSections) -> Iterator[Finding]:
+    for index, plan in enumerate(parsed.stack.business_hours.overnight):
+        if parsed.lacks(WORKERS, plan.pool):
             at: Location = (HOURS, "overnight", index, "pool")
-            yield unknown_name(at, "one of the worker pools", plan.pool, read.names(WORKERS))
+            yield unknown_name(at, "one of the worker pools", plan.pool, parsed.names(WORKERS))
 
 
-def _overnight_work_is_within_max(read: Read) -> Iterator[Finding]:
-    for index, plan in enumerate(read.stack.business_hours.overnight):
-        pool = read.stack.workers.get(plan.pool)
+def _overnight_work_is_within_max(parsed: ParsedSections) -> Iterator[Finding]:
+    for index, plan in enumerate(parsed.stack.business_hours.overnight):
+        pool = parsed.stack.workers.get(plan.pool)
         if pool is not None and plan.workers > pool.max:
             yield Finding(
                 code="overnight.above-max",
@@ -201,35 +189,35 @@ def _overnight_work_is_within_max(read: Read) -> Iterator[Finding]:
             )
 
 
-def _expected_hours_name_groups(read: Read) -> Iterator[Finding]:
-    for name in read.stack.costs.expected_node_hours:
-        if read.lacks(GROUPS, name):
-            yield unknown_name((COSTS, "expectedNodeHours", name), "one of the node groups", name, read.names(GROUPS))
+def _expected_hours_name_groups(parsed: ParsedSections) -> Iterator[Finding]:
+    for name in parsed.stack.costs.expected_node_hours:
+        if parsed.lacks(GROUPS, name):
+            yield unknown_name((COSTS, "expectedNodeHours", name), "one of the node groups", name, parsed.names(GROUPS))
 
 
-def _pods_name_nodes_of_an_existing_cluster(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        if each.at[0] in (WORKERS, JOBS, CRON_JOBS):
-            yield from unknown_nodes((*each.at, "nodeGroup"), each.group, read.stack.cluster.node_selectors)
+def _pods_name_nodes_of_an_existing_cluster(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        if placed.at[0] in (WORKERS, JOBS, CRON_JOBS):
+            yield from unknown_nodes((*placed.at, "nodeGroup"), placed.group, parsed.stack.cluster.node_selectors)
 
 
-def _spot_variants_name_nodes_of_an_existing_cluster(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        if each.kind is NodeKind.SPOT and NodeKind.SPOT.value not in read.stack.cluster.node_selectors:
+def _spot_variants_name_nodes_of_an_existing_cluster(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        if placed.kind is NodeKind.SPOT and NodeKind.SPOT.value not in parsed.stack.cluster.node_selectors:
             yield Finding(
                 code="nodes.no-spot",
-                at=(*each.at, "spot"),
+                at=(*placed.at, "spot"),
                 wanted=f"the labels of spot nodes, under {CLUSTER}.nodeSelectors.spot",
                 found="none",
                 example=f"{CLUSTER}: {{ nodeSelectors: {{ spot: {{ pool: spot }} }} }}",
-                hint=f"without labels for spot nodes pods of {each.name} may run on any node and be evicted together",
+                hint=f"without labels for spot nodes pods of {placed.name} may run on any node and be evicted together",
             )
 
 
-def _elasticache_is_possible(read: Read) -> Iterator[Finding]:
-    if read.stack.redis.kind is not RedisKind.ELASTICACHE:
+def _elasticache_is_possible(parsed: ParsedSections) -> Iterator[Finding]:
+    if parsed.stack.redis.kind is not RedisKind.ELASTICACHE:
         return
-    if read.existing:
+    if parsed.existing:
         yield Finding(
             code="elasticache.existing-cluster",
             at=(REDIS, "kind"),
@@ -238,18 +226,18 @@ def _elasticache_is_possible(read: Read) -> Iterator[Finding]:
             example="url",
         )
         return
-    fault = read.token_fault if REDIS_PASSWORD in read.config else "nothing"
+    fault = parsed.token_fault if REDIS_PASSWORD in parsed.config else "nothing"
     if fault:
         yield Finding(
             code="redis-password.token", at=(REDIS_PASSWORD,), wanted=TOKEN_WANTED, found=fault, hint=SET_TOKEN
         )
 
 
-def _snapshots_need_eks(read: Read) -> Iterator[Finding]:
-    """Only where Ebbtide makes the cluster are its disks those of EBS, with a tag of ours."""
-    for name, workload in read.stack.workloads.items():
-        for volume, given in workload.volumes.items():
-            if given.snapshots is not None:
+def _snapshots_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
+    """Only disks of a cluster that the stack creates are EBS volumes with Ebbtide's tag."""
+    for name, workload in parsed.stack.workloads.items():
+        for volume, settings in workload.volumes.items():
+            if settings.snapshots is not None:
                 yield Finding(
                     code="snapshots.existing-cluster",
                     at=(WORKLOADS, name, "volumes", volume, "snapshots"),
@@ -259,11 +247,11 @@ def _snapshots_need_eks(read: Read) -> Iterator[Finding]:
                 )
 
 
-def _fragments_break_no_promise(read: Read) -> Iterator[Finding]:
-    """Of each pod that the file has, whatever else is wrong with it."""
-    known = CLUSTER in read.whole and not read.existing
-    minor = read.stack.cluster.version if known else None
-    for at, name, raw in raw_pods(read.config, PODS):
+def _fragments_break_no_promise(parsed: ParsedSections) -> Iterator[Finding]:
+    """Check each pod of the file, including invalid ones."""
+    version_known = CLUSTER in parsed.valid and not parsed.existing
+    minor = parsed.stack.cluster.version if version_known else None
+    for at, name, raw in raw_pods(parsed.config, PODS):
         fragment = value_at(raw, ("pod",))
         if is_mapping(fragment):
             facts = PodFacts(main=_main(at, name), category=_category(at, raw), minor=minor, volumes=_volumes(raw))
@@ -271,20 +259,20 @@ def _fragments_break_no_promise(read: Read) -> Iterator[Finding]:
 
 
 def _main(at: Location, name: str) -> str:
-    """The name of its own container."""
+    """Return the name of the pod's main container."""
     return {WORKERS: WORKER_CONTAINER, RAY: RAY_CONTAINER}.get(str(at[0]), name)
 
 
 def _category(at: Location, raw: object) -> Category | None:
-    """None where the file says none that there is."""
+    """Return None if the file has no valid category."""
     if at[0] not in (WORKLOADS, SERVICES):
         return Category.FIXED if at[0] == RAY and len(at) == _HEAD else Category.WORKER
-    given = value_at(raw, ("category",)) or (Category.FLEXIBLE if at[0] == SERVICES else None)
-    return next((category for category in Category if category == given), None)
+    category_text = value_at(raw, ("category",)) or (Category.FLEXIBLE if at[0] == SERVICES else None)
+    return next((category for category in Category if category == category_text), None)
 
 
 def _volumes(raw: object) -> frozenset[str]:
-    """Names that the short keys make, however sound."""
+    """Return the names of the volumes that short keys create, including invalid ones."""
     shm = () if value_at(raw, ("shm",)) is None else (SHM,)
     claim = () if value_at(raw, ("checkpoints", "claim")) is None else (CHECKPOINTS_VOLUME,)
     return frozenset((*(name for name, _ in named_entries(value_at(raw, ("volumes",)))), *shm, *claim))
@@ -292,10 +280,9 @@ def _volumes(raw: object) -> frozenset[str]:
 
 RULES: tuple[Rule, ...] = (
     *nodes.RULES,
-    *homes.RULES,
     Rule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on=ClusterKind.EKS),
     Rule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
-    Rule((CLUSTER, NETWORK), _given_subnets_cover_the_zones, on=ClusterKind.EKS),
+    Rule((CLUSTER, NETWORK), _subnets_cover_zones, on=ClusterKind.EKS),
     Rule((WORKERS,), _drivers_have_a_cluster),
     Rule((WORKERS,), _one_pool_serves_a_queue),
     Rule((WORKERS, GROUPS), _no_long_jobs_on_spot),
@@ -314,7 +301,5 @@ RULES: tuple[Rule, ...] = (
     Rule((WORKLOADS, CLUSTER), _snapshots_need_eks, on=ClusterKind.EXISTING),
     Rule((), _fragments_break_no_promise),
     *entrances.RULES,
-    *monitoring.RULES,
     *services.RULES,
-    *floors.RULES,
 )

@@ -1,9 +1,9 @@
-"""Entrances against each other and against what the stack stands on."""
+"""Check Ingresses and load balancers against each other, the network and the cluster."""
 
 import re
 from collections.abc import Iterator
 
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import CLUSTER, NETWORK, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
@@ -12,36 +12,36 @@ from ebbtide.settings.sections.entrance import CERTIFICATE, LOAD_BALANCER_ENDING
 from ebbtide.settings.sections.network import Nat, NetworkSettings
 
 
-def _hosts_are_taken_once(read: Read) -> Iterator[Finding]:
+def _hosts_are_taken_once(parsed: ParsedSections) -> Iterator[Finding]:
     taken: list[tuple[str, Ingress]] = []
-    for name, workload in read.stack.workloads.items():
+    for name, workload in parsed.stack.workloads.items():
         ingress = workload.ingress
         if ingress is None:
             continue
-        other = next((owner for owner, there in taken if _collide(there, ingress)), None)
-        if other is None:
+        first_owner = next((owner for owner, taken_ingress in taken if _collide(taken_ingress, ingress)), None)
+        if first_owner is None:
             taken.append((name, ingress))
             continue
         yield Finding(
             code="ingress.host-taken",
             at=(WORKLOADS, name, "ingress", "host"),
             wanted="a host and path of only one workload",
-            found=f"{ingress.host}{ingress.path}, which leads to workload {other!r}",
+            found=f"{ingress.host}{ingress.path}, which leads to workload {first_owner!r}",
             hint="give it another path or its own host",
         )
 
 
-def _collide(one: Ingress, other: Ingress) -> bool:
-    """Two prefixes that end in a slash or not are the same; of two classes each is an entrance of its own."""
-    same = (one.host, one.path.rstrip("/")) == (other.host, other.path.rstrip("/"))
-    return same and not (one.class_ and other.class_ and one.class_ != other.class_)
+def _collide(first: Ingress, second: Ingress) -> bool:
+    """A trailing slash makes no difference; two classes are two entrances."""
+    same = (first.host, first.path.rstrip("/")) == (second.host, second.path.rstrip("/"))
+    return same and not (first.class_ and second.class_ and first.class_ != second.class_)
 
 
-def _names_are_free(read: Read) -> Iterator[Finding]:
-    """The Service of the load balancer has the workload's name and an ending."""
-    for name, workload in read.stack.workloads.items():
+def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
+    """The load balancer's Service is named after the workload, with a suffix."""
+    for name, workload in parsed.stack.workloads.items():
         for ending in LOAD_BALANCER_ENDINGS if workload.expose is not None else ():
-            if f"{name}{ending}" in read.stack.workloads:
+            if f"{name}{ending}" in parsed.stack.workloads:
                 yield Finding(
                     code="expose.name-taken",
                     at=(WORKLOADS, f"{name}{ending}"),
@@ -50,8 +50,8 @@ def _names_are_free(read: Read) -> Iterator[Finding]:
                 )
 
 
-def _load_balancers_need_eks(read: Read) -> Iterator[Finding]:
-    for name, workload in read.stack.workloads.items():
+def _load_balancers_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, workload in parsed.stack.workloads.items():
         if workload.expose is not None:
             yield Finding(
                 code="expose.existing-cluster",
@@ -62,17 +62,17 @@ def _load_balancers_need_eks(read: Read) -> Iterator[Finding]:
             )
 
 
-def _load_balancers_have_subnets(read: Read) -> Iterator[Finding]:
-    for name, workload in read.stack.workloads.items():
+def _load_balancers_have_subnets(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, workload in parsed.stack.workloads.items():
         if workload.expose is not None and workload.expose.public:
-            yield from no_public_subnets((WORKLOADS, name, "expose", "public"), read.stack.network)
+            yield from no_public_subnets((WORKLOADS, name, "expose", "public"), parsed.stack.network)
 
 
-def _certificates_are_of_the_region(read: Read) -> Iterator[Finding]:
-    for name, workload in read.stack.workloads.items():
+def _certificates_are_of_the_region(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, workload in parsed.stack.workloads.items():
         if workload.expose is not None:
             at: Location = (WORKLOADS, name, "expose", "certificate")
-            yield from certificate_of_another_region(at, workload.expose.certificate, read.stack.region)
+            yield from certificate_of_another_region(at, workload.expose.certificate, parsed.stack.region)
 
 
 def no_public_subnets(at: Location, network: NetworkSettings) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
-"""The policies that a stack file breaks by itself.
+"""Policies that a stack's settings are certain to break.
 
 `ebbtide.policies` judges the rendered resources, and rendering needs Pulumi. Where the settings alone decide, `check`
-says the same, and a test holds both to each other.
+reports the same, and a test compares both.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
-from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.fragment.values import mapping
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind
+from ebbtide.settings.pods import rolling_pods
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.eks_versions import is_newer
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -23,28 +23,28 @@ _MINOR = re.compile(r":v?([0-9]+\.[0-9]+)\.")
 _ZONE = "topology.kubernetes.io/zone"
 
 
-class Foreseen(NamedTuple):
+class PolicyBreach(NamedTuple):
     code: str
     policy: str
-    resources: tuple[str, ...]  # what an exception may call it
+    resources: tuple[str, ...]  # names that an exception may use
     path: str
     text: str
     blocks: bool = False
 
 
-def foreseen(settings: StackSettings) -> Iterator[Foreseen]:
+def policy_breaches(settings: StackSettings) -> Iterator[PolicyBreach]:
     yield from _public_ingresses(settings)
     yield from _other_autoscalers(settings)
     yield from _bad_nights(settings)
 
 
-def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
+def _public_ingresses(settings: StackSettings) -> Iterator[PolicyBreach]:
     for name, workload in settings.workloads.items():
         if workload.ingress is not None and workload.ingress.annotations.get(_SCHEME) == "internet-facing":
-            yield Foreseen(
+            yield PolicyBreach(
                 "ingress.internet-facing",
                 "EB033",
-                _named("Ingress", NAMESPACE, name),
+                _resource_names("Ingress", NAMESPACE, name),
                 f"workloads.{name}.ingress.annotations",
                 f"{_SCHEME}: internet-facing creates a load balancer that is reachable from the internet; set "
                 "internal, use expose with public: true, or write an exception that names the allowed clients",
@@ -52,41 +52,41 @@ def _public_ingresses(settings: StackSettings) -> Iterator[Foreseen]:
             )
 
 
-def _other_autoscalers(settings: StackSettings) -> Iterator[Foreseen]:
-    """On an existing cluster the key is refused."""
-    found = _MINOR.search(settings.images.autoscaler or "")
+def _other_autoscalers(settings: StackSettings) -> Iterator[PolicyBreach]:
+    """The key is refused for existing clusters."""
+    minor = _MINOR.search(settings.images.autoscaler or "")
     version = settings.cluster.version
-    if settings.cluster.kind is ClusterKind.EKS and found is not None and found[1] != version:
-        other = "write an exception for autoscaler-deployment" if is_newer(version) else "leave it out"
-        yield Foreseen(
+    if settings.cluster.kind is ClusterKind.EKS and minor is not None and minor[1] != version:
+        alternative = "write an exception for autoscaler-deployment" if is_newer(version) else "leave it out"
+        yield PolicyBreach(
             "image.autoscaler-version",
             "EB025",
-            ("autoscaler-deployment", *_named("Deployment", "kube-system", "cluster-autoscaler")),
+            ("autoscaler-deployment", *_resource_names("Deployment", "kube-system", "cluster-autoscaler")),
             "images.autoscaler",
-            f"of {found[1]}, and the cluster is of {version}, whose scheduler it does not foresee; name one of "
-            f"{version}, or {other}",
+            f"of {minor[1]}, and the cluster is of {version}, whose scheduler it does not foresee; name one of "
+            f"{version}, or {alternative}",
             blocks=True,
         )
 
 
-def _bad_nights(settings: StackSettings) -> Iterator[Foreseen]:
+def _bad_nights(settings: StackSettings) -> Iterator[PolicyBreach]:
     for name, entry, _ in rolling_pods(settings):
         pod = entry.pod
         if not isinstance(pod, WorkloadSettings):
             continue
-        resources = _named("Deployment", entry.namespace, name)
+        resources = _resource_names("Deployment", entry.namespace, name)
         if pod.opens and pod.replicas == 1 and pod.replicas_owner is not ReplicasOwner.HPA:
             text = "flexible with one replica: each night that its node goes is an outage; set 2, or make it fixed"
-            yield Foreseen("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", text)
+            yield PolicyBreach("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", text)
         elsewhere = pod.category is Category.FIXED and home_kind(pod.category, pod.gpu.count) is not NodeKind.FIXED
         if elsewhere and settings.cluster.kind is ClusterKind.EKS:
             text = "fixed on GPU nodes: its budget never opens, so its node stays all night; make it flexible"
-            yield Foreseen("workload.fixed-elsewhere", "EB041", resources, f"{entry.path}.category", text)
+            yield PolicyBreach("workload.fixed-elsewhere", "EB041", resources, f"{entry.path}.category", text)
         zone = mapping(mapping(pod.pod).get("nodeSelector")).get(_ZONE)
         if zone is not None and pod.replicas > 1:
             text = f"all {pod.replicas} replicas are bound to the zone {zone}, and stop with it"
-            yield Foreseen("workload.one-zone", "EB018", resources, f"{entry.path}.pod.nodeSelector", text)
+            yield PolicyBreach("workload.one-zone", "EB018", resources, f"{entry.path}.pod.nodeSelector", text)
 
 
-def _named(kind: str, namespace: str, name: str) -> tuple[str, ...]:
+def _resource_names(kind: str, namespace: str, name: str) -> tuple[str, ...]:
     return name, f"{name}-{kind.lower()}", f"{namespace}/{name}", f"{kind} {namespace}/{name}"

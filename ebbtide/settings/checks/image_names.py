@@ -1,9 +1,9 @@
-"""All images of a stack: what the file names, and what Ebbtide brings."""
+"""Check the images that the stack file names and those that Ebbtide bundles."""
 
 from collections.abc import Iterator
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.keys import CLUSTER, CONTROLLER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
 from ebbtide.settings.fragment.values import containers
@@ -14,7 +14,7 @@ from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
 
-BROUGHT = {
+BUNDLED = {
     "redis": "redis",
     "autoscaler": "autoscaler",
     "device_plugin": "devicePlugin",
@@ -31,16 +31,15 @@ BROUGHT = {
     "vpa_admission": "vpaAdmission",
     "vpa_certgen": "vpaCertgen",
 }
-"""What Ebbtide brings, by field and by key. The controller's image has its key in the controller's section."""
-
+"""Bundled images: field and key. The controller's image has its key in the controller's section."""
 
 _SETTLES = (CLUSTER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS)
-"""Sections that say what comes along."""
+"""Sections that decide which bundled images the stack needs."""
 
 
-def _brought(read: Read) -> Iterator[str]:
-    """The keys of the images that Ebbtide brings to this stack."""
-    stack = read.stack
+def _bundled(parsed: ParsedSections) -> Iterator[str]:
+    """Yield the keys of the bundled images that this stack needs."""
+    stack = parsed.stack
     gpus = any(group.kind is NodeKind.GPU for group in stack.node_groups.values())
     if stack.redis.kind is RedisKind.IN_CLUSTER:
         yield "redis"
@@ -49,57 +48,59 @@ def _brought(read: Read) -> Iterator[str]:
     if stack.monitoring.prometheus is PrometheusKind.BUNDLED:
         yield from ("prometheus", *(["alertmanager"] if stack.monitoring.alerts is not None else []))
         yield from ["gpuExporter"] if gpus else []
-    if not read.existing:
+    if not parsed.existing:
         yield from ("autoscaler", *(["devicePlugin"] if gpus else []))
-        yield from _of_services(read)
+        yield from _bundled_for_services(parsed)
 
 
-def _of_services(read: Read) -> Iterator[str]:
-    services = read.stack.services.values()
+def _bundled_for_services(parsed: ParsedSections) -> Iterator[str]:
+    services = parsed.stack.services.values()
     if any(variant.scale.metrics.external for service in services for variant in service.variants.values()):
         yield from ("keda", "kedaMetrics")
     if any(service.route is not None for service in services):
         yield from ("envoyGateway", "envoy")
-    pods = (each.pod for each in read.pods)
+    pods = (placed.pod for placed in parsed.pods)
     if any(isinstance(pod, WorkloadSettings) and pod.vertical is not Vertical.OFF for pod in pods):
         yield from ("vpaRecommender", "vpaUpdater", "vpaAdmission", "vpaCertgen")
 
 
-def _brought_ones_have_a_digest(read: Read) -> Iterator[Finding]:
-    own = {key: getattr(read.stack.images, field) for field, key in BROUGHT.items()}
-    for key in sorted({*_brought(read)}) if read.stack.images.require_digests else ():
-        if own[key] is None or DIGEST not in own[key]:
-            example = own[key] or f"registry.example.com/{key.lower()}:1.0"
-            yield _finding((IMAGES, key), repr(own[key]) if own[key] else "this release's image, by tag", example)
+def _bundled_images_have_a_digest(parsed: ParsedSections) -> Iterator[Finding]:
+    images = {key: getattr(parsed.stack.images, field) for field, key in BUNDLED.items()}
+    for key in sorted({*_bundled(parsed)}) if parsed.stack.images.require_digests else ():
+        if images[key] is None or DIGEST not in images[key]:
+            example = images[key] or f"registry.example.com/{key.lower()}:1.0"
+            yield _finding((IMAGES, key), repr(images[key]) if images[key] else "this release's image, by tag", example)
 
 
-def _named_ones_have_a_digest(read: Read) -> Iterator[Finding]:
-    for at, image in _named(read) if read.stack.images.require_digests else ():
+def _images_of_pods_have_a_digest(parsed: ParsedSections) -> Iterator[Finding]:
+    for at, image in _images(parsed) if parsed.stack.images.require_digests else ():
         if DIGEST not in image:
             yield _finding(at, "this release's image, by tag" if image == CONTROLLER_IMAGE else repr(image), image)
 
 
-def _named(read: Read) -> Iterator[tuple[Location, str]]:
-    if CONTROLLER in read.whole:
-        yield (CONTROLLER, "image"), read.stack.controller.image
-    if RAY in read.whole:
-        yield from (((RAY, name, "image"), cluster.image) for name, cluster in read.stack.ray.items())
-    for each in read.pods:
-        if each.at[0] != RAY:
-            yield (*each.at, "image"), each.pod.image
-        for at, container in containers(each.pod.pod):
-            if isinstance(further := container.get("image"), str):
-                yield (*each.at, "pod", *at, "image"), further
+def _images(parsed: ParsedSections) -> Iterator[tuple[Location, str]]:
+    if CONTROLLER in parsed.valid:
+        yield (CONTROLLER, "image"), parsed.stack.controller.image
+    if RAY in parsed.valid:
+        yield from (((RAY, name, "image"), cluster.image) for name, cluster in parsed.stack.ray.items())
+    for placed in parsed.pods:
+        if placed.at[0] != RAY:
+            yield (*placed.at, "image"), placed.pod.image
+        for at, container in containers(placed.pod.pod):
+            if isinstance(image := container.get("image"), str):
+                yield (*placed.at, "pod", *at, "image"), image
 
 
-def _given_ones_are_used(read: Read) -> Iterator[Finding]:
-    """A key that would do nothing is refused."""
-    used = {*_brought(read)}
-    for field, key in BROUGHT.items():
-        own = getattr(read.stack.images, field)
-        if own is not None and key not in used:
+def _configured_images_are_used(parsed: ParsedSections) -> Iterator[Finding]:
+    """Refuse keys without effect."""
+    used = {*_bundled(parsed)}
+    for field, key in BUNDLED.items():
+        image = getattr(parsed.stack.images, field)
+        if image is not None and key not in used:
             hint = "this stack does not run it"
-            yield Finding(code="image.unused", at=(IMAGES, key), wanted="this key left out", found=repr(own), hint=hint)
+            yield Finding(
+                code="image.unused", at=(IMAGES, key), wanted="this key left out", found=repr(image), hint=hint
+            )
 
 
 def _finding(at: Location, found: str, image: str) -> Finding:
@@ -114,7 +115,7 @@ def _finding(at: Location, found: str, image: str) -> Finding:
 
 
 RULES = (
-    Rule((IMAGES,), _named_ones_have_a_digest),
-    Rule(_SETTLES, _brought_ones_have_a_digest),
-    Rule(_SETTLES, _given_ones_are_used),
+    Rule((IMAGES,), _images_of_pods_have_a_digest),
+    Rule(_SETTLES, _bundled_images_have_a_digest),
+    Rule(_SETTLES, _configured_images_are_used),
 )

@@ -1,36 +1,49 @@
-"""Node groups by themselves, and pods against the nodes that they would run on.
+"""Check node groups, and pods against the nodes that they would run on. Nodes of existing clusters are unknown.
 
-Only of a cluster that Ebbtide makes are the nodes known.
+Pods that select labels which no node group has would stay pending, since the autoscaler adds no node for them. A pod
+that is too large for every group of its kind has one finding only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from ebbtide.prices import instance_type, instance_type_names
-from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks.read import Placed, Read, Rule
-from ebbtide.settings.defaults import SPOT_TYPES
+from ebbtide.provisioning_labels import Architecture, NodeKind
+from ebbtide.settings.checks.parsed import ParsedSections, Placed, Rule
+from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
-from ebbtide.settings.file.problems import Finding, Location, unknown_name
+from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
+from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.packing import Nodes, nodes_needed
-from ebbtide.settings.placement import fits, gpu_memory, node_of, room_on_disk, room_text, smallest_node
+from ebbtide.settings.placement import (
+    architecture,
+    fits,
+    gpu_memory,
+    gpus_suffice,
+    labels_of_nodes,
+    node_of,
+    room_on_disk,
+    room_text,
+    smallest_node,
+)
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import SPOT_TYPES, NodeGroupSettings
 from ebbtide.settings.sections.redis import CPU, RedisKind
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.sections.zones import is_id
 from ebbtide.units.quantities import memory_text
-from ebbtide.vocabulary.labels import GPU_RESOURCE, Category
+from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, Category
 
 FEWEST_SPOT_TYPES = 4
-"""AWS takes spot nodes back type by type; how many types are enough nobody says, and four is what we ask for."""
+"""AWS reclaims spot nodes type by type. No source says how many types are enough; Ebbtide requires four."""
 
 Groups: TypeAlias = Mapping[str, NodeGroupSettings]
 
 
-def _types_have_one_shape(read: Read) -> Iterator[Finding]:
-    for name, group in read.stack.node_groups.items():
+def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, group in parsed.stack.node_groups.items():
         facts = [instance_type(kind) for kind in group.instance_types]
         if len({fact.shape for fact in facts}) > 1:
             shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
@@ -43,8 +56,8 @@ def _types_have_one_shape(read: Read) -> Iterator[Finding]:
             )
 
 
-def _gpus_are_on_gpu_groups(read: Read) -> Iterator[Finding]:
-    for name, group in read.stack.node_groups.items():
+def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, group in parsed.stack.node_groups.items():
         of_gpus = group.kind is NodeKind.GPU
         wrong = next((fact for fact in map(instance_type, group.instance_types) if (fact.gpu > 0) is not of_gpus), None)
         if wrong is not None:
@@ -57,8 +70,8 @@ def _gpus_are_on_gpu_groups(read: Read) -> Iterator[Finding]:
             )
 
 
-def _spot_groups_have_a_choice(read: Read) -> Iterator[Finding]:
-    for name, group in read.stack.node_groups.items():
+def _spot_groups_have_a_choice(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, group in parsed.stack.node_groups.items():
         types = group.instance_types
         if group.kind is NodeKind.SPOT and len(types) < FEWEST_SPOT_TYPES:
             yield Finding(
@@ -72,20 +85,20 @@ def _spot_groups_have_a_choice(read: Read) -> Iterator[Finding]:
 
 
 def _spot_example(types: Sequence[str]) -> Sequence[str]:
-    """Types of the group's own shape, where there are enough."""
-    known = _of_same_shape(types)
-    return known[:FEWEST_SPOT_TYPES] if len(known) >= FEWEST_SPOT_TYPES else SPOT_TYPES
+    """Return types of the group's shape if there are enough."""
+    twins = _types_of_same_shape(types)
+    return twins[:FEWEST_SPOT_TYPES] if len(twins) >= FEWEST_SPOT_TYPES else SPOT_TYPES
 
 
 def _spot_hint(types: Sequence[str]) -> str:
-    known = _of_same_shape(types)
-    if 0 < len(known) < FEWEST_SPOT_TYPES:
-        return f"of this shape only {', '.join(known)} are known: take another one"
+    twins = _types_of_same_shape(types)
+    if 0 < len(twins) < FEWEST_SPOT_TYPES:
+        return f"of this shape only {', '.join(twins)} are known: take another one"
     return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
 
 
-def _of_same_shape(types: Sequence[str]) -> Sequence[str]:
-    """The types themselves, and all others of their shape; nothing where they have several."""
+def _types_of_same_shape(types: Sequence[str]) -> Sequence[str]:
+    """Return the types and all others of their shape, or none if they have several shapes."""
     shapes = {instance_type(name).shape for name in types}
     if len(shapes) != 1:
         return ()
@@ -93,8 +106,8 @@ def _of_same_shape(types: Sequence[str]) -> Sequence[str]:
     return [*types, *(name for name in twins if name not in types)]
 
 
-def _something_is_left_of_a_node(read: Read) -> Iterator[Finding]:
-    for name, group in read.stack.node_groups.items():
+def _reserved_leaves_capacity(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, group in parsed.stack.node_groups.items():
         node = node_of(group)
         if not (node.cpu and node.memory):
             yield Finding(
@@ -106,9 +119,9 @@ def _something_is_left_of_a_node(read: Read) -> Iterator[Finding]:
             )
 
 
-def _groups_reach_every_zone(read: Read) -> Iterator[Finding]:
-    zones = len(read.stack.cluster.zones)
-    for name, group in read.stack.node_groups.items():
+def _groups_reach_every_zone(parsed: ParsedSections) -> Iterator[Finding]:
+    zones = len(parsed.stack.cluster.zones)
+    for name, group in parsed.stack.node_groups.items():
         if group.max < zones:
             yield Finding(
                 code="node-group.max-below-zones",
@@ -120,54 +133,54 @@ def _groups_reach_every_zone(read: Read) -> Iterator[Finding]:
             )
 
 
-def _pods_fit_their_nodes(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        wrong = [*_unsuitable(read, each)] if each.group else []
+def _pods_fit_their_nodes(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        wrong = [*_unsuitable(parsed, placed)] if placed.group else []
         yield from wrong
-        if not each.group or wrong:
-            yield from _must_fit(read, each.at, each.size, _kinds(each))
+        if not placed.group or wrong:
+            yield from _must_fit(parsed, placed.at, placed.size, _kinds(placed))
             continue
-        node = node_of(read.stack.node_groups[each.group])
-        if not fits(each.size, node):
-            wanted = f"a pod that fits a node of group {each.group}: {room_text(node)}"
-            yield Finding(code="pod.too-large", at=each.at, wanted=wanted, found=str(each.size))
+        node = node_of(parsed.stack.node_groups[placed.group])
+        if not fits(placed.size, node):
+            expected = f"a pod that fits a node of group {placed.group}: {room_text(node)}"
+            yield Finding(code="pod.too-large", at=placed.at, wanted=expected, found=str(placed.size))
 
 
-def _unsuitable(read: Read, each: Placed) -> Iterator[Finding]:
-    """What is wrong with the group that a pod names, its size aside."""
-    at, group, kinds = (*each.at, "nodeGroup"), read.stack.node_groups.get(each.group), _kinds(each)
+def _unsuitable(parsed: ParsedSections, placed: Placed) -> Iterator[Finding]:
+    """Check the group that a pod names, apart from its size."""
+    at, group, kinds = (*placed.at, "nodeGroup"), parsed.stack.node_groups.get(placed.group), _kinds(placed)
     if group is None:
-        yield unknown_name(at, "one of the node groups", each.group, tuple(read.stack.node_groups))
+        yield unknown_name(at, "one of the node groups", placed.group, tuple(parsed.stack.node_groups))
     elif group.kind not in kinds:
         yield Finding(
             code="node-group.kind",
             at=at,
             wanted=f"a group of kind {' or '.join(kinds)}",
-            found=f"{each.group!r} of kind {group.kind}",
-            hint="" if each.size.gpu else f"{_why_not_fixed(each)}; on fixed nodes nothing would be saved",
+            found=f"{placed.group!r} of kind {group.kind}",
+            hint="" if placed.size.gpu else f"{_why_not_fixed(placed)}; on fixed nodes nothing would be saved",
         )
 
 
-def _why_not_fixed(each: Placed) -> str:
-    if each.at[0] == RAY:
+def _why_not_fixed(placed: Placed) -> str:
+    if placed.at[0] == RAY:
         return "Ray's workers come and go"
-    return "workers scale to zero" if each.at[0] == WORKERS else "a job ends"
+    return "workers scale to zero" if placed.at[0] == WORKERS else "a job ends"
 
 
-def _kinds(each: Placed) -> tuple[NodeKind, ...]:
-    """The kinds of group that a pod may run on. Spot is only ever named."""
-    return (each.kind, NodeKind.SPOT) if each.group and each.kind is NodeKind.FLEXIBLE else (each.kind,)
+def _kinds(placed: Placed) -> tuple[NodeKind, ...]:
+    """Return the kinds of group that a pod may run on. Spot only if the pod names the group."""
+    return (placed.kind, NodeKind.SPOT) if placed.group and placed.kind is NodeKind.FLEXIBLE else (placed.kind,)
 
 
-def _redis_fits(read: Read) -> Iterator[Finding]:
-    redis = read.stack.redis
+def _redis_fits(parsed: ParsedSections) -> Iterator[Finding]:
+    redis = parsed.stack.redis
     if redis.kind is RedisKind.IN_CLUSTER:
         size = PodSize(cpu=CPU, memory=redis.memory_mib, gpu=0)
-        yield from _must_fit(read, (REDIS, "memory"), size, (NodeKind.FIXED,))
+        yield from _must_fit(parsed, (REDIS, "memory"), size, (NodeKind.FIXED,))
 
 
-def _must_fit(read: Read, at: Location, size: PodSize, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
-    offers = [node_of(group) for group in read.stack.node_groups.values() if group.kind in kinds]
+def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
+    offers = [node_of(group) for group in parsed.stack.node_groups.values() if group.kind in kinds]
     kind = " or ".join(kinds)
     if not offers:
         yield Finding(
@@ -187,34 +200,34 @@ def _must_fit(read: Read, at: Location, size: PodSize, kinds: Sequence[NodeKind]
         )
 
 
-def _suitable(read: Read, each: Placed) -> Groups:
-    """The groups that a pod may use and fits; none of a pod too large, which has a finding."""
-    groups = read.stack.node_groups
-    own = groups.get(each.group)
-    usable = {each.group: own} if own is not None else {n: it for n, it in groups.items() if it.kind in _kinds(each)}
-    return {name: group for name, group in usable.items() if fits(each.size, node_of(group))}
+def _suitable(parsed: ParsedSections, placed: Placed) -> Groups:
+    """Return the groups that a pod may use and fits. A pod that is too large has its own finding."""
+    groups = parsed.stack.node_groups
+    of_kind = {name: group for name, group in groups.items() if group.kind in _kinds(placed)}
+    usable = {placed.group: groups[placed.group]} if placed.group in groups else of_kind
+    return {name: group for name, group in usable.items() if fits(placed.size, node_of(group))}
 
 
-def _gpus_have_the_memory(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        asked = each.pod.gpu.memory
-        suitable = {name: it for name, it in _suitable(read, each).items() if it.kind is NodeKind.GPU}
-        if not each.size.gpu or asked is None or not suitable:
+def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        requested = placed.pod.gpu.memory
+        suitable = {name: group for name, group in _suitable(parsed, placed).items() if group.kind is NodeKind.GPU}
+        if not placed.size.gpu or requested is None or not suitable:
             continue
         most = {name: gpu_memory(group.instance_types) for name, group in suitable.items()}
-        if asked > max(most.values()) > 0:
+        if requested > max(most.values()) > 0:
             offers = ", ".join(f"{name} {memory_text(most[name])} ({_models(suitable[name])})" for name in most)
             yield Finding(
                 code="gpu.too-much-memory",
-                at=(*each.at, "gpu", "memory"),
+                at=(*placed.at, "gpu", "memory"),
                 wanted=f"at most what a GPU of the node groups for it has: {offers}",
-                found=memory_text(asked),
+                found=memory_text(requested),
                 example=memory_text(max(most.values())),
-                hint=f"by the figures of AWS, which are below a maker's round ones{_with_as_much(asked)}",
+                hint=f"by the figures of AWS, which are below a maker's round ones{_types_with_memory(requested)}",
             )
 
 
-def _with_as_much(memory: int) -> str:
+def _types_with_memory(memory: int) -> str:
     types = map(instance_type, instance_type_names())
     families = sorted({fact.family for fact in types if fact.gpu_memory_mib >= memory})
     return f"; types with as much: {', '.join(families)}" if families else ""
@@ -224,45 +237,45 @@ def _models(group: NodeGroupSettings) -> str:
     return " or ".join(dict.fromkeys(instance_type(name).gpu_model for name in group.instance_types))
 
 
-def _gpus_are_offered(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        if each.pod.gpu.count and each.pod.gpu.resource != GPU_RESOURCE:
+def _gpus_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        if placed.pod.gpu.count and placed.pod.gpu.resource != GPU_RESOURCE:
             yield Finding(
                 code="gpu.resource-not-offered",
-                at=(*each.at, "gpu", "resource"),
+                at=(*placed.at, "gpu", "resource"),
                 wanted=f"{GPU_RESOURCE}, the only GPU resource of a cluster that this stack creates",
-                found=each.pod.gpu.resource,
+                found=placed.pod.gpu.resource,
                 example=GPU_RESOURCE,
                 hint="other devices and slices take a cluster of kind: existing, whose owner runs their device plugin",
             )
 
 
-def _disks_hold_the_pods(read: Read) -> Iterator[Finding]:
-    for each in read.pods:
-        rooms = [room_on_disk(group.disk_size) for group in _suitable(read, each).values()]
-        asked = each.pod.ephemeral_storage or 0
-        if rooms and asked > 1024 * max(rooms):
+def _disks_hold_the_pods(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        rooms = [room_on_disk(group.disk_size) for group in _suitable(parsed, placed).values()]
+        requested = placed.pod.ephemeral_storage or 0
+        if rooms and requested > 1024 * max(rooms):
             yield Finding(
                 code="pod.disk-too-large",
-                at=(*each.at, "ephemeralStorage"),
+                at=(*placed.at, "ephemeralStorage"),
                 wanted=f"at most {max(rooms)}Gi, what is left for pods of the disk of a node",
-                found=memory_text(asked),
+                found=memory_text(requested),
                 example=f"{max(rooms)}Gi",
                 hint="or raise diskSize of its node group: there is no node that it could start on",
             )
 
 
-def _fixed_pods_fit_together(read: Read) -> Iterator[Finding]:
-    """Silent about a pod too large for any node, which has a finding."""
+def _fixed_pods_fit_together(parsed: ParsedSections) -> Iterator[Finding]:
+    """Ignore pods that are too large for any node, which have their own finding."""
     nodes = {
         name: Nodes(each=node_of(group), most=group.max)
-        for name, group in read.stack.node_groups.items()
+        for name, group in parsed.stack.node_groups.items()
         if group.kind is NodeKind.FIXED
     }
     pods = [
-        (each.size, each.pod.most if isinstance(each.pod, WorkloadSettings) else 1)
-        for each in read.pods
-        if each.category is Category.FIXED and not each.size.gpu
+        (placed.size, placed.pod.most if isinstance(placed.pod, WorkloadSettings) else 1)
+        for placed in parsed.pods
+        if placed.category is Category.FIXED and not placed.size.gpu
     ]
     for name, needed in nodes_needed(pods, nodes).items():
         if needed > nodes[name].most:
@@ -276,11 +289,72 @@ def _fixed_pods_fit_together(read: Read) -> Iterator[Finding]:
             )
 
 
+_REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
+
+
+def _nodes_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
+    groups, cluster = parsed.stack.node_groups, parsed.stack.cluster
+    for placed in parsed.pods:
+        named_group = {placed.group: groups[placed.group]} if placed.group in groups else {}
+        of_kind = {name: group for name, group in groups.items() if group.kind is placed.kind}
+        fitting = {
+            name: group
+            for name, group in (named_group if placed.group else of_kind).items()
+            if gpus_suffice(group, placed.pod) and fits(placed.size, node_of(group))
+        }
+        if not fitting:
+            continue
+        arch = placed.pod.arch
+        suited = {
+            name: group for name, group in fitting.items() if arch in (None, Architecture.ANY, architecture(group))
+        }
+        if not suited:
+            yield _no_such_processor(placed, fitting)
+            continue
+        labels = [_labels(name, group, parsed.stack.region, cluster.zones) for name, group in suited.items()]
+        where = unmet(placed.pod.pod, labels)
+        if where is not None:
+            yield _no_such_labels(placed, where, [*suited], labels)
+
+
+def _no_such_processor(placed: Placed, groups: Mapping[str, NodeGroupSettings]) -> Finding:
+    offers = ", ".join(f"{name} {architecture(group)}" for name, group in groups.items())
+    return Finding(
+        code="arch.not-offered",
+        at=(*placed.at, "arch"),
+        wanted=f"a processor that nodes which it may use have: {offers}",
+        found=repr(str(placed.pod.arch)),
+        example=min(architecture(group) for group in groups.values()),
+    )
+
+
+def _no_such_labels(placed: Placed, where: Location, groups: Sequence[str], labels: Sequence[NodeLabels]) -> Finding:
+    names = ", ".join(groups)
+    at, value = (*placed.at, "pod", *where), show(value_at(placed.pod.pod, where))
+    values = sorted({value for nodes in labels for value in nodes.get(str(where[-1]), ())})
+    if values:
+        expected = f"a node of {names} with this label; they have {', '.join(values)}"
+        return Finding(code="pod.no-such-node", at=at, wanted=expected, found=value, example=values[0])
+    return Finding(
+        code="pod.no-such-node",
+        at=at,
+        wanted=f"what nodes that it may use have: those of {names}",
+        found=value,
+        hint="arch, cpu, gpu and nodeGroup choose among node groups, whose nodes have no labels of your own",
+    )
+
+
+def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[str]) -> NodeLabels:
+    """Return the labels that all nodes of a group in this stack have."""
+    by_letter = {} if any(map(is_id, zones)) else {_ZONE: frozenset(f"{region}{zone}" for zone in zones)}
+    return {**labels_of_nodes(group), NODE_GROUP: frozenset((name,)), _REGION: frozenset((region,)), **by_letter}
+
+
 RULES = (
     Rule((GROUPS,), _types_have_one_shape),
     Rule((GROUPS,), _gpus_are_on_gpu_groups),
     Rule((GROUPS,), _spot_groups_have_a_choice),
-    Rule((GROUPS,), _something_is_left_of_a_node),
+    Rule((GROUPS,), _reserved_leaves_capacity),
     Rule((GROUPS, CLUSTER), _groups_reach_every_zone),
     Rule((GROUPS, CLUSTER), _pods_fit_their_nodes, on=ClusterKind.EKS),
     Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on=ClusterKind.EKS),
@@ -288,4 +362,5 @@ RULES = (
     Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on=ClusterKind.EKS),
     Rule((GROUPS, WORKLOADS, SERVICES, RAY), _fixed_pods_fit_together),
     Rule((GROUPS, REDIS, CLUSTER), _redis_fits, on=ClusterKind.EKS),
+    Rule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on=ClusterKind.EKS),
 )

@@ -1,46 +1,48 @@
-"""Where secrets stand and what refers to them: encrypted values in a wrong place, references to unknown keys.
+"""Check where secrets are and what refers to them: misplaced encrypted values, references to unknown keys.
 
-A reference to a name that the stack file does not have is a Secret of somebody else's: `ebbtide probe` looks for it.
+A reference to a Secret that is not in the stack file means an external Secret; `ebbtide probe` looks for it. The
+bundled Prometheus can only use Secrets of the stack file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.keys import DIGEST_KEY, IMAGES, MONITORING, PODS, REDIS, REDIS_PASSWORD, SECRETS, SERVING
+from ebbtide.settings.file.keys import CLUSTER, DIGEST_KEY, IMAGES, MONITORING, PODS, REDIS, REDIS_PASSWORD, SERVING
 from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
+from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
-from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of, set_command
+from ebbtide.settings.sections.secrets import PULL_KEY, SECRETS, TLS_KEYS, SecretReference, secrets_of, set_command
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
 
 ENCRYPTED = (SECRETS, REDIS_PASSWORD, DIGEST_KEY)
-"""Where encrypted values belong."""
+"""Keys that may hold encrypted values."""
 
 _PART = 2
-"""Where in the place of a value the key of its pod section stands, after the section and the name."""
+"""Index of the pod's key in a location, after the section and the name."""
 
-_TOLD_BETTER = ("key.unknown", "key.elsewhere")
-"""What else may be wrong with the key, or with one that it stands below: that goes, whatever it holds."""
+_KEY_FAULTS = ("key.unknown", "key.elsewhere")
+"""Faults of a key or of its parent that replace the finding of a misplaced secret, since the key must go anyway."""
 
 
 def wrong_references(references: Iterable[SecretReference], secrets: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """References to a Secret of the file, for a key that it does not have there."""
+    """Yield a finding for each reference to a key that a Secret of the file does not have."""
     for at, name, keys in references:
-        known = secrets.get(name)
-        for key in keys if known is not None else ():
-            if key not in (known or ()):
+        keys_of_secret = secrets.get(name)
+        for key in keys if keys_of_secret is not None else ():
+            if key not in (keys_of_secret or ()):
                 yield Finding(
                     code="secret.key-unknown",
                     at=at,
                     wanted=f"a key of {SECRETS}.{name}",
                     found=show(key),
-                    hint=f"{_near(key, known or ())}{set_command(name, key)}",
+                    hint=f"{_near(key, keys_of_secret or ())}{set_command(name, key)}",
                 )
 
 
 def wrong_keys_of_redis(references: Iterable[SecretReference]) -> Iterator[Finding]:
-    """References to the Secret that Ebbtide itself writes."""
+    """The same for the Secret that Ebbtide creates."""
     for at, name, keys in references:
         for key in keys if name == REDIS_SECRET else ():
             if key not in REDIS_SECRET_KEYS:
@@ -53,51 +55,54 @@ def wrong_keys_of_redis(references: Iterable[SecretReference]) -> Iterator[Findi
                 )
 
 
-def _references(read: Read) -> Iterator[SecretReference]:
-    """To Secrets of the stack or of somebody else, in the sections that were read."""
-    stack = read.stack
-    if IMAGES in read.whole:
+def _references(parsed: ParsedSections) -> Iterator[SecretReference]:
+    """Yield the references of valid sections, to Secrets of the stack and to external ones."""
+    stack = parsed.stack
+    if IMAGES in parsed.valid:
         for index, name in enumerate(stack.images.pull_secrets):
             yield SecretReference((IMAGES, "pullSecrets", index), name, (PULL_KEY,))
-    if REDIS in read.whole and stack.redis.tls is not None and stack.redis.kind is RedisKind.IN_CLUSTER:
+    if REDIS in parsed.valid and stack.redis.tls is not None and stack.redis.kind is RedisKind.IN_CLUSTER:
         yield SecretReference((REDIS, "tls", "secret"), stack.redis.tls.secret, TLS_KEYS)
-    if MONITORING in read.whole:
+    if MONITORING in parsed.valid:
         for at, name, key in stack.monitoring.secret_references():
             yield SecretReference((MONITORING, *at), name, (key,))
-    if SERVING in read.whole:
+    if SERVING in parsed.valid:
         if stack.serving.tls is not None:
             yield SecretReference((SERVING, "tls"), stack.serving.tls, GATEWAY_TLS_KEYS)
         access = stack.serving.prometheus_access
-        for key, held in access.held if access is not None else ():
-            yield SecretReference((SERVING, "prometheusAccess", key, "key"), held.secret, (held.key,))
-    for each in read.pods:
-        for at, name, key in each.pod.secret_references():
-            yield SecretReference((*each.at, *at), name, () if key is None else (key,))
+        for key, reference in access.held if access is not None else ():
+            yield SecretReference((SERVING, "prometheusAccess", key, "key"), reference.secret, (reference.key,))
+    for placed in parsed.pods:
+        for at, name, key in placed.pod.secret_references():
+            yield SecretReference((*placed.at, *at), name, () if key is None else (key,))
 
 
-def _have_the_keys(read: Read) -> Iterator[Finding]:
-    references = [*_references(read)]
-    yield from wrong_references(references, secrets_of(read.config))
+def _have_the_keys(parsed: ParsedSections) -> Iterator[Finding]:
+    references = [*_references(parsed)]
+    yield from wrong_references(references, secrets_of(parsed.config))
     yield from wrong_keys_of_redis(references)
 
 
-def told_once(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
-    """The findings with one for each encrypted value in a wrong place, instead of whatever else is said of it."""
-    told = list(findings)
+def one_finding_per_secret(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
+    """Replace all findings of a misplaced encrypted value by one."""
+    remaining = list(findings)
     for finding in _misplaced(config):
-        if not any(one.code in _TOLD_BETTER and one.at == finding.at[: len(one.at)] for one in told):
+        if not any(other.code in _KEY_FAULTS and other.at == finding.at[: len(other.at)] for other in remaining):
             depth = len(finding.at)
-            told = [*(one for one in told if one.at[:depth] != finding.at), finding]
-    return told
+            remaining = [
+                *(other for other in remaining if other.at[:depth] != finding.at),
+                finding,
+            ]
+    return remaining
 
 
-def _near(key: str, known: Sequence[str]) -> str:
-    hint = did_you_mean(key, known)
+def _near(key: str, known_keys: Sequence[str]) -> str:
+    hint = did_you_mean(key, known_keys)
     return f"{hint} or set it: " if hint.startswith("did") else f"{hint}; or set it: " if hint else ""
 
 
 def _misplaced(config: Mapping[str, object]) -> Iterator[Finding]:
-    """One for each. The program is not told which value of a section is encrypted: there the section is the place."""
+    """Yield one finding per value. A running program only knows which section holds a secret: that is the location."""
     for key, value in config.items():
         if key.startswith(OURS) and key not in ENCRYPTED:
             for at in _secrets_in(value, (key,)):
@@ -108,7 +113,7 @@ def _misplaced(config: Mapping[str, object]) -> Iterator[Finding]:
 
 def _advice(at: Location) -> str:
     key = str(at[0])
-    if key in PODS:  # where a reference can take the place of a value
+    if key in PODS:  # a reference can replace the value
         return (
             f"for this one value Pulumi would hide all of {key}: {set_command('NAME', 'KEY')}, "
             f"and refer to it here: {_reference(at)}"
@@ -117,7 +122,7 @@ def _advice(at: Location) -> str:
 
 
 def _reference(at: Location) -> str:
-    """Below `pod:` stand Kubernetes' own words, and a reference takes the place of `value`."""
+    """Below `pod:` a reference has Kubernetes' form and replaces `value`."""
     if at[_PART : _PART + 1] == ("pod",):
         return "valueFrom: { secretKeyRef: { name: NAME, key: KEY } }"
     return "{ secret: NAME, key: KEY }"
@@ -134,4 +139,33 @@ def _secrets_in(value: object, at: Location) -> Iterator[Location]:
             yield from _secrets_in(inner, (*at, index))
 
 
-RULES = (Rule((), _have_the_keys),)
+def _secrets_exist(parsed: ParsedSections) -> Iterator[Finding]:
+    names = parsed.names(SECRETS)
+    for at, name, key in parsed.stack.monitoring.secret_references():
+        if name not in names:
+            yield Finding(
+                code="monitoring.secret-unknown",
+                at=(MONITORING, *at),
+                wanted=f"a Secret of {SECRETS}",
+                found=show(name),
+                hint=did_you_mean(name, names) or set_command(name, key),
+            )
+
+
+def _roles_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
+    written = parsed.stack.monitoring.remote_write
+    if written is not None and written.role is not None:
+        yield Finding(
+            code="monitoring.role-without-eks",
+            at=(MONITORING, "remoteWrite", "role"),
+            wanted="no role on an existing cluster, whose accounts get none",
+            found="a role",
+            example="secret: mimir",
+        )
+
+
+RULES = (
+    Rule((), _have_the_keys),
+    Rule((MONITORING,), _secrets_exist),
+    Rule((MONITORING, CLUSTER), _roles_need_eks, on=ClusterKind.EXISTING),
+)

@@ -1,29 +1,31 @@
-"""Services against each other and against what the stack stands on."""
+"""Check services, and the floors of their scale, against each other and against the other sections."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import combinations
 
 from ebbtide.settings.checks.entrances import certificate_of_another_region, no_public_subnets
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.entries import VARIANTS, raw_pods
 from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, WORKLOADS
-from ebbtide.settings.file.pod_entries import raw_pods
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
-from ebbtide.settings.file.service_entries import VARIANTS
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.secrets import set_command
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation
-from ebbtide.settings.sections.serving.matches import matches
-from ebbtide.settings.sections.serving.routes import RouteProtocol, When
+from ebbtide.settings.sections.serving.routes import RouteProtocol, When, matches
+from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.units.durations import format_duration
 
 _EKS_ALONE = ("public", "sources", "certificate", "proxies")
 _EXISTING_ALONE = ("gatewayClass", "implementation", "keda")
 
 
-def _names_are_free(read: Read) -> Iterator[Finding]:
-    first: dict[str, str] = dict.fromkeys(read.names(WORKLOADS), "a workload")
-    pods = [*raw_pods(read.config, (SERVICES,))]
+def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
+    first: dict[str, str] = dict.fromkeys(parsed.names(WORKLOADS), "a workload")
+    pods = [*raw_pods(parsed.config, (SERVICES,))]
     for at, name, _ in pods:
         owner = first.setdefault(name, f"service {at[1]!r}")
         if owner != f"service {at[1]!r}":
@@ -45,28 +47,30 @@ def _names_are_free(read: Read) -> Iterator[Finding]:
             )
 
 
-def _routes_differ(read: Read) -> Iterator[Finding]:
-    """By what the gateway is told, since a model stands in the path too. One finding for each service."""
+def _routes_differ(parsed: ParsedSections) -> Iterator[Finding]:
+    """Compare rendered matches, since a model may also be in the path. One finding per service."""
     first: dict[tuple[object, ...], tuple[str, Location, When | None]] = {}
-    for name, service in read.stack.services.items():
+    for name, service in parsed.stack.services.items():
         route = service.route
         if route is None:
             continue
         claims = [(at, when, match) for at, when in _whens(name, service) for match in matches(route, when)]
         for at, when, match in claims:
-            owner, there, other = first.setdefault((route.host, *match.key), (name, at, when))
-            if there == at or (owner == name and when == other):  # the service itself is told of two alike
+            owner, owner_at, owner_when = first.setdefault((route.host, *match.key), (name, at, when))
+            if owner_at == at or (owner == name and when == owner_when):  # reported by the service's own check
                 continue
-            yield _taken(name, at, f"{route.host}{match.text}", _whose(owner, there) if owner == name else repr(owner))
+            yield _taken(
+                name, at, f"{route.host}{match.text}", _whose(owner, owner_at) if owner == name else repr(owner)
+            )
             break
 
 
 def _whens(name: str, service: ServiceSettings) -> Iterator[tuple[Location, When | None]]:
-    """Variants with weights have one choice in common, as have those without a condition."""
+    """Yield the conditions of a service's route. Variants without a condition share one."""
     yield (SERVICES, name, "route"), None
-    for variant, it in service.variants.items():
-        if it.when is not None:
-            yield (SERVICES, name, VARIANTS, variant, "when"), it.when
+    for variant, settings in service.variants.items():
+        if settings.when is not None:
+            yield (SERVICES, name, VARIANTS, variant, "when"), settings.when
 
 
 def _whose(service: str, at: Location) -> str:
@@ -84,16 +88,18 @@ def _taken(service: str, at: Location, requests: str, owner: str) -> Finding:
     )
 
 
-def _metrics_have_a_source(read: Read) -> Iterator[Finding]:
-    for name, service in read.stack.services.items():
-        for variant, it in service.variants.items():
+def _metrics_have_a_source(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, service in parsed.stack.services.items():
+        for variant, settings in service.variants.items():
             at: Location = (SERVICES, name, VARIANTS, variant, "scale", "metrics")
-            for metric in it.scale.metrics.external:
-                yield from _has_a_source(read, (*at, metric), of_gateway=metric in it.scale.metrics.of_gateway)
+            for metric in settings.scale.metrics.external:
+                yield from _metric_has_source(
+                    parsed, (*at, metric), of_gateway=metric in settings.scale.metrics.of_gateway
+                )
 
 
-def _has_a_source(read: Read, at: Location, *, of_gateway: bool) -> Iterator[Finding]:
-    metric, serving, monitoring = str(at[-1]), read.stack.serving, read.stack.monitoring.prometheus
+def _metric_has_source(parsed: ParsedSections, at: Location, *, of_gateway: bool) -> Iterator[Finding]:
+    metric, serving, monitoring = str(at[-1]), parsed.stack.serving, parsed.stack.monitoring.prometheus
     if serving.prometheus is None and monitoring is not PrometheusKind.BUNDLED:
         yield Finding(
             code="scale.no-prometheus",
@@ -101,11 +107,11 @@ def _has_a_source(read: Read, at: Location, *, of_gateway: bool) -> Iterator[Fin
             wanted=f"a Prometheus, which {metric} is asked of",
             found="none" if monitoring is PrometheusKind.NONE else "one whose address is not known",
             example=f"{SERVING}: {{ prometheus: http://prometheus.monitoring.svc:9090 }}"
-            if read.existing or monitoring is PrometheusKind.EXISTING
+            if parsed.existing or monitoring is PrometheusKind.EXISTING
             else "ebbtide:monitoring: { prometheus: bundled }",
             hint="cpu and memory need none",
         )
-    elif read.existing and not serving.keda:
+    elif parsed.existing and not serving.keda:
         yield Finding(
             code="scale.no-keda",
             at=at,
@@ -114,7 +120,7 @@ def _has_a_source(read: Read, at: Location, *, of_gateway: bool) -> Iterator[Fin
             example=f"{SERVING}: {{ keda: true }}",
             hint="where KEDA is there, say so",
         )
-    elif read.existing and of_gateway and serving.implementation is Implementation.OTHER:
+    elif parsed.existing and of_gateway and serving.implementation is Implementation.OTHER:
         yield Finding(
             code="scale.not-counted",
             at=at,
@@ -124,24 +130,24 @@ def _has_a_source(read: Read, at: Location, *, of_gateway: bool) -> Iterator[Fin
         )
 
 
-def _keys_do_something(read: Read) -> Iterator[Finding]:
-    given = read.names(SERVING)
-    for key in _EKS_ALONE if read.existing else _EXISTING_ALONE:
-        if key in given:
+def _keys_have_effect(parsed: ParsedSections) -> Iterator[Finding]:
+    keys = parsed.names(SERVING)
+    for key in _EKS_ALONE if parsed.existing else _EXISTING_ALONE:
+        if key in keys:
             yield Finding(
                 code="serving.other-cluster",
                 at=(SERVING, key),
-                wanted=f"this key with cluster.kind: {'eks' if read.existing else 'existing'} alone",
+                wanted=f"this key with cluster.kind: {'eks' if parsed.existing else 'existing'} alone",
                 found="the key",
                 hint="the gateway of a cluster that is there has its own way in"
-                if read.existing
+                if parsed.existing
                 else "on EKS the stack brings its own gateway and KEDA",
             )
 
 
-def _a_gateway_is_there(read: Read) -> Iterator[Finding]:
-    routed = [name for name, it in read.stack.services.items() if it.route is not None]
-    if read.existing and routed and read.stack.serving.gateway_class is None:
+def _gateway_exists(parsed: ParsedSections) -> Iterator[Finding]:
+    routed = [name for name, service in parsed.stack.services.items() if service.route is not None]
+    if parsed.existing and routed and parsed.stack.serving.gateway_class is None:
         yield Finding(
             code="serving.no-gateway",
             at=(SERVICES, routed[0], "route"),
@@ -151,21 +157,21 @@ def _a_gateway_is_there(read: Read) -> Iterator[Finding]:
         )
 
 
-def _the_balancer_has_subnets(read: Read) -> Iterator[Finding]:
-    if read.stack.serving.public:
-        yield from no_public_subnets((SERVING, "public"), read.stack.network)
+def _load_balancer_has_subnets(parsed: ParsedSections) -> Iterator[Finding]:
+    if parsed.stack.serving.public:
+        yield from no_public_subnets((SERVING, "public"), parsed.stack.network)
 
 
-def _the_certificate_is_of_the_region(read: Read) -> Iterator[Finding]:
+def _certificate_is_in_region(parsed: ParsedSections) -> Iterator[Finding]:
     yield from certificate_of_another_region(
-        (SERVING, "certificate"), read.stack.serving.certificate, read.stack.region
+        (SERVING, "certificate"), parsed.stack.serving.certificate, parsed.stack.region
     )
 
 
-def _grpc_finds_http2(read: Read) -> Iterator[Finding]:
-    """The Service controller of EKS can set no ALPN policy, and without ALPN a client speaks HTTP/1.1."""
-    for name, it in read.stack.services.items() if read.stack.serving.certificate is not None else ():
-        if it.route is not None and it.route.protocol is RouteProtocol.GRPC:
+def _grpc_finds_http2(parsed: ParsedSections) -> Iterator[Finding]:
+    """EKS' Service controller cannot set an ALPN policy, and without ALPN clients use HTTP/1.1."""
+    for name, service in parsed.stack.services.items() if parsed.stack.serving.certificate is not None else ():
+        if service.route is not None and service.route.protocol is RouteProtocol.GRPC:
             yield Finding(
                 code="route.grpc-certificate",
                 at=(SERVICES, name, "route", "protocol"),
@@ -176,36 +182,125 @@ def _grpc_finds_http2(read: Read) -> Iterator[Finding]:
             )
 
 
-def _secrets_are_there(read: Read) -> Iterator[Finding]:
-    """The namespaces of the gateway and of KEDA are made by the stack: nobody could have put a Secret there before."""
-    known, serving = read.names(SECRETS), read.stack.serving
-    if serving.tls is not None and serving.tls not in known:
+def _secrets_exist(parsed: ParsedSections) -> Iterator[Finding]:
+    """The stack creates the namespaces of the gateway and KEDA, so they cannot hold external Secrets."""
+    names, serving = parsed.names(SECRETS), parsed.stack.serving
+    if serving.tls is not None and serving.tls not in names:
         yield Finding(
             code="serving.tls-unknown",
             at=(SERVING, "tls"),
             wanted=f"a Secret of {SECRETS}",
             found=repr(serving.tls),
-            hint=did_you_mean(serving.tls, known) or set_command(serving.tls, GATEWAY_TLS_KEYS[0]),
+            hint=did_you_mean(serving.tls, names) or set_command(serving.tls, GATEWAY_TLS_KEYS[0]),
         )
-    for key, held in serving.prometheus_access.held if serving.prometheus_access is not None else ():
-        if held.secret not in known:
+    for key, reference in serving.prometheus_access.held if serving.prometheus_access is not None else ():
+        if reference.secret not in names:
             yield Finding(
                 code="serving.secret-unknown",
                 at=(SERVING, "prometheusAccess", key, "secret"),
                 wanted=f"a Secret of {SECRETS}",
-                found=repr(held.secret),
-                hint=did_you_mean(held.secret, known) or set_command(held.secret, held.key),
+                found=repr(reference.secret),
+                hint=did_you_mean(reference.secret, names) or set_command(reference.secret, reference.key),
             )
+
+
+FORECAST_HISTORY = timedelta(days=8)
+"""A forecast queries this time of day, and an hour before it, on each of the last seven days."""
+
+
+def _scales(parsed: ParsedSections) -> Iterator[tuple[Location, ScaleSettings]]:
+    for name, service in parsed.stack.services.items():
+        for variant, settings in service.variants.items():
+            yield (SERVICES, name, VARIANTS, variant, "scale"), settings.scale
+
+
+def _lie_between_min_and_max(parsed: ParsedSections) -> Iterator[Finding]:
+    for at, scale in _scales(parsed):
+        if scale.open is not None:
+            yield from _lies_between((*at, "open"), "open", scale.open, scale)
+        for index, night in enumerate(scale.overnight):
+            yield from _lies_between((*at, "overnight", index, "min"), "a night's min", night.min, scale)
+        for index, event in enumerate(scale.events):
+            yield from _lies_between((*at, "events", index, "min"), "an event's min", event.min, scale)
+
+
+def _lies_between(at: Location, key: str, pods: int, scale: ScaleSettings) -> Iterator[Finding]:
+    if pods > scale.max:
+        yield Finding(
+            code="floor.above-max",
+            at=at,
+            wanted=f"at most max, which is {scale.max}",
+            found=f"{pods}",
+            example=f"{scale.max}",
+        )
+    elif pods <= scale.min:
+        yield Finding(
+            code="floor.within-min",
+            at=at,
+            wanted=f"{key} above min, which is {scale.min}: so many pods are there all the time",
+            found=f"{pods}",
+            example=f"{scale.min + 1}",
+        )
+
+
+def _events_are_apart(parsed: ParsedSections) -> Iterator[Finding]:
+    for at, scale in _scales(parsed):
+        yield from _overlaps(at, scale.events)
+
+
+def _overlaps(at: Location, events: Sequence[EventSettings]) -> Iterator[Finding]:
+    """Yield each event that overlaps an earlier one, once: their numbers of pods would contradict."""
+    by_time = sorted(enumerate(events), key=lambda item: (item[1].at, item[0]))
+    reported: set[int] = set()
+    for (_, earlier), (index, later) in combinations(by_time, 2):
+        if later.at < earlier.until and index not in reported:
+            reported.add(index)
+            yield Finding(
+                code="floor.events-overlap",
+                at=(*at, "events", index, "at"),
+                wanted="events one after the other",
+                found=f"{later.at:%Y-%m-%dT%H:%M}, while the one of {earlier.at:%Y-%m-%dT%H:%M} lasts until "
+                f"{earlier.until:%Y-%m-%dT%H:%M}",
+                example=f'"{earlier.until:%Y-%m-%dT%H:%M}"',
+            )
+
+
+def _forecasts_have_history(parsed: ParsedSections) -> Iterator[Finding]:
+    for at, scale in _scales(parsed):
+        if scale.floor is FloorKind.FORECAST:
+            yield from _has_history((*at, "floor"), parsed.stack.monitoring)
+
+
+def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Finding]:
+    if monitoring.prometheus is PrometheusKind.NONE:
+        yield Finding(
+            code="floor.no-prometheus",
+            at=at,
+            wanted="a Prometheus of this stack, whose rules make the forecast, or floor: calendar",
+            found="ebbtide:monitoring without one",
+            example="ebbtide:monitoring: { prometheus: bundled }",
+        )
+    elif monitoring.prometheus is PrometheusKind.BUNDLED and monitoring.kept_for < FORECAST_HISTORY:
+        yield Finding(
+            code="floor.short-memory",
+            at=at,
+            wanted=f"monitoring.retention of {FORECAST_HISTORY.days}d or more: a forecast is of the last seven days",
+            found=format_duration(monitoring.kept_for),
+            example="retention: 30d",
+        )
 
 
 RULES = (
     Rule((), _names_are_free),
     Rule((SERVICES,), _routes_differ),
     Rule((SERVICES, SERVING, MONITORING, CLUSTER), _metrics_have_a_source),
-    Rule((CLUSTER,), _keys_do_something),
-    Rule((SERVICES, SERVING, CLUSTER), _a_gateway_is_there),
-    Rule((SERVING, NETWORK, CLUSTER), _the_balancer_has_subnets, on=ClusterKind.EKS),
-    Rule((SERVING, REGION, CLUSTER), _the_certificate_is_of_the_region, on=ClusterKind.EKS),
+    Rule((CLUSTER,), _keys_have_effect),
+    Rule((SERVICES, SERVING, CLUSTER), _gateway_exists),
+    Rule((SERVING, NETWORK, CLUSTER), _load_balancer_has_subnets, on=ClusterKind.EKS),
+    Rule((SERVING, REGION, CLUSTER), _certificate_is_in_region, on=ClusterKind.EKS),
     Rule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on=ClusterKind.EKS),
-    Rule((SERVING, CLUSTER), _secrets_are_there, on=ClusterKind.EKS),
+    Rule((SERVING, CLUSTER), _secrets_exist, on=ClusterKind.EKS),
+    Rule((SERVICES,), _lie_between_min_and_max),
+    Rule((SERVICES,), _events_are_apart),
+    Rule((SERVICES, MONITORING), _forecasts_have_history),
 )

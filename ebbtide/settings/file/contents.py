@@ -1,8 +1,8 @@
-"""Files that stand beside a stack file and belong to it: `files: { logging.yaml: { file: conf/logging.yaml } }`.
+"""Files that a stack file refers to: `files: { logging.yaml: { file: conf/logging.yaml } }`.
 
-Each is replaced by its text before anything is checked, so whatever reads the settings finds texts alone. Paths lead
-from the stack file's folder and stay in it or below it: what a stack holds is what its folder holds. That is asked of
-the real path, since a link inside may lead out.
+Each reference is replaced by the file's text before validation, so all later code sees text only. Paths start at the
+stack file's folder and stay within it, so that a folder holds the entire stack. Links are resolved before the check,
+since they may lead outside.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,11 +11,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias, cast
 
 from ebbtide.files import read_file
-from ebbtide.settings.file.pod_entries import named_entries, raw_pods
+from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 
 MOST_BYTES = 2**20
-"""Of one file: what a ConfigMap takes. Source: Kubernetes, ValidateConfigMap."""
+"""Limit of one file: the size of a ConfigMap. Source: Kubernetes, ValidateConfigMap."""
 
 Beside: TypeAlias = Callable[[str], bytes]
 """Reads the file at a path from the stack file's folder. Raises OSError."""
@@ -39,30 +39,30 @@ _OUTSIDE = _Fault("file.outside", "a path that leads out of it", _INSIDE)
 
 
 def files_in(folder: Path) -> Beside:
-    """Of a stack file that lies in this folder."""
+    """Return a reader of files for a stack file in this folder."""
 
     def read(path: str) -> bytes:
         home = folder.resolve()
-        whole = (home / path).resolve()  # links and all
-        if not whole.is_relative_to(home):
+        real_path = (home / path).resolve()  # links and all
+        if not real_path.is_relative_to(home):
             raise Outside
-        return read_file(whole, MOST_BYTES)
+        return read_file(real_path, MOST_BYTES)
 
     return read
 
 
 def no_files(path: str) -> bytes:
-    """Of a stack file that is nowhere yet."""
+    """Reader for a stack file without a folder."""
     raise FileNotFoundError(path)
 
 
 def with_files(
     config: Mapping[str, object], sections: tuple[str, ...], read: Beside
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """The config with the text of each file in its place, and what is wrong with those that could not be read."""
+    """Return the config with each reference replaced by the file's text, and findings for unreadable files."""
     findings: list[Finding] = []
     replaced: dict[Location, str] = {}
-    for at, path in _named(config, sections):
+    for at, path in _named_files(config, sections):
         text = _text(read, path)
         if isinstance(text, str):
             replaced[at] = text
@@ -72,11 +72,11 @@ def with_files(
     return cast("dict[str, Any]", _replaced(config, (), replaced)) if replaced else dict(config), findings
 
 
-def _named(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
-    """Where a file is named, and its path."""
+def _named_files(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
+    """Yield the location of each reference and its path."""
     for pod in raw_pods(config, sections):
-        for volume, given in named_entries(value_at(pod.raw, ("volumes",))):
-            for file, value in named_entries(value_at(given, ("files",))):
+        for volume, settings in named_entries(value_at(pod.raw, ("volumes",))):
+            for file, value in named_entries(value_at(settings, ("files",))):
                 path = value_at(value, ("file",))
                 if isinstance(path, str) and list(cast("Mapping[str, object]", value)) == ["file"]:
                     yield (*pod.at, "volumes", volume, "files", file), path
@@ -99,14 +99,14 @@ def _text(read: Beside, path: str) -> "str | _Fault":
 
 
 def _finding(at: Location, path: str, fault: _Fault) -> Finding:
-    found = f"{show(path)}: {fault.found}"
-    return Finding(code=fault.code, at=(*at, "file"), wanted=fault.wanted, found=found, example=_EXAMPLE)
+    actual = f"{show(path)}: {fault.found}"
+    return Finding(code=fault.code, at=(*at, "file"), wanted=fault.wanted, found=actual, example=_EXAMPLE)
 
 
 def _replaced(value: object, at: Location, texts: Mapping[Location, str]) -> object:
     if at in texts:
         return texts[at]
     if isinstance(value, Mapping):
-        given = cast("Mapping[str, object]", value)
-        return {key: _replaced(inner, (*at, key), texts) for key, inner in given.items()}
+        mapping = cast("Mapping[str, object]", value)
+        return {key: _replaced(inner, (*at, key), texts) for key, inner in mapping.items()}
     return value

@@ -1,7 +1,8 @@
-"""A stack file as plain values, each with its line; only what every YAML reader reads the same way gets through.
+"""Parse a stack file into plain values with their lines. Only text that every YAML reader reads the same way is
+accepted.
 
-Refused with a line each: scalars that depend on the version of YAML, keys given twice, anchors and merge keys, tags.
-What may be secret is not looked at: `secure:` values become `SECRET`, other namespaces are passed by.
+Refused, each with its line: scalars that depend on the version of YAML, repeated keys, anchors and merge keys, tags.
+Possible secrets are not read: `secure:` values become `SECRET`, and other namespaces are skipped.
 """
 
 import re
@@ -18,29 +19,29 @@ from ebbtide.settings.file.problems import SECRET, Location, Problem, path_text,
 from ebbtide.settings.file.scalars import TEXT_TAG, differs, old_tag, read_1_2
 
 OURS = "ebbtide:"
-"""The namespace of the settings; keys of every other one belong to Pulumi and its providers."""
+"""Namespace of Ebbtide's settings. Keys of other namespaces belong to Pulumi and its providers."""
 
 REGION = "aws:region"
-"""The one value of another namespace that is read, and it is not shown either."""
+"""The only value of another namespace that is read. Messages do not show it."""
 
 FOREIGN = ("aws:", "pulumi:")
-"""Namespaces whose plain values are passed by; of any other one only secrets are."""
+"""Namespaces whose plain values are skipped; others may only hold secrets."""
 
 PULUMI_KEYS = ("encryptionsalt", "encryptedkey", "secretsprovider")
-"""Beside `config`, written by `pulumi` itself."""
+"""Top-level keys besides `config` that `pulumi` writes."""
 
 DEEPEST = 20
-"""Levels of nesting that are read; a sound file has seven. Deeper ones would end in Python's own limit somewhere."""
+"""Maximum levels of nesting; a valid file has seven. More would reach Python's recursion limit."""
 
 MOST_VALUES = 50_000
-"""Keys and values that are read, a few seconds' work; 500 pools and as many services have 30,000."""
+"""Maximum keys and values, a few seconds' work; 500 pools and as many services have 30,000."""
 
 Lines: TypeAlias = Mapping[Location, int]
 
 
 @dataclass(kw_only=True)
 class StackDocument:
-    """What could be read, and what could not. Values are str, int, float, bool, None, list, dict and `SECRET`."""
+    """The parsed values and the problems. Values are str, int, float, bool, None, list, dict and `SECRET`."""
 
     config: dict[str, object] = field(default_factory=dict[str, object])
     lines: dict[Location, int] = field(default_factory=dict[Location, int])
@@ -48,10 +49,10 @@ class StackDocument:
 
 
 def read_document(text: str, file: str) -> StackDocument:
-    """Read a stack file's text. Never raises for what a text can hold: all faults are in `problems`."""
+    """Parse a stack file's text. Never raises for any text: all faults are in `problems`."""
     try:
         events: list[yaml.Event] = []
-        odd = next(_odd_nodes(_kept(text, events), file), None)
+        odd = next(_odd_nodes(_collected(text, events), file), None)
         root = None if odd else _Composer(events).get_single_node()
     except yaml.reader.ReaderError as error:
         return StackDocument(problems=[_unprintable(error, text, file)])
@@ -61,13 +62,13 @@ def read_document(text: str, file: str) -> StackDocument:
 
 
 def nearest_line(lines: Lines, at: Location) -> int | None:
-    """The line of the nearest part of a location that the file holds: a missing key has its parent's line."""
-    known = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
-    return next(known, None)
+    """Return the line of the deepest existing part of a location: a missing key has its parent's line."""
+    known_lines = (lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines)
+    return next(known_lines, None)
 
 
 def encrypted_values(text: str) -> dict[Location, str]:
-    """What stands behind each `secure:` of a sound file, as Pulumi encrypted it."""
+    """Return the encrypted text of each `secure:` value of a valid file."""
     reader = _Reader("")
     reader.read(cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader)))
     return reader.encrypted
@@ -92,18 +93,18 @@ class _Reader:
             if key == "config":
                 config = node
             elif key not in PULUMI_KEYS:
-                known = ", ".join(("config", *PULUMI_KEYS))
+                known_keys = ", ".join(("config", *PULUMI_KEYS))
                 self._problem(
                     "key.unknown",
                     (key,),
                     node,
                     wanted="a known key",
                     found=f"the key {shortened(key)!r}",
-                    hint=f"known here: {known}",
+                    hint=f"known here: {known_keys}",
                 )
         if not isinstance(config, yaml.MappingNode):
-            found = "nothing" if config is None else "something else"
-            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=found)
+            actual = "nothing" if config is None else "something else"
+            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=actual)
             return self._read
         for key, node in self._entries(config, ()):
             self._read.lines[(key,)] = node.start_mark.line + 1
@@ -134,19 +135,19 @@ class _Reader:
         if node.tag != old_tag(text):
             self._problem("yaml.tag", at, node, wanted="a plain value", found="a tag", hint="remove the tag")
         elif differs(text):
-            found = f"{shortened(text)} without quotes, which YAML 1.1 and 1.2 read differently"
+            actual = f"{shortened(text)} without quotes, which YAML 1.1 and 1.2 read differently"
             self._problem(
                 "yaml.ambiguous",
                 at,
                 node,
                 wanted="a value with one meaning",
-                found=found,
+                found=actual,
                 hint=f'quote it: "{shortened(text)}"',
             )
         return read_1_2(text)
 
     def _entries(self, mapping: yaml.MappingNode, at: Location) -> Iterator[tuple[str, yaml.Node]]:
-        """Each key once, as text, with its value; repeated and unreadable keys become problems."""
+        """Yield each key once, as text, with its value; report repeated and unreadable keys."""
         first_line: dict[str, int] = {}
         for key_node, value in cast("list[tuple[yaml.Node, yaml.Node]]", mapping.value):
             if not isinstance(key_node, yaml.ScalarNode):
@@ -155,14 +156,14 @@ class _Reader:
             key, line = str(key_node.value), key_node.start_mark.line + 1
             self._read.lines[(*at, key)] = line
             if key in first_line:
-                found = f"the key a second time, first in line {first_line[key]}"
-                self._problem("key.twice", (*at, key), key_node, wanted="each key once", found=found)
+                actual = f"the key a second time, first in line {first_line[key]}"
+                self._problem("key.twice", (*at, key), key_node, wanted="each key once", found=actual)
                 continue
             first_line[key] = line
             if key_node.style is None and differs(key):
-                found = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
-                wanted, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
-                self._problem("yaml.ambiguous", (*at, key), key_node, wanted=wanted, found=found, hint=hint)
+                actual = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
+                expected, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
+                self._problem("yaml.ambiguous", (*at, key), key_node, wanted=expected, found=actual, hint=hint)
             yield key, value
 
     def _problem(
@@ -175,7 +176,7 @@ class _Reader:
 
 
 def _passed_by(key: str, node: yaml.Node) -> object:
-    """Something without content for a value that is none of ours: a secret, or just "a plain value was here"."""
+    """Return a placeholder for a value of another namespace: a secret, or empty text for a plain value."""
     return SECRET if key.startswith(FOREIGN) or _is_secure(node) else ""
 
 
@@ -186,15 +187,15 @@ def _is_secure(node: yaml.Node) -> bool:
     return keys == ["secure"]
 
 
-def _kept(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:
-    """The events of a text, each kept once it was looked at: to read them a second time would take as long again."""
+def _collected(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:
+    """Yield the events of a text and collect them, since parsing a second time takes as long again."""
     for event in cast("Iterator[yaml.Event]", yaml.parse(text, Loader=yaml.SafeLoader)):
         events.append(event)
         yield event
 
 
 class _Composer(Composer, Resolver):
-    """Builds the nodes from events that are there already."""
+    """Builds nodes from collected events."""
 
     def __init__(self, events: Sequence[yaml.Event]) -> None:
         Composer.__init__(self)
@@ -212,40 +213,40 @@ class _Composer(Composer, Resolver):
 
 
 def _odd_nodes(events: Iterable[yaml.Event], file: str) -> Iterator[Problem]:
-    """What must be known before the nodes are built.
+    """Yield problems that must be found before nodes are built.
 
-    Anchors and aliases: Pulumi would resolve them, and a reader of the file would have to as well. Too many levels:
-    each further step goes down them by calling itself.
+    Anchors and aliases: Pulumi would resolve them, and so would a reader of the file have to. Too many levels: building
+    nodes is recursive.
     """
-    way = _Way()
+    path = _Path()
     for count, event in enumerate(events):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            wanted, hint = "every value written out", "write the value where it is used"
-            found = "an anchor, an alias or a merge"
+            expected, hint = "every value written out", "write the value where it is used"
+            actual = "an anchor, an alias or a merge"
             yield Problem(
-                code="yaml.anchor", file=file, line=line, path=way.path(), found=found, wanted=wanted, hint=hint
+                code="yaml.anchor", file=file, line=line, path=path.path(), found=actual, wanted=expected, hint=hint
             )
         if count > MOST_VALUES:
-            wanted = f"at most {MOST_VALUES} keys and values"
+            expected = f"at most {MOST_VALUES} keys and values"
             yield Problem(
-                code="file.too-many-values", file=file, line=line, path=way.path(), found="more", wanted=wanted
+                code="file.too-many-values", file=file, line=line, path=path.path(), found="more", wanted=expected
             )
-        way.take(event)
-        if way.depth > DEEPEST:
-            found = "a text nested too deeply"
+        path.take(event)
+        if path.depth > DEEPEST:
+            actual = "a text nested too deeply"
             yield Problem(
                 code="file.too-deep",
                 file=file,
                 line=line,
-                path=way.path(),
-                found=found,
+                path=path.path(),
+                found=actual,
                 wanted=f"at most {DEEPEST} levels",
             )
 
 
-class _Way:
-    """The keys that lead to the node that is being read, from the parser's events alone."""
+class _Path:
+    """The keys that lead to the current node, from parser events only."""
 
     def __init__(self) -> None:
         self._keys: list[str | None] = []  # of each open collection the key being read; None between two, "" in lists
@@ -256,7 +257,7 @@ class _Way:
         return len(self._keys)
 
     def path(self) -> str:
-        """The first few keys below `config:`; what is wrong further down is found from there."""
+        """Return the first keys below `config:`; the line leads to deeper ones."""
         return path_text([key for key in self._keys[1:5] if key])
 
     def take(self, event: yaml.Event) -> None:
@@ -274,20 +275,20 @@ class _Way:
             self._end_of_node()
 
     def _end_of_node(self) -> None:
-        """After a value comes a key; after a key that is a collection itself, its value, under no name."""
+        """After a value comes a key. After a key that is a collection comes its value, which gets no name."""
         if self._keys and self._is_mapping[-1]:
             self._keys[-1] = "" if self._keys[-1] is None else None
 
 
 def _unprintable(error: yaml.reader.ReaderError, text: str, file: str) -> Problem:
-    """PyYAML tells where such a character stands, but not in which line. The character itself is not shown."""
+    """PyYAML reports the character's index, not its line. The character itself is not shown."""
     line = text.count("\n", 0, error.position) + 1
-    found, wanted = f"the character U+{ord(text[error.position]):04X}", "text without control characters"
-    return Problem(code="yaml.control-character", file=file, line=line, path="", found=found, wanted=wanted)
+    actual, expected = f"the character U+{ord(text[error.position]):04X}", "text without control characters"
+    return Problem(code="yaml.control-character", file=file, line=line, path="", found=actual, wanted=expected)
 
 
 def _unreadable(error: yaml.YAMLError, file: str) -> Problem:
-    """PyYAML's reason with its line, but never the text around it, which may be a secret."""
+    """Report PyYAML's reason and line, but never the surrounding text, which may be a secret."""
     reason, line = "text that is not YAML", None
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark

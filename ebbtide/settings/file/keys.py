@@ -1,8 +1,7 @@
 """The keys of a stack file's sections."""
 
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.pod_entries import RAY
-from ebbtide.settings.file.service_entries import SERVICES
+from ebbtide.settings.file.entries import RAY, SERVICES
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 CUSTOMER = OURS + "customer"
@@ -25,7 +24,7 @@ COSTS = OURS + "costs"
 EXCEPTIONS = OURS + "exceptions"
 
 PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
-"""Sections whose entries are pods, or have pods."""
+"""Sections with pods."""
 
 KEYS = (
     CUSTOMER,

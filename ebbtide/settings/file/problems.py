@@ -1,20 +1,22 @@
-"""What is wrong with a stack file, one record per fault, all of them at once.
+"""Faults of a stack file: one record each, all reported together, and the errors that validators raise.
 
-Secrets never reach a message: only scalars are ever quoted, a `secure:` value is replaced before anything looks at it,
-and passwords inside addresses are masked.
+Secrets never reach a message: only scalars are quoted, `secure:` values are replaced before validation, and passwords
+in URLs are masked.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
+
+from pydantic_core import PydanticCustomError
 
 Location: TypeAlias = tuple[str | int, ...]
 """Keys and list positions below `config:`, for example `("ebbtide:workers", "train", "max")`."""
 
 NEAR = 0.75
-"""The share of letters in common from which on a word is a slip for another; `charts` and `secrets` share 0.62."""
+"""Share of common letters above which a word counts as a typo of another; `charts` and `secrets` share 0.62."""
 
 _LONGEST_QUOTE = 60
 _LONGEST_LOOK = 1000  # a login is looked for in no longer text, since that takes the square of the time
@@ -23,7 +25,9 @@ _CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login; 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """Stands where a `secure:` value was. It has no content to leak, only what somebody who saw it found wrong."""
+    """Placeholder of a `secure:` value. It has no content to leak, only faults that were found before the value was
+    replaced.
+    """
 
     token_fault: str = ""  # of the password, as the token of a cache
     key_fault: str = ""  # of the key with which digests are keyed
@@ -37,7 +41,7 @@ SECRET = Secret()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A fault inside the settings, before it is known where in which file that is."""
+    """A fault in the settings, before its file and line are known."""
 
     code: str
     at: Location
@@ -49,9 +53,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A fault in a file. `str()` is the line an operator reads; parts that are not known are left out.
+    """A fault in a file. `str()` is the line for operators; unknown parts are left out.
 
-    `code` says which fault it is, `subject.fault`; it stays the same when the words change.
+    `code` identifies the fault as `subject.fault` and is stable when the text changes.
     """
 
     code: str
@@ -73,7 +77,7 @@ class Problem:
 
 
 class StackInvalid(Exception):
-    """The stack file cannot be used. `problems` holds every fault; the text has one line for each."""
+    """The stack file is invalid. `problems` holds every fault; the text has one line for each."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -81,7 +85,7 @@ class StackInvalid(Exception):
 
 
 def show(value: object) -> str:
-    """A found value for a message: scalars in short, collections by their kind alone, secrets not at all."""
+    """Return a value for a message: scalars shortened, collections by kind, secrets never."""
     if isinstance(value, Secret):
         return repr(value)
     if value is None:
@@ -100,17 +104,17 @@ def show(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Enough of a text to know it by."""
+    """Return the beginning of a long text."""
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
 
 
 def one_line(text: str) -> str:
-    """Nothing in a file may end the line, move the cursor or turn the direction of the text around it."""
+    """Escape characters that end the line, move the cursor or change the direction of text."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def path_text(at: Sequence[str | int]) -> str:
-    """`ebbtide:workers.train.source.queues[0]`"""
+    """Return a location as text: `ebbtide:workers.train.source.queues[0]`."""
     text = ""
     for part in at:
         if isinstance(part, int):
@@ -121,7 +125,7 @@ def path_text(at: Sequence[str | int]) -> str:
 
 
 def value_at(root: object, at: Location) -> object:
-    """The value at a location, or None where the way there ends."""
+    """Return the value at a location, or None if it does not exist."""
     for part in at:
         if isinstance(root, Mapping):
             root = cast("Mapping[str | int, object]", root).get(part)
@@ -133,18 +137,52 @@ def value_at(root: object, at: Location) -> object:
 
 
 def _plain(word: str) -> str:
-    """Neither case nor hyphens count, nor the namespace that all keys of a file share."""
+    """Return the word without case, hyphens and the namespace, for comparison."""
     return re.sub(r"[-_]", "", word.removeprefix("ebbtide:")).lower()
 
 
-def unknown_name(at: Location, wanted: str, name: str, known: Sequence[str]) -> Finding:
-    return Finding(code="name.unknown", at=at, wanted=wanted, found=repr(name), hint=did_you_mean(name, known))
+def unknown_name(at: Location, expected: str, name: str, known_names: Sequence[str]) -> Finding:
+    return Finding(code="name.unknown", at=at, wanted=expected, found=repr(name), hint=did_you_mean(name, known_names))
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint with the nearest known word, or with all of them where none is near."""
-    plain = {_plain(name): name for name in known}
+def did_you_mean(word: str, known_words: Sequence[str]) -> str:
+    """Return a hint with the nearest known word, or with all if none is near."""
+    plain = {_plain(name): name for name in known_words}
     near = get_close_matches(_plain(word), plain, n=1, cutoff=NEAR)
     if near:
         return f"did you mean {plain[near[0]]}?"
-    return f"known here: {', '.join(known)}" if known else ""
+    return f"known here: {', '.join(known_words)}" if known_words else ""
+
+
+WANTED = "wanted"
+"""Error type with a complete sentence; all other types are pydantic's own and are translated."""
+
+
+def wanted(
+    code: str, expected: str, *, found: str = "", example: str = "", hint: str = "", at: str | tuple[str, ...] = ""
+) -> PydanticCustomError:
+    """Return a validator's error. `code` is stable when the text changes. `at` is a key below the field that has the
+    fault.
+
+    `found` is for faults that are not in a single value.
+    """
+    return _error(
+        {
+            "code": code,
+            "wanted": expected,
+            "found": found,
+            "example": example,
+            "hint": hint,
+            "at": (at,) if isinstance(at, str) and at else tuple(at),
+        }
+    )
+
+
+def all_of(faults: Sequence[PydanticCustomError]) -> PydanticCustomError:
+    """Combine several faults of one value into one error, since a validator can raise only one."""
+    first, *further_faults = [dict(fault.context or {}) for fault in faults]
+    return _error({**first, "also": further_faults})
+
+
+def _error(context: dict[str, Any]) -> PydanticCustomError:
+    return PydanticCustomError(WANTED, "{wanted}", context)

@@ -1,7 +1,7 @@
 """Unquoted scalars that YAML 1.1 and YAML 1.2 read differently.
 
-Pulumi reads the stack file by 1.2 and most tools in Python by 1.1. `22:00` is text to one and 1320 to the other, `NO`
-is Norway or false, `012` is 12 or 10. A value that depends on its reader is refused; quotes settle it for both.
+Pulumi reads the stack file as 1.2 and most Python tools as 1.1. `22:00` is text in one and 1320 in the other, `NO` is
+Norway or false, `012` is 12 or 10. Such values are refused; quotes make them unambiguous.
 """
 
 import math
@@ -30,7 +30,7 @@ _OLD_ONLY_BOOLEANS = frozenset("yYnN")  # the 1.1 specification has them, PyYAML
 
 
 def read_1_2(text: str) -> Scalar:
-    """A plain scalar by the core schema of YAML 1.2."""
+    """Parse a plain scalar by the core schema of YAML 1.2."""
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
@@ -47,12 +47,12 @@ def read_1_2(text: str) -> Scalar:
 
 
 def old_tag(text: str) -> str:
-    """The tag that a plain scalar gets by YAML 1.1."""
+    """Return the tag of a plain scalar in YAML 1.1."""
     return str(_OLD.resolve(yaml.ScalarNode, text, (True, False)))
 
 
 def differs(text: str) -> bool:
-    """Whether the two versions read this plain scalar as different values."""
+    """True if the two versions read this plain scalar as different values."""
     if text in _OLD_ONLY_BOOLEANS:
         return True
     tag = old_tag(text)

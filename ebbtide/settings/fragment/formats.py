@@ -1,7 +1,7 @@
-"""Values that the schema calls a text or a number and the API server reads more strictly: addresses, names, ports.
+"""Text and numbers that the API server restricts further than the schema: addresses, names, ports.
 
-Without this a slip in an address is told by the API server, in the middle of an `up` and of the rendered object, where
-no line of the stack file is named. What is left out is for the server to say.
+Otherwise the API server would report a mistake in the middle of an `up`, about the rendered object, without a line of
+the stack file. Other restrictions are left to the server.
 
 Source: Kubernetes, pkg/apis/core/validation/validation.go: ValidateHostAliases, validatePodDNSConfig,
 validateContainerPorts, validateHTTPGetAction, validateTCPSocketAction, validateGRPC, ValidateEnv.
@@ -108,12 +108,12 @@ _OF: Mapping[tuple[str, str], Format] = {  # by type and field
 
 
 def format_findings(kind: str, key: str, value: object, at: Location) -> Iterator[Finding]:
-    """Of a value whose type is right."""
+    """Check a value of the right type."""
     form = _OF.get((kind, key))
     if form is None:
         return
     values = list(enumerate(value)) if is_list(value) else [(None, value)]
-    for index, each in values:
+    for index, item in values:
         where: Location = at if index is None else (*at, index)
-        if not form.fits(each) or (form.most is not None and index is not None and index >= form.most):
-            yield Finding(code=form.code, at=where, wanted=form.wanted, found=show(each), example=form.example)
+        if not form.fits(item) or (form.most is not None and index is not None and index >= form.most):
+            yield Finding(code=form.code, at=where, wanted=form.wanted, found=show(item), example=form.example)

@@ -1,7 +1,7 @@
-"""Which nodes a fragment asks for, by its node selector and by the affinity to nodes that it requires.
+"""The nodes that a fragment requires, by node selector and required node affinity.
 
-Of a node that does not exist yet only some labels are known. What Kubernetes, AWS, NVIDIA or Ebbtide may add to it is
-given the doubt; a label of anybody else is on no node that is made here, and the autoscaler would bring none for it.
+Only some labels of a node that does not exist yet are known. Labels that Kubernetes, AWS, NVIDIA or Ebbtide may add are
+assumed to match; other labels are on no node of the stack, and the autoscaler would add no node for them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,31 +11,33 @@ from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.fragment.values import entries_of, items, mapping
 
 NodeLabels: TypeAlias = Mapping[str, frozenset[str]]
-"""The labels of a group's nodes: of each key the values that a node may have."""
+"""The labels of a group's nodes: each key with its possible values."""
 
 _OTHERS = ("kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev")
-"""Domains of labels that a node gets and that no group declares."""
+"""Domains of labels that nodes get from others than their group."""
 
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
 def unmet(fragment: object, nodes: Sequence[NodeLabels]) -> Location | None:
     """Return the path of a requirement that none of these nodes meets, or None if a node may meet all of them."""
-    chosen = mapping(value_at(fragment, ("nodeSelector",)))
-    left = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in chosen.items())]
-    if not left:
-        alone = (key for key, value in chosen.items() if not any(_may_be(each, key, (value,)) for each in nodes))
-        key = next(alone, None)
+    selector = mapping(value_at(fragment, ("nodeSelector",)))
+    candidates = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in selector.items())]
+    if not candidates:
+        unmet_keys = (
+            key for key, value in selector.items() if not any(_may_be(labels, key, (value,)) for labels in nodes)
+        )
+        key = next(unmet_keys, None)
         return ("nodeSelector",) if key is None else ("nodeSelector", key)
     terms = [term for _, term in entries_of(fragment, *_REQUIRED)]
-    return None if not terms or any(_meets(labels, term) for labels in left for term in terms) else _REQUIRED
+    return None if not terms or any(_meets(labels, term) for labels in candidates for term in terms) else _REQUIRED
 
 
 def _meets(labels: NodeLabels, term: Mapping[str, object]) -> bool:
-    """A term that says nothing fits no node."""
-    expressions = [each for _, each in entries_of(term, "matchExpressions")]
+    """An empty term matches no node."""
+    expressions = [expression for _, expression in entries_of(term, "matchExpressions")]
     says = bool(expressions) or bool(items(term.get("matchFields")))
-    return says and all(_holds(labels, each) for each in expressions)
+    return says and all(_holds(labels, expression) for expression in expressions)
 
 
 def _holds(labels: NodeLabels, expression: Mapping[str, object]) -> bool:
@@ -59,4 +61,4 @@ def _may_be(labels: NodeLabels, key: str, values: Sequence[object]) -> bool:
 
 def _unknown(key: str) -> bool:
     domain, slash, _ = key.partition("/")
-    return bool(slash) and any(domain == other or domain.endswith(f".{other}") for other in _OTHERS)
+    return bool(slash) and any(domain == external or domain.endswith(f".{external}") for external in _OTHERS)

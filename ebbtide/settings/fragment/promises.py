@@ -1,16 +1,16 @@
-"""What a fragment may not change, each with the promise that it would break.
+"""Fields that a fragment may not set, each with the promise that they would break.
 
-A fragment adds to what Ebbtide renders. Lists grow, mappings gain keys, and what the short keys say stays with them, so
-that a pod is described in one place. Refused are, besides:
+A fragment adds to the rendered pod. Lists grow and mappings gain keys. Fields with a short key are refused, so that a
+pod is described in one place. Also refused:
 
-- **Placement.** The simulator, the preview and the cluster autoscaler know where a pod may go by its node selector and
-  its category. `schedulerName` is refused too: the autoscaler foresees what the default scheduler does, and no other.
-- **Nights.** A pod that tolerates the taints of a drained node would be put back on it, and a hard spread makes the
-  autoscaler keep a node for a pod that has room elsewhere.
-- **Workers.** Their grace period follows from the longest job, or from the longest save; their processes share a
-  namespace, nothing may make one unready, and an ordinary container beside one would end with the SIGTERM while the
-  job goes on (rules EB020, EB023).
-- **Sizes.** Nodes are chosen by what pods ask for, so every further container says what that is.
+- **Placement.** The simulator, the preview and the cluster autoscaler know where a pod may run from its node selector
+  and category. `schedulerName` is refused, too: the autoscaler only simulates the default scheduler.
+- **Nights.** A pod that tolerates the taints of a drained node would be scheduled there again, and a hard spread makes
+  the autoscaler keep a node for a pod that fits elsewhere.
+- **Workers.** Their grace period follows from the longest job or the longest save; their processes share a namespace,
+  nothing may make a worker unready, and an ordinary container next to one would end with the SIGTERM while the job
+  continues (rules EB020, EB023).
+- **Sizes.** Nodes are chosen by requests, so every further container states its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from ebbtide.units.quantities import read_quantity
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
 OUR_VOLUMES: Mapping[str, str] = {"ebbtide-ca-bundle": "/etc/ebbtide-ca", "redis-authority": "/etc/ebbtide-redis"}
-"""Volumes that Ebbtide gives to pods, and where it mounts them."""
+"""Volumes that Ebbtide adds to pods, and their mount paths."""
 
 OUR_VARIABLES = frozenset(
     {
@@ -32,12 +32,12 @@ OUR_VARIABLES = frozenset(
         "REDIS_CA_FILE",
     }
 )
-"""Variables that Ebbtide may give to each container of a pod."""
+"""Variables that Ebbtide may add to each container of a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """What a fragment is judged by. None stands for what could not be read, and then nothing is refused for it."""
+    """Facts for judging a fragment. None is an unreadable value, for which nothing is refused."""
 
     main: str  # what the pod's own container is called
     category: Category | None
@@ -107,7 +107,7 @@ _SIZES = ("cpu", "memory", "ephemeral-storage")
 
 
 def promise_findings(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    """Places are those in the fragment."""
+    """Yield findings with locations in the fragment."""
     for rule in _OF_ALL_PODS:
         yield from rule(fragment)
     for rule in _OF_THE_POD:
@@ -115,27 +115,27 @@ def promise_findings(fragment: object, facts: PodFacts) -> Iterator[Finding]:
 
 
 def _fields(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    given = mapping(fragment)
-    for key in given.keys() & _HAS_A_KEY.keys():
-        yield _own_key((key,), given[key], _HAS_A_KEY[key])
+    pod_spec = mapping(fragment)
+    for key in pod_spec.keys() & _HAS_A_KEY.keys():
+        yield _short_key((key,), pod_spec[key], _HAS_A_KEY[key])
     refused = {**_REFUSED, **(_REFUSED_OF_WORKERS if facts.is_worker else {})}
     who = "a worker" if facts.is_worker else "a pod"
-    for key in given.keys() & refused.keys():
+    for key in pod_spec.keys() & refused.keys():
         code, promise = refused[key]
-        yield _broken(code, (key,), given[key], f"{who} that {promise}")
+        yield _broken(code, (key,), pod_spec[key], f"{who} that {promise}")
 
 
 def _node_selector(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    own = NODE_GROUP if facts.is_worker else NODE_KIND
+    reserved_label = NODE_GROUP if facts.is_worker else NODE_KIND
     for key, value in mapping(value_at(fragment, ("nodeSelector",))).items():
         if key in (NODE_KIND, NODE_GROUP):
             hint = "nodeGroup says which nodes a pool runs on" if facts.is_worker else "category says it"
-            promise = f"a pod that goes to the nodes Ebbtide chose for it, by {own}"
+            promise = f"a pod that goes to the nodes Ebbtide chose for it, by {reserved_label}"
             yield _broken("pod-promise.placement", ("nodeSelector", key), value, promise, hint)
 
 
 def _categories(fragment: object) -> Iterator[Finding]:
-    """The terms of Ebbtide stay whatever a fragment adds, so what is left to refuse are terms against them."""
+    """Ebbtide's own terms stay in any case, so only terms that contradict them are refused."""
     for at, key, value in inside(value_at(fragment, ("affinity",))):
         if CATEGORY in (key, value):
             where: Location = ("affinity", *at, key)
@@ -144,8 +144,8 @@ def _categories(fragment: object) -> Iterator[Finding]:
 
 
 def _spread(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    for at, each in entries_of(fragment, "topologySpreadConstraints"):
-        how, key = each.get("whenUnsatisfiable"), each.get("topologyKey")
+    for at, constraint in entries_of(fragment, "topologySpreadConstraints"):
+        how, key = constraint.get("whenUnsatisfiable"), constraint.get("topologyKey")
         if how == "DoNotSchedule" and facts.category not in (None, Category.FIXED):
             promise = "a spread that is a preference: a hard one keeps nodes at night that have become empty"
             yield _broken("pod-promise.nights", (*at, "whenUnsatisfiable"), how, promise, "take ScheduleAnyway")
@@ -155,56 +155,56 @@ def _spread(fragment: object, facts: PodFacts) -> Iterator[Finding]:
 
 def _tolerations(fragment: object) -> Iterator[Finding]:
     promise = "a pod that is not put back on a node that is drained or taken away"
-    for at, each in entries_of(fragment, "tolerations"):
-        if each.get("effect", "") not in ("", "NoSchedule"):
+    for at, toleration in entries_of(fragment, "tolerations"):
+        if toleration.get("effect", "") not in ("", "NoSchedule"):
             continue
-        key = each.get("key", "")
+        key = toleration.get("key", "")
         if not key or key in _DRAINING:
             hint = "" if key else "name the taint that it is about"
             yield _broken("pod-promise.nights", (*at, "key"), key or "every key", promise, hint)
 
 
 def _main_container(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    for at, each in entries_of(fragment, "containers"):
-        for key in each.keys() & {"restartPolicy", "restartPolicyRules"}:
-            yield _broken("pod-promise.lasting", (*at, key), each[key], f"a pod that {_LASTS}")
-        if each.get("name") != facts.main:
+    for at, container in entries_of(fragment, "containers"):
+        for key in container.keys() & {"restartPolicy", "restartPolicyRules"}:
+            yield _broken("pod-promise.lasting", (*at, key), container[key], f"a pod that {_LASTS}")
+        if container.get("name") != facts.main:
             continue
-        for key in each.keys() & _MAIN_HAS_A_KEY.keys():
-            if not (facts.is_worker and key == "readinessProbe"):  # which has a reason of its own
-                yield _own_key((*at, key), each[key], _MAIN_HAS_A_KEY[key])
-        if facts.is_worker and "lifecycle" in each:
-            yield _broken("pod-promise.grace", (*at, "lifecycle"), each["lifecycle"], f"a worker that {_GRACE}")
+        for key in container.keys() & _MAIN_HAS_A_KEY.keys():
+            if not (facts.is_worker and key == "readinessProbe"):  # has its own reason
+                yield _short_key((*at, key), container[key], _MAIN_HAS_A_KEY[key])
+        if facts.is_worker and "lifecycle" in container:
+            yield _broken("pod-promise.grace", (*at, "lifecycle"), container["lifecycle"], f"a worker that {_GRACE}")
 
 
 def _beside_a_worker(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     if not facts.is_worker:
         return
-    for at, each in containers(fragment):
-        if "readinessProbe" in each:
+    for at, container in containers(fragment):
+        if "readinessProbe" in container:
             where = (*at, "readinessProbe")
-            yield _broken("pod-promise.readiness", where, each["readinessProbe"], f"a worker that {_READY}")
-        if at[0] == "containers" and each.get("name") != facts.main:
+            yield _broken("pod-promise.readiness", where, container["readinessProbe"], f"a worker that {_READY}")
+        if at[0] == "containers" and container.get("name") != facts.main:
             promise = f"{facts.main!r}, or a helper that outlives the worker (rule EB023)"
             hint = "put it under initContainers, with restartPolicy: Always"
-            yield _broken("pod-promise.helper", (*at, "name"), each.get("name"), promise, hint)
+            yield _broken("pod-promise.helper", (*at, "name"), container.get("name"), promise, hint)
 
 
 def _sizes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
-    for at, each in containers(fragment):
-        if at[0] == "containers" and each.get("name") == facts.main:
+    for at, container in containers(fragment):
+        if at[0] == "containers" and container.get("name") == facts.main:
             continue
         for resource in ("cpu", "memory"):
-            given = [value_at(each, ("resources", kind, resource)) for kind in ("requests", "limits")]
-            if given == [None, None]:
+            amounts = [value_at(container, ("resources", kind, resource)) for kind in ("requests", "limits")]
+            if amounts == [None, None]:
                 where: Location = (*at, "resources", "requests", resource)
                 promise = f"what it asks for in {resource}: nodes are chosen by the requests of pods"
                 example = "{ cpu: 50m, memory: 64Mi }"
                 yield _broken("pod-promise.size", where, None, promise, example=example)
-        yield from _of_resources(each, at)
+        yield from _resource_findings(container, at)
 
 
-def _of_resources(container: Mapping[str, object], at: Location) -> Iterator[Finding]:
+def _resource_findings(container: Mapping[str, object], at: Location) -> Iterator[Finding]:
     for kind in ("requests", "limits"):
         for resource, amount in mapping(value_at(container, ("resources", kind))).items():
             if resource not in _SIZES:
@@ -213,37 +213,41 @@ def _of_resources(container: Mapping[str, object], at: Location) -> Iterator[Fin
                 yield _broken("pod-promise.size", where, amount, promise)
     if "claims" in mapping(container.get("resources")):
         yield _broken("pod-promise.size", (*at, "resources", "claims"), [], f"a pod that {_SIZED}")
-    asked, most = (read_quantity(value_at(container, ("resources", kind, "memory"))) for kind in ("requests", "limits"))
-    if asked is not None and most is not None and asked != most:
+    requested, most = (
+        read_quantity(value_at(container, ("resources", kind, "memory"))) for kind in ("requests", "limits")
+    )
+    if requested is not None and most is not None and requested != most:
         where = (*at, "resources", "limits", "memory")
         promise = "its memory request, so that one pod's growth never evicts another"
-        given = value_at(container, ("resources", "limits", "memory"))
-        yield _broken("pod-promise.size", where, given, promise, "leave the limit out: it follows from the request")
-    asked, most = (read_quantity(value_at(container, ("resources", kind, "cpu"))) for kind in ("requests", "limits"))
-    if asked is not None and most is not None and asked > most:
+        limit = value_at(container, ("resources", "limits", "memory"))
+        yield _broken("pod-promise.size", where, limit, promise, "leave the limit out: it follows from the request")
+    requested, most = (
+        read_quantity(value_at(container, ("resources", kind, "cpu"))) for kind in ("requests", "limits")
+    )
+    if requested is not None and most is not None and requested > most:
         where = (*at, "resources", "limits", "cpu")
-        given = value_at(container, ("resources", "limits", "cpu"))
-        yield Finding(code="min.above-max", at=where, wanted="at least what it requests", found=show(given))
+        limit = value_at(container, ("resources", "limits", "cpu"))
+        yield Finding(code="min.above-max", at=where, wanted="at least what it requests", found=show(limit))
 
 
 def _volumes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     taken = {*OUR_VOLUMES, *facts.volumes}
-    for at, each in entries_of(fragment, "volumes"):
-        if each.get("name") in taken:
-            yield _broken("pod-promise.volume", (*at, "name"), each["name"], "another name: Ebbtide has this volume")
-    for at, each in containers(fragment):
-        for mount_at, mount in entries_of(each, "volumeMounts"):
+    for at, entry in entries_of(fragment, "volumes"):
+        if entry.get("name") in taken:
+            yield _broken("pod-promise.volume", (*at, "name"), entry["name"], "another name: Ebbtide has this volume")
+    for at, entry in containers(fragment):
+        for mount_at, mount in entries_of(entry, "volumeMounts"):
             path = mount.get("mountPath")
             is_ours = isinstance(path, str) and path.rstrip("/") in OUR_VOLUMES.values()
             if is_ours or mount.get("name") in OUR_VOLUMES:
                 where: Location = (*at, *mount_at, "mountPath" if is_ours else "name")
-                found = path if is_ours else mount.get("name")
-                yield _broken("pod-promise.volume", where, found, "another one: Ebbtide mounts this by itself")
+                actual = path if is_ours else mount.get("name")
+                yield _broken("pod-promise.volume", where, actual, "another one: Ebbtide mounts this by itself")
 
 
 def _variables(fragment: object) -> Iterator[Finding]:
-    for at, each in containers(fragment):
-        for env_at, variable in entries_of(each, "env"):
+    for at, container in containers(fragment):
+        for env_at, variable in entries_of(container, "env"):
             if variable.get("name") in OUR_VARIABLES:
                 promise = "another variable: Ebbtide gives this one, from ebbtide:egress and ebbtide:redis"
                 yield _broken("pod-promise.variable", (*at, *env_at, "name"), variable["name"], promise)
@@ -260,18 +264,18 @@ def _tokens(fragment: object) -> Iterator[Finding]:
 
 
 def _restricted(fragment: object) -> Iterator[Finding]:
-    for at, found, promise in restricted_findings(fragment):
-        what = f"{promise}: both namespaces enforce the Pod Security level restricted (rule EB028)"
-        yield _broken("pod-promise.restricted", at, found, what)
+    for at, value, promise in restricted_findings(fragment):
+        expected = f"{promise}: both namespaces enforce the Pod Security level restricted (rule EB028)"
+        yield _broken("pod-promise.restricted", at, value, expected)
 
 
 _OF_ALL_PODS = (_categories, _tolerations, _variables, _tokens, _restricted)
 _OF_THE_POD = (_fields, _node_selector, _spread, _main_container, _beside_a_worker, _sizes, _volumes)
 
 
-def _own_key(at: Location, found: object, key: str) -> Finding:
-    return _broken("pod-promise.own-key", at, found, f"it said by the short key {key}, so that it is set in one place")
+def _short_key(at: Location, value: object, key: str) -> Finding:
+    return _broken("pod-promise.own-key", at, value, f"it said by the short key {key}, so that it is set in one place")
 
 
-def _broken(code: str, at: Location, found: object, promise: str, hint: str = "", *, example: str = "") -> Finding:
-    return Finding(code=code, at=at, wanted=promise, found=show(found), hint=hint, example=example)
+def _broken(code: str, at: Location, value: object, promise: str, hint: str = "", *, example: str = "") -> Finding:
+    return Finding(code=code, at=at, wanted=promise, found=show(value), hint=hint, example=example)

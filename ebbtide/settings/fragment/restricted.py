@@ -1,6 +1,8 @@
-"""What the Pod Security level `restricted` refuses of a fragment. The API server would say it in the middle of an `up`.
+"""Fields of a fragment that the Pod Security level `restricted` refuses. Otherwise the API server would, during an
+`up`.
 
-What the level demands and a fragment leaves out is no fault: Ebbtide's own security contexts stand below it.
+Fields that the level requires may be missing: Ebbtide's own security contexts set them.
+
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
 
@@ -11,7 +13,7 @@ from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.fragment.values import containers, entries_of, inside, items, mapping
 
 Refused: TypeAlias = tuple[Location, object, str]
-"""Where, what was found, and what would be right."""
+"""Location, value, and what would be accepted."""
 
 _VOLUMES = frozenset(
     {
@@ -59,22 +61,22 @@ def _volumes(fragment: object) -> Iterator[Refused]:
 
 
 def _context(context: object, at: Location) -> Iterator[Refused]:
-    given = mapping(context)
-    for key, (right, what) in _ONLY.items():
-        if key in given and given[key] not in right:
-            yield (*at, key), given[key], what
-    if given.get("runAsUser") == 0:
+    fields = mapping(context)
+    for key, (right, expected) in _ONLY.items():
+        if key in fields and fields[key] not in right:
+            yield (*at, key), fields[key], expected
+    if fields.get("runAsUser") == 0:
         yield (*at, "runAsUser"), 0, "a user that is not root"
     for key in ("seccompProfile", "appArmorProfile"):
-        if (kind := value_at(given, (key, "type"))) == "Unconfined":
+        if (kind := value_at(fields, (key, "type"))) == "Unconfined":
             yield (*at, key, "type"), kind, "RuntimeDefault or Localhost"
-    for index, name in enumerate(items(value_at(given, ("capabilities", "add")))):
+    for index, name in enumerate(items(value_at(fields, ("capabilities", "add")))):
         if name != "NET_BIND_SERVICE":
             yield (*at, "capabilities", "add", index), name, "no capability but NET_BIND_SERVICE"
-    for index, sysctl in entries_of(given, "sysctls"):
+    for index, sysctl in entries_of(fields, "sysctls"):
         if sysctl.get("name") not in _SYSCTLS:
             yield (*at, *index, "name"), sysctl.get("name"), "a safe sysctl"
-    yield from _labels(given, at)
+    yield from _labels(fields, at)
 
 
 def _labels(context: Mapping[str, object], at: Location) -> Iterator[Refused]:

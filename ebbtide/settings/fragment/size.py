@@ -1,8 +1,8 @@
-"""What a whole pod asks for once a fragment has given it further containers.
+"""Requests of an entire pod, including the containers of its fragment.
 
-Kubernetes counts so: containers run beside each other and add up, and so do init containers with `restartPolicy:
-Always`, which stay (native sidecars). Other init containers run one after the other beforehand, each beside the native
-sidecars that were started before it. A pod needs whichever is more.
+As Kubernetes counts: containers run together and add up, and so do init containers with `restartPolicy: Always` (native
+sidecars). Other init containers run one after another before, each together with the native sidecars started earlier. A
+pod requests the larger of both sums.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, cpu_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSize:
-    """What one pod asks for, and so what the scheduler reserves: millicores, MiB, GPUs.
+    """The requests of one pod, which the scheduler reserves: millicores, MiB, GPUs.
 
-    Limits are not counted, since nobody reserves them; nor is room on the node's disk, which is reserved and which no
-    price table knows: a caution names a pod whose disk cannot be large enough (`ebbtide.settings.checks.cautions`).
+    Limits are not counted, since they reserve nothing. Disk space is reserved but in no price table: a caution names
+    pods whose node's disk cannot be large enough (`ebbtide.settings.checks.cautions`).
     """
 
     cpu: int
@@ -32,8 +32,8 @@ class PodSize:
         return ", ".join(parts) + (f" and {self.gpu} GPU" if self.gpu else "")
 
 
-def whole_size(main: PodSize, fragment: object) -> PodSize:
-    """`main` is what the short keys ask for. What a fragment says of the main container has no requests."""
+def total_size(main: PodSize, fragment: object) -> PodSize:
+    """Return the pod's size. `main` is from the short keys; a fragment sets no requests for the main container."""
     together = main
     for _, container in entries_of(fragment, "containers"):
         together = _sum(together, _request(container))
@@ -47,21 +47,23 @@ def whole_size(main: PodSize, fragment: object) -> PodSize:
 
 
 def _request(container: Mapping[str, object]) -> PodSize:
-    """A limit without a request is the request as well. A fragment has no GPUs: those are the main container's."""
+    """A limit without a request is also the request. Fragments have no GPUs, which belong to the main container."""
     amounts = [_amount(container, "cpu", CPU_UNITS), _amount(container, "memory", MEMORY_UNITS) / MEBIBYTE]
     cpu, memory = (int(amount.to_integral_value(ROUND_CEILING)) for amount in amounts)
     return PodSize(cpu=cpu, memory=memory, gpu=0)
 
 
 def _amount(container: Mapping[str, object], resource: str, units: Mapping[str, Decimal | int]) -> Decimal:
-    given = (value_at(container, ("resources", kind, resource)) for kind in ("requests", "limits"))
-    return next((amount for value in given if (amount := read_quantity(value, units)) is not None), Decimal(0))
+    amounts = (value_at(container, ("resources", kind, resource)) for kind in ("requests", "limits"))
+    return next((amount for value in amounts if (amount := read_quantity(value, units)) is not None), Decimal(0))
 
 
-def _sum(one: PodSize, other: PodSize) -> PodSize:
-    return PodSize(cpu=one.cpu + other.cpu, memory=one.memory + other.memory, gpu=one.gpu + other.gpu)
+def _sum(first: PodSize, second: PodSize) -> PodSize:
+    return PodSize(cpu=first.cpu + second.cpu, memory=first.memory + second.memory, gpu=first.gpu + second.gpu)
 
 
-def _larger(one: PodSize, other: PodSize) -> PodSize:
-    """Resource by resource, as Kubernetes does it."""
-    return PodSize(cpu=max(one.cpu, other.cpu), memory=max(one.memory, other.memory), gpu=max(one.gpu, other.gpu))
+def _larger(first: PodSize, second: PodSize) -> PodSize:
+    """Return the maximum of each resource, as Kubernetes does."""
+    return PodSize(
+        cpu=max(first.cpu, second.cpu), memory=max(first.memory, second.memory), gpu=max(first.gpu, second.gpu)
+    )

@@ -1,4 +1,4 @@
-"""Looking into a fragment that may have any shape: what is not there, or of another kind, counts as empty."""
+"""Access to a fragment of any form: missing values and values of another type count as empty."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias, TypeGuard
@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeGuard
 from ebbtide.settings.file.problems import Location, value_at
 
 Entry: TypeAlias = tuple[Location, Mapping[str, object]]
-"""A mapping, and where in the fragment it stands."""
+"""A mapping and its location in the fragment."""
 
 
 def mapping(value: object) -> Mapping[str, object]:
@@ -26,20 +26,20 @@ def items(value: object) -> tuple[object, ...]:
 
 
 def entries_of(root: object, *at: str | int) -> Iterator[Entry]:
-    """The mappings in the list at that place."""
+    """Return the mappings in the list at that location."""
     for index, entry in enumerate(items(value_at(root, at))):
         if is_mapping(entry):
             yield (*at, index), entry
 
 
 def containers(fragment: object) -> Iterator[Entry]:
-    """Those that run beside each other, and those that run before them."""
+    """Return the containers and the init containers."""
     yield from entries_of(fragment, "containers")
     yield from entries_of(fragment, "initContainers")
 
 
 def inside(root: object, at: Location = ()) -> Iterator[tuple[Location, str, object]]:
-    """Every key at every depth: where its mapping stands, its name and its value."""
+    """Yield every key at every depth: location of its mapping, name and value."""
     if is_mapping(root):
         for key, value in root.items():
             yield at, key, value

@@ -1,7 +1,7 @@
-"""Who may reach a cluster's API: from which addresses, and as which IAM principals.
+"""Access to a cluster's API: source addresses and IAM principals.
 
-EKS takes an access entry for a role or a user. A session of a role, which is what `aws sts get-caller-identity` shows,
-has none: whoever copies that ARN is told the role's.
+EKS accepts access entries for roles and users, not for sessions of a role, which `aws sts get-caller-identity` prints;
+a copied session ARN gets a hint with the role's ARN.
 """
 
 import re
@@ -11,17 +11,17 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.units.addresses import PRIVATE, SHARED
 
 MOST_RANGES = 40
-"""CIDR ranges of one public endpoint. Source: Amazon EKS service quotas."""
+"""Maximum CIDR ranges of one public endpoint. Source: Amazon EKS service quotas."""
 
 WIDEST_PREFIX = 8
-"""Shorter ones are no list of one's own networks: two halves of the internet are the internet."""
+"""Shorter prefixes cannot be an owner's networks: two halves of the internet are the internet."""
 
 PRINCIPAL = r"^arn:aws:iam::\d{12}:(role|user)/([\w+=,.@/-]+/)?[\w+=,.@-]{1,64}$"
-"""With the path before the name, which alone has a limit. Source: "IAM and AWS STS quotas"."""
+"""Includes the path before the name; only the name has a limit. Source: "IAM and AWS STS quotas"."""
 
 _LONGEST = 64  # letters of a role's or user's name
 _RANGE_EXAMPLE = "203.0.113.0/24"
@@ -36,48 +36,48 @@ _RESERVED = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16"
 
 
 def parse_public_range(value: object) -> str:
-    """A range of addresses of the internet, as narrow as an owner's own networks are."""
-    what = "a range of public IPv4 addresses, with its prefix"
-    network = _network(value, what, _RANGE_EXAMPLE)
-    if any(network.overlaps(other) for other in _PRIVATE):
+    """Accept a public address range no wider than an owner's own networks."""
+    expected = "a range of public IPv4 addresses, with its prefix"
+    network = _network(value, expected, _RANGE_EXAMPLE)
+    if any(network.overlaps(private) for private in _PRIVATE):
         hint = "the public endpoint never sees such an address; privateAccess is for networks of your own"
-        raise wanted("public-range.private", what, example=_RANGE_EXAMPLE, hint=hint)
+        raise wanted("public-range.private", expected, example=_RANGE_EXAMPLE, hint=hint)
     return str(network)
 
 
 def parse_private_range(value: object) -> str:
-    """A range of a network of the owner's, which reaches the VPC by peering, a transit gateway or a VPN."""
-    what = "a range of private IPv4 addresses, with its prefix"
-    network = _network(value, what, _OWN_RANGE_EXAMPLE)
-    if not any(network.subnet_of(own) for own in _PRIVATE):
+    """Accept a private range, which reaches the VPC by peering, a transit gateway or a VPN."""
+    expected = "a range of private IPv4 addresses, with its prefix"
+    network = _network(value, expected, _OWN_RANGE_EXAMPLE)
+    if not any(network.subnet_of(private) for private in _PRIVATE):
         hint = "addresses of the internet belong in publicAccess"
-        raise wanted("private-range.public", what, example=_OWN_RANGE_EXAMPLE, hint=hint)
+        raise wanted("private-range.public", expected, example=_OWN_RANGE_EXAMPLE, hint=hint)
     return str(network)
 
 
-def _network(value: object, what: str, example: str) -> IPv4Network:
+def _network(value: object, expected: str, example: str) -> IPv4Network:
     try:
         network = ip_network(value, strict=False) if isinstance(value, str) else None
     except ValueError:
         network = None
     if network is None:
-        raise wanted("range.form", what, example=example)
+        raise wanted("range.form", expected, example=example)
     if network.prefixlen == 0:
         hint = "this allows every address: any client on the internet could try credentials on the API"
-        raise wanted("range.everybody", what, example=example, hint=hint)
+        raise wanted("range.everybody", expected, example=example, hint=hint)
     if not isinstance(network, IPv4Network):
-        raise wanted("range.not-ipv4", what, example=example, hint="the cluster's addresses are IPv4")
+        raise wanted("range.not-ipv4", expected, example=example, hint="the cluster's addresses are IPv4")
     if str(network) != value:
-        raise wanted("range.first-address", what, example=example, hint=f"did you mean {network}?")
+        raise wanted("range.first-address", expected, example=example, hint=f"did you mean {network}?")
     if network.prefixlen < WIDEST_PREFIX:
         raise wanted("range.too-wide", f"a range no wider than /{WIDEST_PREFIX}", example=example)
-    if any(network.overlaps(other) for other in _RESERVED):
-        raise wanted("range.reserved", what, example=example, hint="reserved addresses reach nothing")
+    if any(network.overlaps(reserved) for reserved in _RESERVED):
+        raise wanted("range.reserved", expected, example=example, hint="reserved addresses reach nothing")
     return network
 
 
 def parse_principal(value: object) -> str:
-    """The ARN of an IAM role or user, with its path."""
+    """Accept the ARN of an IAM role or user, with its path."""
     if isinstance(value, str) and re.fullmatch(PRINCIPAL, value) and "/aws-service-role/" not in value:
         return value
     code, hint = _principal_fault(value)
@@ -85,7 +85,7 @@ def parse_principal(value: object) -> str:
 
 
 def _principal_fault(value: object) -> tuple[str, str]:
-    """Its code, and a hint."""
+    """Return code and hint."""
     text = value if isinstance(value, str) else ""
     if session := _SESSION.fullmatch(text):
         account, role = session.groups()
@@ -103,17 +103,17 @@ def _principal_fault(value: object) -> tuple[str, str]:
 
 def at_most_forty(ranges: Sequence[object]) -> None:
     if len(ranges) > MOST_RANGES:
-        found = f"{len(ranges)} ranges"
+        actual = f"{len(ranges)} ranges"
         raise wanted(
             "ranges.too-many",
             f"at most {MOST_RANGES} ranges, which is what EKS takes",
-            found=found,
+            found=actual,
             example=f'["{_RANGE_EXAMPLE}"]',
         )
 
 
 def viewers_are_no_admins(admins: Sequence[str], viewers: Sequence[str]) -> None:
-    """A cluster has one entry for each principal."""
+    """A cluster has one access entry per principal."""
     both = next((principal for principal in viewers if principal in admins), None)
     if both is not None:
         raise wanted(

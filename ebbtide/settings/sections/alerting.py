@@ -1,8 +1,8 @@
-"""Whom the Alertmanager of a stack tells, and where its Prometheus writes besides.
+"""Receivers of alerts, and remote write of samples.
 
-What is secret, an address with a token in it, a password or a key, stands in a Secret of the stack under one fixed key
-for each kind of receiver; Alertmanager reads it from a mounted file at each message, so that a new value needs no
-restart. The network policy must know the port of a hidden address, so that is told here.
+Secrets (URLs with a token, passwords, keys) are in a Secret of the stack, under one fixed key per kind of receiver.
+Alertmanager reads them from a mounted file for each message, so new values need no restart. The network policy needs
+the port of a hidden URL, so the port is a key here.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.serving.access import HeaderText, logins_are_secret
 from ebbtide.settings.sections.serving.routes import HeaderName
@@ -21,10 +21,10 @@ from ebbtide.units.addresses import leads_to_itself
 
 HTTPS = 443
 SECRET_KEY: Mapping[str, str] = {"slack": "url", "webhook": "url", "email": "password", "pagerduty": "routingKey"}
-"""The key of the Secret, by the kind of receiver."""
+"""Key in the Secret, by kind of receiver."""
 DEAD_MAN_KEY = "url"
 TOKEN_KEY = "token"
-"""Of remote write."""
+"""Key of remote write's Secret."""
 
 _ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+\.[^@\s,<>]+$"
 _SMARTHOST = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}$"
@@ -40,15 +40,15 @@ def _address(value: object) -> str:
 
 def _smarthost(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_SMARTHOST, value) is None or port_of(value) > 65_535:
-        what = "the mail server, a host and a port"
-        raise wanted("monitoring.smarthost-form", what, example="smtp.example.com:587")
+        expected = "the mail server, a host and a port"
+        raise wanted("monitoring.smarthost-form", expected, example="smtp.example.com:587")
     return value
 
 
 def _role(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None:
-        what = "the ARN of a role of AWS"
-        raise wanted("monitoring.role-form", what, example="arn:aws:iam::123456789012:role/remote-write")
+        expected = "the ARN of a role of AWS"
+        raise wanted("monitoring.role-form", expected, example="arn:aws:iam::123456789012:role/remote-write")
     return value
 
 
@@ -60,12 +60,12 @@ def _remote_url(address: str) -> str:
         sound = False
         parts = urlsplit("")
     if not sound or parts.username or parts.fragment or re.search(r"\s", address):
-        # It is not shown: before an @ may stand a password.
-        what = "where samples are written, http:// or https://, without a login"
-        raise wanted("monitoring.remote-url", what, found="another address", example=_REMOTE_EXAMPLE)
+        # Not shown: a password may precede the @.
+        expected = "where samples are written, http:// or https://, without a login"
+        raise wanted("monitoring.remote-url", expected, found="another address", example=_REMOTE_EXAMPLE)
     if leads_to_itself(parts.hostname or ""):
-        what, hint = "where samples are written, as pods reach it", "in a pod this is the pod itself"
-        raise wanted("monitoring.remote-local", what, example=_REMOTE_EXAMPLE, hint=hint)
+        expected, hint = "where samples are written, as pods reach it", "in a pod this is the pod itself"
+        raise wanted("monitoring.remote-local", expected, example=_REMOTE_EXAMPLE, hint=hint)
     return address
 
 
@@ -111,15 +111,15 @@ class PagerDuty(Settings):
 
 
 def _one_kind(slack: object, webhook: object, email: object, pagerduty: object) -> None:
-    given = {"slack": slack, "webhook": webhook, "email": email, "pagerduty": pagerduty}
-    named = [kind for kind, value in given.items() if value is not None]
-    if len(named) != 1:
+    receivers = {"slack": slack, "webhook": webhook, "email": email, "pagerduty": pagerduty}
+    kinds = [kind for kind, value in receivers.items() if value is not None]
+    if len(kinds) != 1:
         raise wanted(
             "monitoring.receiver-kinds",
-            f"one of {', '.join(given)}",
-            found=" and ".join(named) or "none of them",
+            f"one of {', '.join(receivers)}",
+            found=" and ".join(kinds) or "none of them",
             example="slack: {}",
-            at=named[1] if named else "",
+            at=kinds[1] if kinds else "",
         )
 
 
@@ -140,12 +140,12 @@ class Receiver(Settings):
 
     @property
     def kind(self) -> str:
-        given = {"slack": self.slack, "webhook": self.webhook, "email": self.email}
-        return next((kind for kind, value in given.items() if value is not None), "pagerduty")
+        receivers = {"slack": self.slack, "webhook": self.webhook, "email": self.email}
+        return next((kind for kind, value in receivers.items() if value is not None), "pagerduty")
 
     @property
     def key(self) -> str:
-        """Of the Secret."""
+        """Return the key in the Secret."""
         return SECRET_KEY[self.kind]
 
     @property

@@ -1,4 +1,4 @@
-"""When the customer's people work, and what is planned for the night."""
+"""The section of business hours, and work planned for the night."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, cast
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.calendars import (
     NO_CALENDAR,
     check_country,
@@ -38,25 +38,27 @@ class OpenDate(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _date_alone(cls, given: Any) -> Any:
-        """Read here, so that a fault of a date alone is about the entry and not about a key that the file has not."""
-        whole = isinstance(given, Mapping | OpenDate)
-        return cast("object", given) if whole else {"date": _DATE.validate_python(given)}
+    def _date_alone(cls, value: Any) -> Any:
+        """Parsed here, so that a fault of a plain date is located at the entry and not at a key that the file does not
+        have.
+        """
+        complete = isinstance(value, Mapping | OpenDate)
+        return cast("object", value) if complete else {"date": _DATE.validate_python(value)}
 
 
 _DATE: TypeAdapter[date] = TypeAdapter(DateText)
 
 
 def _each_date_once(closed: Sequence[date], opened: Sequence[OpenDate]) -> None:
-    both = sorted(set(closed) & {it.date for it in opened})
+    both = sorted(set(closed) & {entry.date for entry in opened})
     if both:
         raise wanted("holiday.open-and-closed", "each date as closed or as open", found=f"{both[0]} in both", at="open")
-    dates = [it.date for it in dict.fromkeys(opened)]
+    dates = [entry.date for entry in dict.fromkeys(opened)]
     twice = next((day for day in dates if dates.count(day) > 1), None)
     if twice is not None:
-        what = f"{twice} with different hours"
+        expected = f"{twice} with different hours"
         example = '{ date: "2026-12-12", hours: "08:00-12:00, 13:00-17:00" }'
-        raise wanted("holiday.open-twice", "each date once", found=what, example=example, at="open")
+        raise wanted("holiday.open-twice", "each date once", found=expected, example=example, at="open")
 
 
 class Holidays(Settings):
@@ -101,7 +103,7 @@ class Overnight(Settings):
 
     @property
     def minutes(self) -> int:
-        """`at` in minutes from local midnight."""
+        """Return `at` in minutes from local midnight."""
         hours, minutes = self.at.split(":")
         return int(hours) * 60 + int(minutes)
 
@@ -120,13 +122,13 @@ class BusinessHoursSettings(Settings):
     overnight: tuple[Overnight, ...] = Field(default=(), description="planned night work")
 
     def hours(self, years: Sequence[int] | None = None) -> BusinessHours:
-        """The hours with holidays resolved for `years`; by default this year and the next two."""
+        """Return the hours with holidays resolved for `years`; by default this year and the next two."""
         calendar = self.holidays
         closed = frozenset(calendar.closed)
         listed = NO_CALENDAR
         if calendar.country is not None:
             listed = holiday_list(calendar.country, calendar.subdivision, tuple(years or coming_years()))
-        opened = dict.fromkeys(listed.working_weekends - closed) | {it.date: it.hours for it in calendar.open}
+        opened = dict.fromkeys(listed.working_weekends - closed) | {entry.date: entry.hours for entry in calendar.open}
         return BusinessHours(
             timezone=self.timezone,
             week=self.week,
@@ -137,9 +139,11 @@ class BusinessHoursSettings(Settings):
 
     def _dated(self, opened: Mapping[date, Sequence[tuple[int, int]] | None]) -> Iterator[DatedInterval]:
         """Return the dates with their own hours, and those whose weekday has none."""
-        works = {it.weekday for it in self.week}
-        for day, own in opened.items():
-            if own is None and works and day.weekday() not in works:
-                yield DatedInterval(day, min(it.start for it in self.week), max(it.end for it in self.week))
-            for start, end in own or ():
+        works = {interval.weekday for interval in self.week}
+        for day, intervals in opened.items():
+            if intervals is None and works and day.weekday() not in works:
+                yield DatedInterval(
+                    day, min(interval.start for interval in self.week), max(interval.end for interval in self.week)
+                )
+            for start, end in intervals or ():
                 yield DatedInterval(day, start, end)

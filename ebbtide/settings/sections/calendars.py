@@ -1,7 +1,7 @@
-"""Time zones, and public holidays as dates: resolved when the stack is read, so that the controller needs no calendar.
+"""Time zones, and public holidays resolved to dates when the stack is read, so that the controller needs no calendar.
 
-The list ends: with the last year asked for, or sooner where the calendar of a country does. Past its end a day counts
-as an ordinary working day, which protects more than it should and never less.
+The list ends with the last requested year, or earlier with a country's calendar. After its end a day counts as a
+working day, which protects more than necessary and never less.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,12 +14,12 @@ from typing import cast
 import holidays
 from holidays.registry import COUNTRIES
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.vocabulary.windows import zone_names
 
 
 def parse_timezone(value: object) -> str:
-    """A zone name of the IANA database."""
+    """Accept a zone name of the IANA database."""
     if not isinstance(value, str) or value not in zone_names():
         near = _meant(str(value))
         raise wanted(
@@ -32,20 +32,23 @@ def parse_timezone(value: object) -> str:
 
 
 def _meant(text: str) -> list[str]:
-    """Cities first: an operator forgets the continent more often than the city. A slip is looked for in the city alone,
-    since the continent that two names share says nothing: `Asia/Bangalore` is not `Asia/Singapore`.
+    """Suggest zones. Cities come first: people forget the continent more often than the city. Only the city is compared
+    for typos, since a shared continent says nothing: `Asia/Bangalore` is not `Asia/Singapore`.
     """
-    asked = text.replace(" ", "_").casefold()
-    continent, _, city = asked.rpartition("/")
+    name = text.replace(" ", "_").casefold()
+    continent, _, city = name.rpartition("/")
     folded = {zone.casefold(): zone for zone in sorted(zone_names())}
-    if meant := _ELSEWHERE.get(city) or folded.get(asked):
+    if meant := _ELSEWHERE.get(city) or folded.get(name):
         return [meant]
-    by_city = [zone for known, zone in folded.items() if "/" in known and known.rpartition("/")[2] == city]
+    by_city = [zone for key, zone in folded.items() if "/" in key and key.rpartition("/")[2] == city]
     if by_city:
         return by_city[:2]
-    there = {known.rpartition("/")[2]: zone for known, zone in folded.items() if known.startswith(f"{continent}/")}
-    anywhere = {known.rpartition("/")[2]: zone for known, zone in folded.items()}
-    return [(there or anywhere)[near] for near in get_close_matches(city, there or anywhere, n=1, cutoff=0.8)]
+    same_continent = {key.rpartition("/")[2]: zone for key, zone in folded.items() if key.startswith(f"{continent}/")}
+    anywhere = {key.rpartition("/")[2]: zone for key, zone in folded.items()}
+    return [
+        (same_continent or anywhere)[near]
+        for near in get_close_matches(city, same_continent or anywhere, n=1, cutoff=0.8)
+    ]
 
 
 _ELSEWHERE = {
@@ -79,7 +82,7 @@ _ELSEWHERE = {
     "shenzhen": "Asia/Shanghai",
     "washington": "America/New_York",
 }
-"""The zone of cities and abbreviations that the IANA database has no name for."""
+"""Zones of cities and abbreviations that the IANA database does not name."""
 
 
 YEARS_AHEAD = 2  # stacks are brought up more often than this
@@ -96,14 +99,16 @@ NO_CALENDAR = HolidayList(frozenset(), None)
 
 
 def coming_years() -> tuple[int, ...]:
-    """The years a list covers by default: this one and the next two."""
+    """Return the years of a list by default: this one and the next two."""
     this_year = datetime.now(UTC).year
     return tuple(range(this_year, this_year + YEARS_AHEAD + 1))
 
 
 @cache
 def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) -> HolidayList:
-    """All public holidays of the years, substitute days included, and the days of weekends that are worked for them."""
+    """Return all public holidays of the years, including substitute days, and the weekend days that are worked for
+    them.
+    """
     calendar = holidays.country_holidays(country, subdiv=subdivision, years=years)
     last_year = min(max(years), calendar.end_year)
     working = frozenset(day for day in calendar.weekend_workdays if day.year in years)
@@ -113,15 +118,15 @@ def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) ->
 def working_weekends_until(
     country: str, subdivision: str | None, day: date, *, works: Collection[int] = ()
 ) -> date | None:
-    """The end of the last year of which working weekends are listed; None if the country has none around `day`, or
-    only such as are open anyway, on weekdays of `works`.
+    """Return the end of the last year with listed working weekends, or None if the country has none around `day`, or
+    only on weekdays of `works`, which are open anyway.
 
-    Governments name them a year or less ahead, so this list ends sooner than that of the holidays.
+    Governments announce them a year ahead or less, so this list ends before that of the holidays.
     """
     listed = holiday_list(country, subdivision, tuple(range(day.year - 1, day.year + YEARS_AHEAD + 1)))
-    if {it.weekday() for it in listed.working_weekends} <= {*works}:
+    if {day.weekday() for day in listed.working_weekends} <= {*works}:
         return None
-    return max(date(it.year, 12, 31) for it in listed.working_weekends)
+    return max(date(day.year, 12, 31) for day in listed.working_weekends)
 
 
 @cache
@@ -130,7 +135,9 @@ def _countries() -> dict[str, list[str]]:
 
 
 def _codes_by_name() -> dict[str, str]:
-    """The code of each country with a calendar, by its name: two codes that differ by a letter are no slip."""
+    """Return the code of each country with a calendar by its name. Codes are no basis for suggestions: they differ by
+    one letter.
+    """
     return {name.casefold(): codes[0] for name, *codes in COUNTRIES.values()}
 
 
@@ -141,7 +148,7 @@ def _subdivisions_by_name(country: str) -> dict[str, str]:
 
 
 def check_country(country: str) -> str:
-    """The same country; raises the error of a validator when there is no calendar for it."""
+    """Return the country. Raises a validator's error if it has no calendar."""
     if country not in _countries():
         code = country.upper() if country.upper() in _countries() else _codes_by_name().get(country.casefold())
         hint = f"did you mean {code}?" if code else ""
@@ -150,17 +157,27 @@ def check_country(country: str) -> str:
 
 
 def check_subdivision(country: str | None, subdivision: str | None) -> None:
-    """Raises the error of a validator when the country, which is a known one, has no such subdivision."""
+    """Raises a validator's error if the country, which is valid, has no such subdivision."""
     if subdivision is None:
         return
     if country is None:
         raise wanted(
             "holiday.subdivision-without-country", "a country with its subdivision", example="country: US", at="country"
         )
-    known = _countries()[country]
-    if subdivision not in known:
-        names = {code.casefold(): code for code in known} | _subdivisions_by_name(country)
+    subdivisions = _countries()[country]
+    if subdivision not in subdivisions:
+        names = {code.casefold(): code for code in subdivisions} | _subdivisions_by_name(country)
         near = names.get(subdivision.casefold())
-        what = f"a subdivision of {country}: {', '.join(known)}" if known else f"no subdivision: {country} has none"
+        expected = (
+            f"a subdivision of {country}: {', '.join(subdivisions)}"
+            if subdivisions
+            else f"no subdivision: {country} has none"
+        )
         hint = f"did you mean {near}?" if near else ""
-        raise wanted("holiday.subdivision", what, example=known[0] if known else "", hint=hint, at="subdivision")
+        raise wanted(
+            "holiday.subdivision",
+            expected,
+            example=subdivisions[0] if subdivisions else "",
+            hint=hint,
+            at="subdivision",
+        )

@@ -1,8 +1,7 @@
-"""The base of every settings model, and what makes one bad field hide nothing else.
+"""Base of every settings model: an invalid field does not hide the faults of others.
 
-Pydantic runs a model's own validators only once every field could be read: with a misspelt key an entry would not be
-told that its `min` lies above its `max`. Here a rule between fields names the fields that it needs, and runs as soon
-as those could be read, whatever is wrong with the others.
+Pydantic runs a model's own validators only if all fields are valid: with a misspelt key an entry would not report that
+its `min` is above its `max`. Here a rule names the fields that it needs, and runs as soon as those are valid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +21,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from ebbtide.settings.file.wanted import WANTED, wanted
+from ebbtide.settings.file.problems import WANTED, wanted
 
 
 class Check(NamedTuple):
-    """A rule that takes the values of `fields`, in that order, and raises `wanted` where they contradict each other."""
+    """A rule that takes the values of `fields`, in that order, and raises `wanted` if they contradict each other."""
 
     fields: tuple[str, ...]
     rule: Callable[..., None]
@@ -39,63 +38,63 @@ class Settings(BaseModel):
     """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
 
     checks: ClassVar[tuple[Check, ...]] = ()
-    """What the fields must agree on."""
+    """Rules between fields."""
 
     one_of: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Pairs of keys, of which a file may give only one: the other follows from it."""
+    """Pairs of keys of which a file may have only one: the other follows from it."""
 
     @model_validator(mode="wrap")
     @classmethod
-    def _every_fault(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+    def _every_fault(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
-            whole = read(given)
+            instance = handler(value)
         except ValidationError as error:
-            faults = [*_both_given(cls.one_of, given), *_failing(cls.checks, readable(cls, given))]
-            raise with_faults(error, faults, given) from None
-        faults = [*_both_given(cls.one_of, given), *_failing(cls.checks, vars(whole))]
+            faults = [*_both_given(cls.one_of, value), *_failing(cls.checks, readable(cls, value))]
+            raise with_faults(error, faults, value) from None
+        faults = [*_both_given(cls.one_of, value), *_failing(cls.checks, vars(instance))]
         if faults:
-            raise ValidationError.from_exception_data(cls.__name__, [_new(fault, given) for fault in faults])
-        return whole
+            raise ValidationError.from_exception_data(cls.__name__, [_new(fault, value) for fault in faults])
+        return instance
 
 
-def with_faults(error: ValidationError, faults: Sequence[PydanticCustomError], given: object) -> ValidationError:
-    """The same error with further faults of the same value."""
+def with_faults(error: ValidationError, faults: Sequence[PydanticCustomError], value: object) -> ValidationError:
+    """Return the error with further faults of the same value."""
     old = [_again(details) for details in error.errors(include_url=False)]
-    return ValidationError.from_exception_data(error.title, [*old, *(_new(fault, given) for fault in faults)])
+    return ValidationError.from_exception_data(error.title, [*old, *(_new(fault, value) for fault in faults)])
 
 
-def readable(model: type[BaseModel], given: object) -> dict[str, Any]:
-    """The fields that can be read, each on its own, by their names in Python.
+def readable(model: type[BaseModel], value: object) -> dict[str, Any]:
+    """Return the valid fields, each parsed separately, by their Python names.
 
-    A key that is left out has its default; of a list there are the entries that can be read.
+    A missing key has its default; a list has its valid entries.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         return {}
-    values = cast("Mapping[str, object]", given)
-    read: dict[str, Any] = {}
+    values = cast("Mapping[str, object]", value)
+    parsed: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
         if key not in values:
             if not field.is_required():
-                read[name] = field.get_default(call_default_factory=True, validated_data=read)
+                parsed[name] = field.get_default(call_default_factory=True, validated_data=parsed)
             continue
         try:
-            read[name] = _reader(model, name).validate_python(values[key], by_alias=True, by_name=False)
+            parsed[name] = _reader(model, name).validate_python(values[key], by_alias=True, by_name=False)
         except ValidationError:
             if get_origin(field.annotation) is tuple:
-                read[name] = tuple(readable_items(model, name, values[key]).values())
-    return read
+                parsed[name] = tuple(readable_items(model, name, values[key]).values())
+    return parsed
 
 
-def readable_items(model: type[BaseModel], name: str, given: object) -> dict[int, Any]:
-    """By position, the entries of a list that can be read; `name` is the field that holds the list."""
-    read: dict[int, Any] = {}
-    for index, item in enumerate(cast("list[object]", given) if isinstance(given, list) else ()):
+def readable_items(model: type[BaseModel], name: str, value: object) -> dict[int, Any]:
+    """Return the valid entries of a list by position; `name` is the field that holds the list."""
+    parsed: dict[int, Any] = {}
+    for index, item in enumerate(cast("list[object]", value) if isinstance(value, list) else ()):
         try:
-            read[index] = _item_reader(model, name).validate_python(item, by_alias=True, by_name=False)
+            parsed[index] = _item_reader(model, name).validate_python(item, by_alias=True, by_name=False)
         except ValidationError:
             continue
-    return read
+    return parsed
 
 
 @cache
@@ -108,32 +107,32 @@ def _item_reader(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
     return TypeAdapter(get_args(model.model_fields[name].annotation)[0])
 
 
-def _failing(checks: Sequence[Check], read: Mapping[str, Any]) -> list[PydanticCustomError]:
+def _failing(checks: Sequence[Check], fields: Mapping[str, Any]) -> list[PydanticCustomError]:
     faults: list[PydanticCustomError] = []
     for check in checks:
-        if all(name in read for name in check.fields):
+        if all(name in fields for name in check.fields):
             try:
-                check.rule(*(read[name] for name in check.fields))
+                check.rule(*(fields[name] for name in check.fields))
             except PydanticCustomError as fault:
                 faults.append(fault)
     return faults
 
 
-def _both_given(pairs: Sequence[tuple[str, str]], given: object) -> list[PydanticCustomError]:
-    keys: Mapping[object, object] = cast("Mapping[object, object]", given) if isinstance(given, Mapping) else {}
+def _both_given(pairs: Sequence[tuple[str, str]], value: object) -> list[PydanticCustomError]:
+    keys: Mapping[object, object] = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
     return [
-        wanted("keys.not-both", f"{one} or {other}, not both: one follows from the other", at=one)
-        for one, other in pairs
-        if one in keys and other in keys
+        wanted("keys.not-both", f"{first} or {second}, not both: one follows from the other", at=first)
+        for first, second in pairs
+        if first in keys and second in keys
     ]
 
 
-def _new(fault: PydanticCustomError, given: object) -> InitErrorDetails:
-    return InitErrorDetails(type=fault, loc=(), input=given)
+def _new(fault: PydanticCustomError, value: object) -> InitErrorDetails:
+    return InitErrorDetails(type=fault, loc=(), input=value)
 
 
 def _again(details: ErrorDetails) -> InitErrorDetails:
-    """An error as pydantic takes it back; only our own type has to be made anew."""
+    """Return an error in the form that pydantic accepts. Only Ebbtide's own type must be rebuilt."""
     context = details.get("ctx", {})
     kind = PydanticCustomError(WANTED, "{wanted}", context) if details["type"] == WANTED else details["type"]
     return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=context)
@@ -148,14 +147,14 @@ MIN_WITHIN_MAX = Check(("min", "max"), _min_within_max)
 
 
 def whole_list(rule: Callable[[Sequence[object]], None]) -> WrapValidator:
-    """Applies `rule` to the list, whatever its entries are; the type of what is not a list has its own fault."""
+    """Apply `rule` to a list even if entries are invalid. A value that is not a list has its own fault."""
 
-    def check(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        fault = _fault(rule, given)
+    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        fault = _fault(rule, value)
         try:
-            items = read(given)
+            items = handler(value)
         except ValidationError as error:
-            raise with_faults(error, [fault] if fault else [], given) from None
+            raise with_faults(error, [fault] if fault else [], value) from None
         if fault:
             raise fault
         return items
@@ -163,23 +162,23 @@ def whole_list(rule: Callable[[Sequence[object]], None]) -> WrapValidator:
     return WrapValidator(check)
 
 
-def each_once(what: str, example: str) -> WrapValidator:
-    """Refuses a list of texts or numbers that holds one of them twice."""
+def each_once(noun: str, example: str) -> WrapValidator:
+    """Refuse repeated texts or numbers in a list."""
 
     def rule(items: Sequence[object]) -> None:
         plain = [item for item in items if isinstance(item, str | int)]
         twice = next((item for index, item in enumerate(plain) if item in plain[:index]), None)
         if twice is not None:
-            raise wanted("list.twice", f"each {what} once", found=f"{twice!r} twice", example=example)
+            raise wanted("list.twice", f"each {noun} once", found=f"{twice!r} twice", example=example)
 
     return whole_list(rule)
 
 
-def _fault(rule: Callable[[Sequence[object]], None], given: object) -> PydanticCustomError | None:
-    if not isinstance(given, list | tuple):
+def _fault(rule: Callable[[Sequence[object]], None], value: object) -> PydanticCustomError | None:
+    if not isinstance(value, list | tuple):
         return None
     try:
-        rule(cast("Sequence[object]", given))
+        rule(cast("Sequence[object]", value))
     except PydanticCustomError as fault:
         return fault
     return None

@@ -1,8 +1,8 @@
-"""The section of a pool's checkpoints: where its jobs store their state, how often, and what follows for its workers.
+"""The section of a pool's checkpoints: where jobs store their state, how often, and the consequences for workers.
 
-Without `required` a checkpointed worker keeps the grace of its longest job, and leaves early by itself once its job has
-saved. Only with `required` the grace is what a save takes: then a job that has opened no checkpoint in time is failed,
-since nothing would be left of it when its worker is told to stop.
+Without `required` a worker keeps the grace period of its longest job, and exits early once its job has saved. Only with
+`required` the grace period is the time of a save: then a job that opened no checkpoint in time is failed, since
+stopping its worker would lose its work.
 """
 
 import json
@@ -13,24 +13,24 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.aws import parse_bucket
 from ebbtide.settings.sections.pods.env import ObjectName, one_kind
 from ebbtide.settings.sections.types import PositiveDuration, acted_on
 
 CHECKPOINTS_ENV = "EBBTIDE_CHECKPOINTS"
-"""Tells the library of jobs where its checkpoints are, as JSON."""
+"""Variable with the location of checkpoints for the jobs' library, as JSON."""
 
 CHECKPOINTS_VOLUME = "ebbtide-checkpoints"
 CHECKPOINTS_PATH = "/var/lib/ebbtide/checkpoints"
-"""The volume of a claim, and where it is mounted."""
+"""Volume of a claim, and its mount path."""
 
 _STORE = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/*$"
 _SAFE_PART = r"[A-Za-z0-9!_.*'()-]+"
 """Source: Amazon S3 user guide, "Naming Amazon S3 objects": safe characters."""
 _LONGEST_PREFIX = 512
-"""Of 1,024 bytes of a key: the rest is for customer, pool, job and attempt."""
+"""Part of the 1,024 bytes of a key; customer, pool, job and attempt need the others."""
 
 
 class Interruptible(StrEnum):
@@ -39,20 +39,20 @@ class Interruptible(StrEnum):
 
 
 def _store(value: object) -> str:
-    """`s3://bucket` or `s3://bucket/prefix`, without a slash at its end."""
+    """Accept `s3://bucket` or `s3://bucket/prefix`, without a trailing slash."""
     example = "s3://acme-checkpoints"
     if not isinstance(value, str) or not value.startswith("s3://"):
         hint = "a volume is named by claim"
-        what = "a bucket of S3: s3://BUCKET or s3://BUCKET/PREFIX"
-        raise wanted("checkpoints.store", what, example=example, hint=hint)
+        expected = "a bucket of S3: s3://BUCKET or s3://BUCKET/PREFIX"
+        raise wanted("checkpoints.store", expected, example=example, hint=hint)
     bucket, _, prefix = value.removeprefix("s3://").rstrip("/").partition("/")
     parts = prefix.split("/") if prefix else []
     if any(re.fullmatch(_SAFE_PART, part) is None or part in (".", "..") for part in parts):
-        what = "a prefix of parts between single slashes: letters, digits and any of !_.*'()-, none of them . or .."
-        raise wanted("checkpoints.store", what, example=f"{example}/prod")
+        expected = "a prefix of parts between single slashes: letters, digits and any of !_.*'()-, none of them . or .."
+        raise wanted("checkpoints.store", expected, example=f"{example}/prod")
     if len(prefix) > _LONGEST_PREFIX:
-        what = f"a prefix of at most {_LONGEST_PREFIX} characters: a key of S3 ends at 1024 bytes"
-        raise wanted("checkpoints.store", what, found=f"{len(prefix)} characters", example=f"{example}/prod")
+        expected = f"a prefix of at most {_LONGEST_PREFIX} characters: a key of S3 ends at 1024 bytes"
+        raise wanted("checkpoints.store", expected, found=f"{len(prefix)} characters", example=f"{example}/prod")
     return "/".join(["s3:/", parse_bucket(bucket), *parts])
 
 
@@ -65,8 +65,8 @@ def _one_store(store: object, claim: object) -> None:
 
 def _saved_before_the_next(every: timedelta, save_within: timedelta) -> None:
     if every < save_within:
-        what = "at least saveWithin: with less the next save may be due before the last one has ended"
-        raise wanted("checkpoints.every-too-short", what, example="5m", at="every")
+        expected = "at least saveWithin: with less the next save may be due before the last one has ended"
+        raise wanted("checkpoints.every-too-short", expected, example="5m", at="every")
 
 
 class CheckpointSettings(Settings):
@@ -122,7 +122,7 @@ class CheckpointSettings(Settings):
         return None if self.store is None else self.store.removeprefix("s3://").partition("/")[0]
 
     def variable(self, customer: str, pool: str) -> str:
-        """What `CHECKPOINTS_ENV` says; durations in seconds."""
+        """Return the value of `CHECKPOINTS_ENV`; durations in seconds."""
         where = CHECKPOINTS_PATH if self.store is None else self.store
         return json.dumps(
             {

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.access import Principal, PrivateRange, PublicRange, at_most_forty, viewers_are_no_admins
 from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
 from ebbtide.settings.sections.eks_versions import (
@@ -49,8 +49,8 @@ def _two_to_four(zones: Sequence[object]) -> None:
     if len(zones) < 2:
         raise wanted("zones.too-few", "at least two zones, since EKS requires two", example="[a, b]")
     if len(zones) > 4:
-        what = "at most four zones, since each one splits every node group further"
-        raise wanted("zones.too-many", what, found=f"{len(zones)} zones", example="[a, b, c]")
+        expected = "at most four zones, since each one splits every node group further"
+        raise wanted("zones.too-many", expected, found=f"{len(zones)} zones", example="[a, b, c]")
 
 
 def _zones_of_a_cluster(zones: Sequence[object]) -> None:

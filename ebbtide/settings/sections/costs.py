@@ -1,7 +1,7 @@
-"""The section of costs: what estimates assume, and how bills are told apart.
+"""The section of costs: assumptions of estimates, and tags for the bill.
 
-Tags are on every AWS resource, so the rules are those of the strictest service. AWS itself would refuse a wrong one
-too, but resource by resource and halfway through an update.
+Tags are on every AWS resource, so the strictest service's rules apply. AWS would also refuse an invalid tag, but
+resource by resource and in the middle of an update.
 """
 
 import re
@@ -12,14 +12,13 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.prices import PricingAssumption
-from ebbtide.settings.file.problems import show
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.settings.sections.checked import Settings
 from ebbtide.vocabulary.labels import PREFIX
 
 MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
 
-# Keys that are taken, and by whom: beginnings, and whole ones. Case does not count: it does not to IAM either.
+# Reserved prefixes and keys, with their owners. Case is ignored, as by IAM.
 _BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}
 _OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that beginning"
 _FOR_A_CUSTOMER: Mapping[str, str] = {
@@ -46,20 +45,20 @@ _VALUE = re.compile(r"[\w +\-=.:/@]{0,256}")
 
 
 def parse_cost_tags(value: object) -> dict[str, str]:
-    """The tags of a customer, which must leave ours alone."""
+    """Accept a customer's tags, which must not be Ebbtide's own."""
     return parse_tags(value, _FOR_A_CUSTOMER, _WHOLE)
 
 
 def parse_tags(
-    value: object, beginnings: Mapping[str, str] = _BY_AWS, whole: Mapping[str, str] | None = None
+    value: object, beginnings: Mapping[str, str] = _BY_AWS, reserved_keys: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All tags, or one error that holds every fault of them."""
+    """Return the tags, or raise one error with all faults."""
     if not isinstance(value, Mapping):
         raise wanted("type.mapping", "a mapping of tags to their values")
     tags = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
     faults = [*_number_faults(len(tags)), *_twins(tags)]
     for key, text in tags.items():
-        faults += [*_taken(key, beginnings, whole or {}), *_faults(key, text)]
+        faults += [*_taken(key, beginnings, reserved_keys or {}), *_faults(key, text)]
     if faults:
         raise all_of(faults)
     return cast("dict[str, str]", tags)
@@ -78,41 +77,43 @@ def _number_faults(number: int) -> Iterator[PydanticCustomError]:
 def _twins(keys: Iterable[str]) -> Iterator[PydanticCustomError]:
     first: dict[str, str] = {}
     for key in keys:
-        other = first.setdefault(key.lower(), key)
-        if other != key:
-            what, found = "keys that differ in more than capitals", f"the key {show(key)} beside {show(other)}"
-            yield wanted("tag-key.same-but-for-capitals", what, found=found, hint="IAM takes them for one key", at=key)
+        first_key = first.setdefault(key.lower(), key)
+        if first_key != key:
+            expected, actual = "keys that differ in more than capitals", f"the key {show(key)} beside {show(first_key)}"
+            yield wanted(
+                "tag-key.same-but-for-capitals", expected, found=actual, hint="IAM takes them for one key", at=key
+            )
 
 
-def _taken(key: str, beginnings: Mapping[str, str], whole: Mapping[str, str]) -> Iterator[PydanticCustomError]:
-    found = f"the key {show(key)}"
+def _taken(key: str, beginnings: Mapping[str, str], reserved_keys: Mapping[str, str]) -> Iterator[PydanticCustomError]:
+    actual = f"the key {show(key)}"
     for start, why in beginnings.items():
         if key.lower().startswith(start):
             yield wanted(
-                "tag-key.reserved-prefix", f"a tag key that does not begin with {start}", found=found, hint=why, at=key
+                "tag-key.reserved-prefix", f"a tag key that does not begin with {start}", found=actual, hint=why, at=key
             )
-    for word, why in whole.items():
+    for word, why in reserved_keys.items():
         if key.lower() == word.lower():
-            yield wanted("tag-key.reserved", f"a tag key other than {word}", found=found, hint=why, at=key)
+            yield wanted("tag-key.reserved", f"a tag key other than {word}", found=actual, hint=why, at=key)
 
 
 def _faults(key: str, value: object) -> Iterator[PydanticCustomError]:
     if _KEY.fullmatch(key) is None:
-        what = f"a tag key of 1 to 128 {_CHARACTERS}"
-        yield wanted("tag-key.form", what, found=f"the key {show(key)}", hint=_length_hint(key, 128), at=key)
+        expected = f"a tag key of 1 to 128 {_CHARACTERS}"
+        yield wanted("tag-key.form", expected, found=f"the key {show(key)}", hint=_length_hint(key, 128), at=key)
     if not isinstance(value, str):
         is_plain = isinstance(value, bool | int | float)
         yield wanted("type.text", "text", found=show(value), hint="quote it" if is_plain else "", at=key)
     elif _VALUE.fullmatch(value) is None:
-        what = f"a tag value of up to 256 {_CHARACTERS}"
-        yield wanted("tag-value.form", what, found=show(value), hint=_length_hint(value, 256), at=key)
+        expected = f"a tag value of up to 256 {_CHARACTERS}"
+        yield wanted("tag-value.form", expected, found=show(value), hint=_length_hint(value, 256), at=key)
 
 
 def _length_hint(text: str, most: int) -> str:
     return f"it has {len(text)}" if len(text) > most else ""
 
 
-# Letters of any alphabet pass, which editors and Python would write as different patterns: so what is refused is named.
+# Letters of any alphabet pass. Editors and Python have different patterns for them, so this one lists what is refused.
 _ASCII_ALLOWED = r"[^\u0000-\u001f!-*,;<>?\[-^`{-\u007f]"
 _PARTS = (*map(re.escape, _FOR_A_CUSTOMER), *(f"{word.lower()}$" for word in _WHOLE))
 _TAKEN = "|".join(re.sub("[a-z]", lambda c: f"[{c[0]}{c[0].upper()}]", part) for part in _PARTS)

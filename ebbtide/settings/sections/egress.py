@@ -1,8 +1,8 @@
-"""The section of closed networks: the proxy and the certificates by which pods reach what lies outside.
+"""The section of closed networks: proxy and certificates for connections to the outside.
 
-**The certificates replace a list, they do not add to it.** OpenSSL, Go and the AWS clients read one file of authorities
-and no other. A bundle that holds only the company's own breaks every call that does not pass the proxy, to AWS above
-all: it has to be the public list with the company's certificates appended.
+**The certificates replace a list.** OpenSSL, Go and the AWS clients read one file of authorities only. A bundle with
+only the company's certificates breaks every call that does not pass the proxy, above all to AWS: append the company's
+certificates to the public list.
 """
 
 import re
@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings, each_once
 from ebbtide.units.addresses import unmapped
 
 METADATA = (ip_network("169.254.169.254/32"), ip_network("fd00:ec2::254/128"))
-"""Where an instance tells its own credentials. No pod has business there, whatever a file allows."""
+"""Instance metadata, which has the node's credentials. Never allowed for pods, whatever a file says."""
 
 AWS_AUTHORITIES = frozenset({"Amazon", "Starfield Technologies, Inc."})
-"""Who signs for the services of AWS. Source: the root certificates at amazontrust.com/repository."""
+"""Authorities of AWS' services. Source: the root certificates at amazontrust.com/repository."""
 
 _PROXY_EXAMPLE = "http://proxy.example.com:3128"
 _HOST = r"^(?=.{1,253}$)(\*?\.)?[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?(/\d{1,3})?$"
@@ -32,7 +32,7 @@ _MOST_PEM_BYTES = 1_000_000  # a ConfigMap holds 1 MiB
 
 
 def _parse_proxy(value: object) -> str:
-    """Nothing of a wrong value is shown: a password may stand in it with or without a scheme before it."""
+    """An invalid value is never shown: it may contain a password, with or without a scheme."""
     text = value if isinstance(value, str) else ""
     if "@" in text:
         hint = "it would be readable in every pod; let the proxy know the cluster by its addresses"
@@ -92,17 +92,17 @@ def _parse_pem(value: object) -> str:
             hint="take it out, and consider it known",
         )
     if len(text.encode()) > _MOST_PEM_BYTES:
-        what = f"at most {_MOST_PEM_BYTES} bytes, which a ConfigMap holds"
-        raise wanted("certificates.too-large", what, found=str(len(text.encode())), hint="leave out the comments")
+        expected = f"at most {_MOST_PEM_BYTES} bytes, which a ConfigMap holds"
+        raise wanted("certificates.too-large", expected, found=str(len(text.encode())), hint="leave out the comments")
     if not authorities(text):
-        what = "certificates of authorities in PEM, as a block of text"
-        raise wanted("certificates.form", what, found="no such text", example=f"|\n  {_PEM_MARK}…")
+        expected = "certificates of authorities in PEM, as a block of text"
+        raise wanted("certificates.form", expected, found="no such text", example=f"|\n  {_PEM_MARK}…")
     return text
 
 
 @cache
 def authorities(pem: str) -> frozenset[str]:
-    """The organisations, or else the names, of the authorities in a bundle; none where it cannot be read."""
+    """Return the organisations, or else the names, of the authorities in a bundle; none if it is unreadable."""
     import ssl  # here, because almost no stack file holds a bundle
 
     blocks = _PEM_BLOCK.findall(pem)  # comments between them may hold any letters

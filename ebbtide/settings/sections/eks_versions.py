@@ -1,15 +1,15 @@
-"""The Kubernetes versions that a cluster may have, and for how long each costs the usual price.
+"""Kubernetes versions of a cluster, and how long each costs the usual price.
 
-The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once a release of the
-autoscaler for it is known: `components.cluster.autoscaler_settings` names one for each,
-`components.aws.add_on_versions` the add-ons, and tests hold the three together. A newer version is accepted where the
-stack file names all of these itself.
+The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once an autoscaler
+release for it is known: `components.cluster.autoscaler_settings` names one per version,
+`components.aws.add_on_versions` the add-ons, and tests compare the three. A newer version is accepted if the stack file
+names all of these.
 
-EKS upgrades a control plane by one minor at a time, and never back. Past the end of standard support a cluster either
-costs six times as much per hour (extended support) or is upgraded by EKS on a day of its own choice.
+EKS upgrades a control plane by one minor at a time, and never back. After standard support a cluster either costs six
+times as much per hour (extended support) or EKS upgrades it on a day that EKS chooses.
 
-A version of an add-on is EKS's own: the software's, and the number of the build (`v1.12.1-eksbuild.2`). The software's
-alone is refused, since EKS would refuse it an hour later.
+Versions of add-ons are EKS': the software's version and a build number (`v1.12.1-eksbuild.2`). The software's version
+alone is refused, as EKS would an hour later.
 """
 
 import re
@@ -20,8 +20,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ebbtide.settings.file.problems import did_you_mean
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import did_you_mean, wanted
 
 STANDARD_SUPPORT_UNTIL: Mapping[str, date] = {
     "1.33": date(2026, 7, 29),
@@ -33,14 +32,14 @@ STANDARD_SUPPORT_UNTIL: Mapping[str, date] = {
 1.36 public outputs of `aws eks describe-cluster-versions` of September 2026."""
 
 KUBERNETES_VERSIONS = tuple(STANDARD_SUPPORT_UNTIL)
-"""The oldest first."""
+"""Oldest first."""
 
 UNSET_VERSION = "1.35"
-"""The version of a file without the key. It stays: another one would upgrade live clusters, which cannot be undone."""
+"""Version of a file without the key. Never raised: that would upgrade live clusters, which cannot be undone."""
 
 _MINOR = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?(-.*)?")
 _NEWER = r"^1\.(3[7-9]|[4-9]\d)$"
-"""The versions after the last of the table."""
+"""Versions after the last of the table."""
 
 
 UNKNOWN_VERSION = "kubernetes-version.unknown"
@@ -49,7 +48,7 @@ VERSION_EXAMPLE = f'"{KUBERNETES_VERSIONS[-1]}"'
 
 
 def parse_kubernetes_version(value: object) -> str:
-    """A minor, as text: of the table, or a newer one."""
+    """Accept a minor of the table or a newer one, as text."""
     if isinstance(value, str) and (value in KUBERNETES_VERSIONS or is_newer(value)):
         return value
     code, hint = _version_fault(value)
@@ -62,7 +61,7 @@ def is_newer(version: str) -> bool:
 
 
 def _version_fault(value: object) -> tuple[str, str]:
-    """Its code, and a hint."""
+    """Return code and hint."""
     if isinstance(value, int | float):
         return "kubernetes-version.number", "quote it: as a number 1.30 is 1.3"
     match = _MINOR.fullmatch(value) if isinstance(value, str) else None
@@ -91,7 +90,7 @@ KubernetesVersion: TypeAlias = Annotated[
 
 
 class AddOn(StrEnum):
-    """The names are EKS's."""
+    """Add-ons by EKS' names."""
 
     VPC_CNI = "vpc-cni"
     KUBE_PROXY = "kube-proxy"
@@ -124,13 +123,13 @@ def parse_add_on_version(value: object) -> str:
 
 
 def kube_proxy_follows(version: str, versions: Mapping[AddOn, str]) -> None:
-    """It may be no newer than the API server, and one left behind ends up outside the skew that Kubernetes allows."""
-    asked = versions.get(AddOn.KUBE_PROXY)
-    if asked is not None and not asked.startswith(f"v{version}."):
+    """It must not be newer than the API server, and an old one leaves the version skew that Kubernetes allows."""
+    kube_proxy = versions.get(AddOn.KUBE_PROXY)
+    if kube_proxy is not None and not kube_proxy.startswith(f"v{version}."):
         raise wanted(
             "add-on.kube-proxy-version",
             f"a kube-proxy of the cluster's version {version}",
-            found=asked,
+            found=kube_proxy,
             example=f"v{version}.0-eksbuild.2",
             hint="leave it out, and it moves with the cluster",
             at="addOnVersions",
@@ -138,7 +137,7 @@ def kube_proxy_follows(version: str, versions: Mapping[AddOn, str]) -> None:
 
 
 def add_ons_of_a_newer_version(version: str, versions: Mapping[AddOn, str]) -> None:
-    """No table names them, so the file does."""
+    """The tables of this release do not have them."""
     missing = [add_on.value for add_on in AddOn if add_on not in versions]
     if is_newer(version) and missing:
         raise wanted(

@@ -1,7 +1,7 @@
-"""How calls from outside the cluster reach a workload: an Ingress, or a load balancer of its own.
+"""Access to a workload from outside the cluster: an Ingress or a load balancer.
 
-An Ingress is served by a controller that the cluster has: Ebbtide brings none. `expose` needs nothing in the cluster,
-and works on EKS alone, where AWS's own controller makes a network load balancer for it.
+An Ingress needs a controller in the cluster; Ebbtide installs none. `expose` needs nothing in the cluster and only
+works on EKS, where AWS' controller creates a network load balancer.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import ObjectName
 from ebbtide.settings.sections.pods.pod import LabelKey
@@ -29,18 +29,18 @@ TLS_PORT = 443
 
 def _host(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(HOST, value) is None or re.fullmatch(r"[0-9.]+", value):
-        what = "a DNS name in lower case, of which the first part may be *"
-        raise wanted("ingress.host", what, example="api.example.com")
+        expected = "a DNS name in lower case, of which the first part may be *"
+        raise wanted("ingress.host", expected, example="api.example.com")
     return value
 
 
 def _path(value: object) -> str:
-    """What the API server takes as a prefix."""
+    """Accept a path that the API server accepts as a prefix."""
     text = value if isinstance(value, str) else ""
     plain = text.startswith("/") and text.isprintable() and not set(text) & set(" ?#")
     if not plain or any(part in text for part in _NO_PATH) or text.endswith(_NO_END):
-        what = "the beginning of a URL's path: from /, without // and /../, a query or spaces"
-        raise wanted("ingress.path", what, example="/api")
+        expected = "the beginning of a URL's path: from /, without // and /../, a query or spaces"
+        raise wanted("ingress.path", expected, example="/api")
     return text
 
 
@@ -57,8 +57,8 @@ def _source(value: object) -> str:
     except ValueError:
         block = None
     if block is None:
-        what = "a block of IPv4 addresses, by its first one"
-        raise wanted("expose.source", what, example='"203.0.113.0/24"')
+        expected = "a block of IPv4 addresses, by its first one"
+        raise wanted("expose.source", expected, example='"203.0.113.0/24"')
     return str(block)
 
 
@@ -125,31 +125,31 @@ class Expose(Settings):
         return TLS_PORT if self.certificate is not None else ports[entrance_port(ports, self.port)]
 
 
-def entrance_port(ports: Mapping[str, int], named: str | None) -> str:
-    """The name of the port that an entrance leads to."""
-    return next(iter(ports)) if named is None else named
+def entrance_port(ports: Mapping[str, int], name: str | None) -> str:
+    """Return the name of the port that an entrance leads to."""
+    return next(iter(ports)) if name is None else name
 
 
-def _is_there(key: str, ports: Mapping[str, int], given: Ingress | Expose | None) -> None:
-    if given is None or (ports and given.port is None) or given.port in ports:
+def _has_port(key: str, ports: Mapping[str, int], entrance: Ingress | Expose | None) -> None:
+    if entrance is None or (ports and entrance.port is None) or entrance.port in ports:
         return
-    known = ", ".join(ports)
-    what = f"one of the ports of this workload: {known}" if known else "a port of this workload, under `ports`"
+    names = ", ".join(ports)
+    expected = f"one of the ports of this workload: {names}" if names else "a port of this workload, under `ports`"
     raise wanted(
         "entrance.no-such-port",
-        what,
-        found="no port" if given.port is None else repr(given.port),
+        expected,
+        found="no port" if entrance.port is None else repr(entrance.port),
         example=next(iter(ports), "ports: { http: 8080 }"),
-        at=key if given.port is None else (key, "port"),
+        at=key if entrance.port is None else (key, "port"),
     )
 
 
 def _ingress_port(ports: Mapping[str, int], ingress: Ingress | None) -> None:
-    _is_there("ingress", ports, ingress)
+    _has_port("ingress", ports, ingress)
 
 
 def _expose_port(ports: Mapping[str, int], expose: Expose | None) -> None:
-    _is_there("expose", ports, expose)
+    _has_port("expose", ports, expose)
 
 
 ENTRANCE_CHECKS: Sequence[Check] = (
@@ -159,7 +159,9 @@ ENTRANCE_CHECKS: Sequence[Check] = (
 
 
 def load_balancer_name(workload: str, expose: Expose) -> str:
-    """Of its Service. A load balancer cannot change sides, so each side has a name: a change makes another one."""
+    """Return the name of its Service. A load balancer cannot switch between internal and public, so each has its own
+    name.
+    """
     return f"{workload}-{'public' if expose.public else 'entrance'}"
 
 

@@ -1,7 +1,7 @@
-"""The section of exceptions: which policy does not count for which resource, why, and until when.
+"""The section of exceptions from policies: resource, reason and last day.
 
-An exception ends by itself. A stack file that was valid stays valid when its date has passed, since an `up` in an
-emergency must not fail over it: `check` warns, and the policy counts again.
+An exception ends by itself. A stack file stays valid after that day, since an `up` in an emergency must not fail
+because of it: `check` warns, and the policy counts again.
 """
 
 from collections.abc import Sequence
@@ -10,28 +10,27 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.problems import show, value_at
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import show, value_at, wanted
 from ebbtide.settings.sections.checked import Settings, whole_list
 from ebbtide.settings.sections.types import DateText
 
 POLICY_IDS = tuple(f"EB{number:03}" for number in range(1, 45))
-"""All rules of `ebbtide.policies`, which this package may not import; a test holds both to each other."""
+"""All rules of `ebbtide.policies`, which this package may not import; a test compares both."""
 
 _REASON_EXAMPLE = "the vendor's licence binds it to one copy"
 
 
 def _policy(value: object) -> str:
     if not isinstance(value, str) or value not in POLICY_IDS:
-        what = f"a policy from {POLICY_IDS[0]} to {POLICY_IDS[-1]}"
-        raise wanted("exception.policy", what, example="EB019", hint="docs/reference/policies.md lists them")
+        expected = f"a policy from {POLICY_IDS[0]} to {POLICY_IDS[-1]}"
+        raise wanted("exception.policy", expected, example="EB019", hint="docs/reference/policies.md lists them")
     return value
 
 
-def _stated(what: str, example: str) -> BeforeValidator:
+def _stated(expected: str, example: str) -> BeforeValidator:
     def parse(value: object) -> str:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise wanted("exception.form", what, example=example)
+            raise wanted("exception.form", expected, example=example)
         return value.strip()
 
     return BeforeValidator(parse)
@@ -58,14 +57,14 @@ class PolicyException(Settings):
 
 
 def _each_once(exceptions: Sequence[object]) -> None:
-    pairs = [(value_at(given, ("policy",)), value_at(given, ("resource",))) for given in exceptions]
+    pairs = [(value_at(entry, ("policy",)), value_at(entry, ("resource",))) for entry in exceptions]
     twice = next((pair for index, pair in enumerate(pairs) if None not in pair and pair in pairs[:index]), None)
     if twice is not None:
-        found = f"{show(twice[0])} for {show(twice[1])} twice"
+        actual = f"{show(twice[0])} for {show(twice[1])} twice"
         raise wanted(
             "exception.twice",
             "one exception for each policy and resource",
-            found=found,
+            found=actual,
             hint="keep the one that counts",
         )
 
@@ -80,5 +79,5 @@ class ExceptionSettings(Settings):
     )
 
 
-def ended(given: PolicyException, today: date) -> bool:
-    return given.until < today
+def ended(exception: PolicyException, today: date) -> bool:
+    return exception.until < today

@@ -1,12 +1,11 @@
-"""A cluster that is there already: which keys have a meaning on it, which on one of EKS, and where its pods go.
+"""Existing clusters: which keys apply to them, which to EKS, and the nodes of their pods.
 
-A key that would do nothing is refused, not ignored: whoever writes `version` beside `kind: existing` believes that it
-is upgraded here. Whether a key is there, and not what it says, is the question, so this looks at the raw file.
+Keys without effect are refused: the author of `version` beside `kind: existing` expects an upgrade. Only the presence
+of a key counts, so the raw file is checked.
 
-Nodes of an existing cluster carry whatever labels their owner gave them. `nodeSelectors` names sets of nodes by them:
-`fixed`, `flexible` and `gpu` are where pods of that kind go by themselves, and any other name is for a pool's
-`nodeGroup`. A set that is not named takes any node, and there the anti-affinity of fixed pods alone keeps the
-categories apart.
+Nodes of an existing cluster have their owner's labels. `nodeSelectors` names sets of nodes by them: `fixed`, `flexible`
+and `gpu` are the defaults of pods of that kind, other names are for a pool's `nodeGroup`. Pods without a set may use
+any node; then only the anti-affinity of fixed pods separates the categories.
 """
 
 import re
@@ -17,15 +16,14 @@ from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show, value_at
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import Finding, Location, all_of, did_you_mean, show, value_at, wanted
 
 CLUSTER = "ebbtide:cluster"
 REDIS = "ebbtide:redis"
 EXISTING = "existing"
 
 ON_EXISTING = ("context", "clusterId", "nodeSelectors", "rayOperator")
-"""Keys of the cluster's section that only an existing cluster has."""
+"""Keys of the cluster's section for existing clusters only."""
 
 _MADE_BY_OTHERS: Mapping[str, str] = {
     "ebbtide:network": "so is its network",
@@ -40,7 +38,7 @@ _UID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def parse_labels(value: object) -> dict[str, str]:
-    """Labels that a node must have, all of them; or one error that holds every fault."""
+    """Return labels that a node must have, or raise one error with all faults."""
     if not isinstance(value, Mapping) or not value:
         raise wanted("node-labels.type", "the labels of the nodes", example="{ node-role.example.com/pool: batch }")
     labels = {str(key): text for key, text in cast("Mapping[object, object]", value).items()}
@@ -68,7 +66,7 @@ def _label_faults(key: str, value: object) -> Iterator[PydanticCustomError]:
 
 
 def parse_context(value: object) -> str:
-    """The name of a kubeconfig's context; clouds put colons, slashes and @ into it."""
+    """Accept the name of a kubeconfig's context; clouds use colons, slashes and @ in it."""
     if not isinstance(value, str) or re.fullmatch(r"[^\s\x00-\x1f]{1,253}", value) is None:
         raise wanted("context.form", "the name of a context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS)
     return value
@@ -107,7 +105,7 @@ ClusterId: TypeAlias = Annotated[
 
 
 def context_is_named(kind: str, context: str | None) -> None:
-    """Never the current one: that is whichever its owner used last."""
+    """The current context is never used: it is the one its owner used last."""
     if kind == EXISTING and context is None:
         raise wanted(
             "context.missing", "the context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS, at="context"
@@ -119,11 +117,11 @@ def is_existing(config: Mapping[str, object]) -> bool:
 
 
 def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> Iterator[Finding]:
-    """The keys that mean nothing on this kind of cluster. `cluster_keys` are all that its section may have."""
+    """Yield keys without effect for this kind of cluster. `cluster_keys` are all keys of its section."""
     section = config.get(CLUSTER)
-    given = [str(key) for key in cast("Mapping[object, object]", section)] if isinstance(section, Mapping) else []
+    keys = [str(key) for key in cast("Mapping[object, object]", section)] if isinstance(section, Mapping) else []
     if not is_existing(config):
-        for key in given if value_at(config, (CLUSTER, "kind")) in (None, "eks") else ():
+        for key in keys if value_at(config, (CLUSTER, "kind")) in (None, "eks") else ():
             if key in ON_EXISTING:
                 yield _unwanted(
                     "key.of-existing-cluster",
@@ -142,20 +140,20 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
             _NOT_HERE,
             "the storage class of its volume decides that",
         )
-    for key in given:
+    for key in keys:
         if key in cluster_keys - {"kind", *ON_EXISTING}:
             yield _unwanted(
                 "key.not-on-existing-cluster", (CLUSTER, key), _NOT_HERE, "the cluster's administrator decides this"
             )
 
 
-def _unwanted(code: str, at: Location, what: str, why: str) -> Finding:
-    return Finding(code=code, at=at, wanted=what, found="the key", hint=why)
+def _unwanted(code: str, at: Location, expected: str, why: str) -> Finding:
+    return Finding(code=code, at=at, wanted=expected, found="the key", hint=why)
 
 
 def unknown_nodes(at: Location, node_group: str | None, sets: Mapping[str, object]) -> Iterator[Finding]:
-    """What is wrong with the set of nodes that a pool or a job names."""
-    known = tuple(dict.fromkeys([*sets, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
+    """Yield faults of the set of nodes that a pool or a job names."""
+    names = tuple(dict.fromkeys([*sets, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
     if node_group == NodeKind.FIXED:
         hint = "fixed pods let no worker onto their nodes, so it would stay pending"
         yield Finding(
@@ -166,8 +164,8 @@ def unknown_nodes(at: Location, node_group: str | None, sets: Mapping[str, objec
             example="flexible",
             hint=hint,
         )
-    elif node_group and node_group not in known:
-        what = "a name in cluster.nodeSelectors"
+    elif node_group and node_group not in names:
+        expected = "a name in cluster.nodeSelectors"
         yield Finding(
-            code="nodes.unknown", at=at, wanted=what, found=repr(node_group), hint=did_you_mean(node_group, known)
+            code="nodes.unknown", at=at, wanted=expected, found=repr(node_group), hint=did_you_mean(node_group, names)
         )

@@ -1,7 +1,7 @@
-"""The section of images: where they are pulled from, and with which right.
+"""The section of images: registry and pull secrets.
 
-Digests are not filled in here: a digest that nobody has looked up on the registry would be a guess. `requireDigests`
-makes their absence an error, and the other keys are the place to give them for the images that Ebbtide brings.
+Digests are not filled in: without a lookup in the registry they would be guesses. `requireDigests` makes their absence
+an error, and the other keys set them for the images that Ebbtide bundles.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Settings, each_once
 from ebbtide.settings.sections.types import Image
 
@@ -23,7 +23,7 @@ def _parse_registry(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_REGISTRY, value) is None:
         text = value if isinstance(value, str) else ""
         hint = "leave out the scheme" if "://" in text else ""
-        if "@" in text:  # it is not shown: before the sign may stand a password
+        if "@" in text:  # not shown: a password may precede the sign
             raise wanted(
                 "registry.login", "a registry", found="an address with a login", hint="logins belong into pull secrets"
             )

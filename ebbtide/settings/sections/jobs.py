@@ -1,27 +1,142 @@
-"""The sections of jobs and cron jobs: what runs to its end.
+"""The sections of jobs and cron jobs: pods that run to completion.
 
-A job is of category worker: nobody moves its pods, by day or by night, and its node goes when it has ended. Nothing
-scales it, and no queue starts it.
+A job has category worker: its pods are never moved, and its node is removed when it has ended. No queue and no
+autoscaler starts jobs.
 
-What is not offered, and why: `ttlSecondsAfterFinished` would delete a Job that Pulumi manages, and the next `up` would
-find it gone and run it again. A grace period: an eviction is refused, and what a deletion cuts short was asked for.
+Deliberately missing: `ttlSecondsAfterFinished`, since it deletes a Job that Pulumi manages and the next `up` would run
+it again; and a grace period, since evictions are refused and a deletion is meant to end the job.
+
+Cron expressions have five fields and are read as the API server reads them (robfig/cron, `ParseStandard`), so that a
+slip has one message with file and line. Differences from the cron of a host: Sunday is 0 and never 7, and no field may
+name a zone. Kubernetes accepts a day that no month has, and such a CronJob never runs; it is refused here.
 """
 
-from datetime import timedelta
+import re
+from datetime import date, timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.calendars import parse_timezone
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.cron import Cron
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
 from ebbtide.settings.sections.types import Count, Positive, PositiveDuration
 from ebbtide.units.durations import format_duration
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_PART = re.compile(r"(\*|\?|[0-9]{1,2}|[A-Za-z]{3})(?:-([0-9]{1,2}|[A-Za-z]{3}))?(?:/([0-9]{1,2}))?")
+_EXAMPLE = '"30 2 * * 1-5"'
+
+
+class _Field(NamedTuple):
+    name: str
+    least: int
+    most: int
+    words: tuple[str, ...] = ()
+
+
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of the week", 0, 6, _DAYS),
+)
+
+
+def parse_cron(value: object) -> str:
+    """Return the expression with single blanks."""
+    parts = value.split() if isinstance(value, str) else []
+    if len(parts) != len(_FIELDS):
+        expected = "a cron expression of five fields: minute, hour, day of the month, month, day of the week"
+        hint = "write it in five fields" if isinstance(value, str) and value.startswith("@") else ""
+        raise wanted("cron.form", expected, example=_EXAMPLE, hint=hint)
+    values = [_numbers(text, field) for text, field in zip(parts, _FIELDS, strict=True)]
+    for text, field, numbers in zip(parts, _FIELDS, values, strict=True):
+        if not numbers:
+            hint = "Sunday is 0" if field.name == "day of the week" and "7" in text else ""
+            expected = f"a {field.name} from {field.least} to {field.most}: *, numbers, ranges, lists and steps"
+            raise wanted("cron.field", expected, found=repr(text), example=_EXAMPLE, hint=hint)
+    _, _, days, months, _ = values
+    # With a weekday named, a day of either kind will do.
+    if _any(parts[4]) and not any(day <= _LONGEST[month - 1] for day in days for month in months):
+        raise wanted("cron.never", "a day that one of its months has, or it never runs", example=_EXAMPLE)
+    return " ".join(parts)
+
+
+class CronTimes(NamedTuple):
+    """The times of an expression, each field in ascending order. Sunday is 0."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: tuple[int, ...]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]
+    either_day: bool
+    """The expression has a day of the month and a weekday: either one suffices. Otherwise both must match."""
+
+    def on(self, day: date) -> bool:
+        """True if there are times on this day."""
+        of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        return day.month in self.months and (of_month or of_week if self.either_day else of_month and of_week)
+
+
+def cron_times(expression: str) -> CronTimes:
+    """Return the times of an expression that `parse_cron` accepted."""
+    parts = expression.split()
+    numbers = [tuple(sorted(_numbers(text, field))) for text, field in zip(parts, _FIELDS, strict=True)]
+    minutes, hours, days, months, weekdays = numbers
+    return CronTimes(minutes, hours, days, months, weekdays, not _any(parts[2]) and not _any(parts[4]))
+
+
+def _any(text: str) -> bool:
+    """True for an open field. As in robfig/cron, a step above 1 is not open."""
+    return any(part in ("*", "?", "*/1", "?/1") for part in text.split(","))
+
+
+def _numbers(text: str, field: _Field) -> set[int]:
+    """Return the numbers of a field, none if a part is invalid."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        part_numbers = _part_numbers(part, field)
+        if not part_numbers:
+            return set()
+        numbers.update(part_numbers)
+    return numbers
+
+
+def _part_numbers(part: str, field: _Field) -> range:
+    match = _PART.fullmatch(part)
+    if match is None:
+        return range(0)
+    first, last, step = match.groups()
+    if first in "*?":
+        start, end = (field.least, field.most) if last is None else (None, None)
+    else:
+        start = _number(first, field)
+        end = _number(last, field) if last is not None else (field.most if step is not None else start)
+    every = int(step) if step is not None else 1
+    if start is None or end is None or every == 0:
+        return range(0)
+    return range(start, end + 1, every)
+
+
+def _number(text: str, field: _Field) -> int | None:
+    if text.isdecimal():
+        return int(text) if field.least <= int(text) <= field.most else None
+    return field.least + field.words.index(text.lower()) if text.lower() in field.words else None
+
+
+Cron: TypeAlias = Annotated[
+    str, BeforeValidator(parse_cron), WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"})
+]
+
 
 _LEAST_START = timedelta(seconds=10)
 _KEPT = "a finished Job that deletes itself would be run again by the next `up`"
@@ -29,20 +144,20 @@ _KEPT = "a finished Job that deletes itself would be run again by the next `up`"
 
 def _parallelism_within_completions(parallelism: int, completions: int) -> None:
     if parallelism > completions:
-        what = f"at most completions, which is {completions}"
-        raise wanted("parallelism.above-completions", what, example=str(completions), at="parallelism")
+        expected = f"at most completions, which is {completions}"
+        raise wanted("parallelism.above-completions", expected, example=str(completions), at="parallelism")
 
 
 def _takes_within_limit(run_takes: timedelta | None, longest_run: timedelta) -> None:
     if run_takes is not None and run_takes > longest_run:
-        what = f"at most longestRun, which is {format_duration(longest_run)}: the job is stopped then"
-        raise wanted("run-takes.above-longest", what, example=format_duration(longest_run), at="runTakes")
+        expected = f"at most longestRun, which is {format_duration(longest_run)}: the job is stopped then"
+        raise wanted("run-takes.above-longest", expected, example=format_duration(longest_run), at="runTakes")
 
 
 def _no_readiness(probes: Probes) -> None:
     if probes.readiness is not None:
-        what = "only liveness and startup for jobs, since no traffic waits for readiness"
-        raise wanted("probe.readiness-of-job", what, example="liveness", at=("probes", "readiness"))
+        expected = "only liveness and startup for jobs, since no traffic waits for readiness"
+        raise wanted("probe.readiness-of-job", expected, example="liveness", at=("probes", "readiness"))
 
 
 class JobSettings(PodSettings):

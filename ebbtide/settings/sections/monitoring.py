@@ -1,4 +1,4 @@
-"""The section of monitoring: which Prometheus watches the stack, and how it is told what to scrape and whom to tell."""
+"""The section of monitoring: the Prometheus of the stack, its scrape jobs, rules and receivers."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.alerting import DEAD_MAN_KEY, TOKEN_KEY, Alerts, RemoteWrite
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.pod import LabelKey, LabelValue
@@ -18,15 +18,15 @@ from ebbtide.settings.sections.types import Mebibytes, acted_on
 
 PROMETHEUS = "ebbtide-prometheus"
 ALERTMANAGER = "ebbtide-alertmanager"
-"""The workloads and Services of `bundled`, in the namespace of the controller."""
+"""Workloads and Services of `bundled`, in the controller's namespace."""
 
 RETENTION = timedelta(days=30)
 STORAGE = 50 * 1024
 """MiB."""
 MEMORY = 1024
-"""MiB: 60,000 series took 676, and questions over many days need some too."""
+"""MiB: 60,000 series took 676, and queries over many days need some more."""
 LEAST_STORAGE = 1024
-"""MiB: below it the parts that Prometheus writes at once, blocks of two hours, leave no room for others."""
+"""MiB: below it Prometheus' blocks of two hours leave no space for others."""
 
 _RETENTION = r"^[1-9][0-9]{0,3}[dh]$"
 _LONGEST_RETENTION = timedelta(days=1096)
@@ -54,8 +54,8 @@ def _retention(value: object) -> timedelta:
         span = timedelta(**{"days" if value.endswith("d") else "hours": int(value[:-1])})
         if timedelta(days=1) <= span <= _LONGEST_RETENTION:
             return span
-    what = f"how long samples are kept, from a day to {_LONGEST_RETENTION.days} days: a number and d or h"
-    raise wanted("monitoring.retention-form", what, example="30d")
+    expected = f"how long samples are kept, from a day to {_LONGEST_RETENTION.days} days: a number and d or h"
+    raise wanted("monitoring.retention-form", expected, example="30d")
 
 
 def _enough(storage: int) -> int:
@@ -96,8 +96,8 @@ _Retention: TypeAlias = Annotated[
 
 def _existing_says_where(prometheus: PrometheusKind, namespace: str | None) -> None:
     if prometheus is PrometheusKind.EXISTING and namespace is None:
-        what = "the namespace of Prometheus, which the network policies admit"
-        raise wanted("monitoring.namespace-missing", what, example="monitoring", at="namespace")
+        expected = "the namespace of Prometheus, which the network policies admit"
+        raise wanted("monitoring.namespace-missing", expected, example="monitoring", at="namespace")
 
 
 def _only_with(field: str, key: str, *kinds: PrometheusKind) -> Check:
@@ -219,7 +219,7 @@ class MonitoringSettings(Settings):
         return self.memory or MEMORY
 
     def secret_references(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
-        """Where, the Secret of the stack, and its key."""
+        """Yield location, Secret of the stack, and key."""
         if self.alerts is not None:
             receiver = self.alerts.receiver
             yield ("alerts", "receiver", "secret"), receiver.secret, receiver.key

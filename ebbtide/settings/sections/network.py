@@ -1,6 +1,6 @@
-"""The section of the network: a VPC of the stack's own with its ways out, or one that is there already.
+"""The section of the network: a VPC that the stack creates with its gateways, or an existing one.
 
-A given VPC belongs to somebody else, who decides about its gateways, endpoints and logs: those keys contradict it.
+The owner of an existing VPC decides about its gateways, endpoints and logs, so those keys contradict it.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS, RetentionDays, parse_zone
 from ebbtide.units.addresses import PRIVATE
@@ -27,15 +27,13 @@ CALLED: Mapping[str, str] = {
     "autoscaling": "the cluster autoscaler reads and resizes groups",
     "logs": "agents that ship logs to CloudWatch",
 }
-"""The services of AWS that a cluster's nodes and system pods call: what a network without a way out must still reach.
+"""AWS services that nodes and system pods call, which a network without a gateway must still reach.
 
 Source: "Deploy private clusters with limited internet access", awsdocs/amazon-eks-user-guide,
-`latest/ug/clusters/private-clusters.adoc`. Two things of that page are not followed:
-
-- Load balancers have an endpoint there. The only caller inside the VPC would be a load balancer controller, and Ebbtide
-  installs none.
-- It wants the cluster autoscaler's built-in list of instance types, from when the autoscaler read a price list on the
-  internet. It asks EC2 since. (Source: kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/aws/aws_util.go`.)
+`latest/ug/clusters/private-clusters.adoc`. Not followed: load balancers have an endpoint there, whose only caller in
+the VPC would be a load balancer controller, and Ebbtide installs none; and the cluster autoscaler's built-in list of
+instance types, from when the autoscaler read a price list on the internet. It asks EC2 since. (Source:
+kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/aws/aws_util.go`.)
 """
 
 FOR_SHELLS = ("ssm", "ssmmessages")
@@ -44,20 +42,20 @@ FOR_SHELLS = ("ssm", "ssmmessages")
 
 
 def called_services(*, session_manager: bool) -> tuple[str, ...]:
-    """By the last part of their endpoint's name."""
+    """Return the last parts of the endpoints' names."""
     return (*CALLED, *(FOR_SHELLS if session_manager else ()))
 
 
 DEFAULT_CIDR = "10.0.0.0/16"
 LARGEST, SMALLEST = 16, 20
-"""Prefix lengths of a VPC: AWS takes none larger, and a smaller one has no room for the pods of every zone."""
+"""Prefix lengths of a VPC: AWS' maximum, and the smallest with addresses for the pods of every zone."""
 
 ZONES_SHARE = 16
-"""Each zone's private subnet is this part of the VPC: room for eight zones, half of it private."""
+"""Share of the VPC for each zone's private subnet: eight zones in half of it."""
 
 KEPT_BY_AWS = 5  # of each subnet
 ADDRESSES_PER_NODE = 17
-"""At least: one of its own, and a block of sixteen for its pods, since addresses come by the block."""
+"""Minimum: its own, and a block of sixteen for its pods, since addresses are assigned in blocks."""
 
 _PRIVATE = tuple(map(IPv4Network, PRIVATE))
 _PRIVATE_PATTERN = r"^(10\.\d{1,3}|172\.(1[6-9]|2\d|3[01])|192\.168)\.\d{1,3}\.\d{1,3}/(1[6-9]|20)$"
@@ -71,25 +69,25 @@ class Nat(StrEnum):
 
 
 def parse_cidr(value: object) -> str:
-    """The addresses of the VPC, kept as text."""
-    what, example = f"a block of private addresses from /{LARGEST} to /{SMALLEST}", f'"{DEFAULT_CIDR}"'
+    """Accept the VPC's address range, kept as text."""
+    expected, example = f"a block of private addresses from /{LARGEST} to /{SMALLEST}", f'"{DEFAULT_CIDR}"'
     try:
         block = IPv4Network(value, strict=False) if isinstance(value, str) and "/" in value else None
     except ValueError:
         block = None
     if block is None:
-        raise wanted("cidr.form", what, example=example)
+        raise wanted("cidr.form", expected, example=example)
     if not any(block.subnet_of(private) for private in _PRIVATE):
         hint = "private addresses begin with 10., with 172.16. to 172.31. or with 192.168."
-        raise wanted("cidr.public", what, example=example, hint=hint)
+        raise wanted("cidr.public", expected, example=example, hint=hint)
     if not LARGEST <= block.prefixlen <= SMALLEST:
         too_large = block.prefixlen < LARGEST
         code = "cidr.too-large" if too_large else "cidr.too-small"
         hint = "AWS makes no larger VPC" if too_large else "less has no room for the pods of every zone"
-        raise wanted(code, what, example=example, hint=hint)
+        raise wanted(code, expected, example=example, hint=hint)
     if str(block) != value:
         raise wanted(
-            "cidr.first-address", f"{what}, by its first address", example=example, hint=f"did you mean {block}?"
+            "cidr.first-address", f"{expected}, by its first address", example=example, hint=f"did you mean {block}?"
         )
     return str(block)
 
@@ -107,21 +105,21 @@ def parse_subnet_id(value: object) -> str:
 
 
 def _parse_zone_key(value: object) -> str:
-    """A zone as a key: the value below it is not what is wrong."""
+    """Accept a zone as a key; the fault is located at the key, not at its value."""
     try:
         return parse_zone(value)
     except PydanticCustomError as fault:
-        said = fault.context or {}
-        found, example, hint = f"the key {value!r}", str(said["example"]), str(said["hint"])
-        raise wanted(str(said["code"]), str(said["wanted"]), found=found, example=example, hint=hint) from None
+        context = fault.context or {}
+        actual, example, hint = f"the key {value!r}", str(context["example"]), str(context["hint"])
+        raise wanted(str(context["code"]), str(context["wanted"]), found=actual, example=example, hint=hint) from None
 
 
 def _each_zone_has_its_own(subnets: Mapping[str, str]) -> Mapping[str, str]:
     first: dict[str, str] = {}
     for zone, subnet in subnets.items():
-        other = first.setdefault(subnet, zone)
-        if other != zone:
-            raise wanted("subnet.shared", "one subnet for each zone", found=f"{subnet} for {other} and for {zone}")
+        first_zone = first.setdefault(subnet, zone)
+        if first_zone != zone:
+            raise wanted("subnet.shared", "one subnet for each zone", found=f"{subnet} for {first_zone} and for {zone}")
     return subnets
 
 
@@ -205,13 +203,13 @@ class NetworkSettings(Settings):
     )
 
     def nodes_per_zone(self) -> int | None:
-        """How many nodes a zone has addresses for at most; in a given VPC its owner knows."""
+        """Return the maximum number of nodes per zone by addresses, or None for an existing VPC."""
         if self.vpc is not None:
             return None
         return (IPv4Network(self.cidr).num_addresses // ZONES_SHARE - KEPT_BY_AWS) // ADDRESSES_PER_NODE
 
     def gateway_zones(self, zones: Sequence[str]) -> tuple[str, ...]:
-        """The zones that get a NAT gateway; with `single` the first one that the file lists."""
+        """Return the zones with a NAT gateway; with `single` the first zone of the file."""
         if self.vpc is not None or self.nat is Nat.NONE:
             return ()
         return tuple(zones) if self.nat is Nat.PER_ZONE else tuple(zones[:1])

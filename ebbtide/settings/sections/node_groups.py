@@ -1,21 +1,22 @@
-"""The section of node groups: totals over the zones.
+"""The section of node groups, and the defaults of groups that a stack file leaves out. Sizes are totals over zones.
 
-Instance types are those in the price tables: size and price of any other are not known.
+Instance types must be in the price tables, since sizes and prices of others are unknown.
 """
 
-from typing import Annotated, ClassVar, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from ebbtide.prices import instance_type_names, nearest_type
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive
 
 
 def parse_instance_type(value: object) -> str:
-    """The name of a type in the price tables."""
+    """Accept the name of a type in the price tables."""
     names = instance_type_names()
     if isinstance(value, str) and value in names:
         return value
@@ -33,16 +34,18 @@ InstanceTypeName: TypeAlias = Annotated[str, BeforeValidator(parse_instance_type
 
 
 LEAST_DISK = 20
-"""GiB, the image's size: no node starts on less. Source: amazon-eks-ami, templates/al2023/variables-default.json."""
+"""GiB, the image's size: smaller nodes do not start. Source: amazon-eks-ami, templates/al2023/variables-default.json.
+"""
 
 MOST_DISK = 16_384  # GiB, of a gp3 volume
 
 MOST_PRIORITY = 99
 
 _FIRST_TO_GROW = {NodeKind.FLEXIBLE: 300, NodeKind.GPU: 300, NodeKind.FIXED: 200, NodeKind.SPOT: 100}
-"""Pods of a stack name their kind or their group, so this settles where the pods of others go, which name neither: not
-to fixed nodes, which are slow to leave, and to spot nodes last, since nobody said that those pods bear it. No such pod
-fits on a GPU node, so flexible and GPU groups need no order between them, and least waste decides as it always did."""
+"""Order for pods that do not belong to the stack, since the stack's own name their kind or group: never fixed nodes,
+which are slow to leave, and spot nodes last, since such pods may not tolerate them. None fits on a GPU node, so
+flexible and GPU groups need no order, and least waste decides.
+"""
 
 DiskSize: TypeAlias = Annotated[int, Strict(), Field(ge=LEAST_DISK, le=MOST_DISK)]
 Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST_PRIORITY)]
@@ -98,5 +101,51 @@ class NodeGroupSettings(Settings):
 
     @property
     def growth_priority(self) -> int:
-        """The kind first, then the file's `priority`. The autoscaler takes the highest."""
+        """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest."""
         return _FIRST_TO_GROW[self.kind] + self.priority
+
+
+DEFAULT_REGION = "us-east-1"
+
+SPOT_TYPES = ("m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge")
+"""Four families: the fewer to choose from, the sooner a node is reclaimed."""
+
+_GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
+    # Two nodes, so that the system pods and the controller survive one of them.
+    NodeKind.FIXED: {"instanceTypes": ["m7i.2xlarge"], "min": 2, "max": 6},
+    # Two families of one shape: when one is sold out in a zone the other may not be.
+    NodeKind.FLEXIBLE: {"instanceTypes": ["m7i.4xlarge", "m6i.4xlarge"], "max": 20},
+    # Images with CUDA and a framework inside take 10 to 20 GiB each.
+    NodeKind.GPU: {"instanceTypes": ["g5.2xlarge"], "max": 8, "diskSize": 100},
+    NodeKind.SPOT: {"instanceTypes": list(SPOT_TYPES), "max": 20},
+}
+
+
+def filled_group(name: str, group: object) -> object:
+    """Return a group with its kind and the kind's defaults. Values that are not mappings are unchanged."""
+    if not isinstance(group, Mapping):
+        return group
+    filled = dict(cast("Mapping[str, Any]", group))
+    if "kind" not in filled and name in set(NodeKind):
+        filled["kind"] = name
+    kind = filled.get("kind")
+    # A kind that is missing or wrong is one fault: the keys that would follow from it are filled in all the same.
+    valid_kind = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
+    filled = {**_GROUPS[valid_kind], **filled}
+    largest = filled.get("max")
+    if "min" not in group and "min" in filled and type(largest) is int and largest > 0:
+        filled["min"] = min(filled["min"], largest)
+    return filled
+
+
+def filled_groups(groups: Mapping[str, object], *, gpus_wanted: bool) -> dict[str, object]:
+    """Return the file's groups with defaults, and a default group for each missing kind that is needed.
+
+    Fixed nodes run system pods and the controller; flexible ones are always needed.
+    """
+    filled = {name: filled_group(name, group) for name, group in groups.items()}
+    present = [
+        cast("Mapping[str, object]", group).get("kind") for group in filled.values() if isinstance(group, Mapping)
+    ]
+    needed = [NodeKind.FIXED, NodeKind.FLEXIBLE, *([NodeKind.GPU] if gpus_wanted else [])]
+    return filled | {str(kind): filled_group(kind, {}) for kind in needed if kind not in present and kind not in filled}

@@ -1,10 +1,10 @@
-"""The section of Ray clusters: a fixed head, and groups of workers that come and go with Ray's own demand.
+"""The section of Ray clusters: a fixed head, and groups of workers that scale with Ray's own demand.
 
-A head and a group are pods like all others, with the same keys. What is left out of them is what KubeRay's operator
-writes itself: command, ports and probes. The image is the cluster's, since head and workers must run the same Ray.
+Heads and groups are pods with the common keys, except those that KubeRay's operator writes: command, ports and probes.
+The image belongs to the cluster, since head and workers must run the same Ray.
 
-**Drivers** are the workers of a queue pool (`workers.X.ray`), so the queue's depth bounds them; Ray's demand brings the
-pods. No group has a number of its own but a least and a most.
+**Drivers** are the workers of a queue pool (`workers.X.ray`), so the queue's depth bounds them; Ray's demand adds the
+pods. A group has no fixed number, only a minimum and a maximum.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
@@ -24,41 +24,43 @@ from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, P
 from ebbtide.units.durations import format_duration
 
 STOP_MARGIN = timedelta(minutes=2)
-"""Past the longest task: to hand objects over, tell the head and exit."""
+"""Time after the longest task: to hand over objects, notify the head and exit."""
 
 KNOWN_VERSIONS = ("2.60",)
-"""Minor versions of Ray that were tried with the pinned operator: autoscaler v2, tokens, and a drain at SIGTERM, which
-Ray has from 2.60 on (ray-project/ray, pull request 64454)."""
+"""Minor versions of Ray that were tested with the pinned operator: autoscaler v2, tokens, and a drain at SIGTERM, which
+Ray has from 2.60 on (ray-project/ray, pull request 64454).
+"""
 
 NAMESPACE_PREFIX = "ebbtide-ray-"
 
 ALL_ELSE = timedelta(minutes=10)
-"""Of a deletion, beside the last pod: what Pulumi gives any object of the cluster."""
+"""Time of a deletion after the last pod: as Pulumi allows for any object of the cluster."""
 
 RAY_OPERATOR = "kuberay-operator"
-"""The workload that is KubeRay's operator, in the namespace of the controller."""
+"""Workload of KubeRay's operator, in the controller's namespace."""
 
 RAY_ENV = "EBBTIDE_RAY"
-"""Tells the library of jobs which Ray cluster a pool's workers drive, as JSON."""
+"""Variable that names a pool's Ray cluster for the jobs' library, as JSON."""
 RAY_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
-"""As Ray itself reads them."""
+"""Variables that Ray itself reads."""
 
 RECONNECT = ("RAY_gcs_rpc_server_reconnect_timeout_s", "600")
-"""For how many seconds a raylet goes on without a head before it ends itself. KubeRay sets it in Ray's own pods where
-a head's state outlives the head; Ray's default, a minute, is over before a new head is ready."""
+"""Seconds for which a raylet waits for a head before it exits. KubeRay sets it in Ray's pods if the head's state
+outlives the head; Ray's default, a minute, ends before a new head is ready.
+"""
 
 TOKEN_KEY = "auth_token"
-"""The key of the Secret that holds a cluster's token, as KubeRay wants it."""
+"""Key in the Secret of a cluster's token, as KubeRay expects it."""
 
 HOME = "/tmp"
-"""Of Ray's processes: a volume of the pod's own, since an image's home may belong to another user."""
+"""Home of Ray's processes: a volume, since an image's home may belong to another user."""
 
 HEAD = "head"
 RAY_CONTAINER = "ray"
-"""What the container of head and workers is called."""
+"""Name of the container of head and workers."""
 
 AUTOSCALER_CPU, AUTOSCALER_MEMORY = 200, 512
-"""Millicores and MiB of the autoscaler's container, beside the head's own."""
+"""Millicores and MiB of the autoscaler's container in the head's pod."""
 
 _VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
 _TAG = re.compile(r":v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9])[^/@]*(?:@|$)")
@@ -70,9 +72,9 @@ def _version(value: object) -> str:
         hint = "quote it" if isinstance(value, int | float) else ""
         raise wanted("ray.version-form", "Ray's version, in three numbers", example='"2.60.0"', hint=hint)
     if value.rpartition(".")[0] not in KNOWN_VERSIONS:
-        what = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
+        expected = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
         hint = "before 2.60 a stopping worker kills its tasks"
-        raise wanted("ray.version-unknown", what, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
+        raise wanted("ray.version-unknown", expected, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
     return value
 
 
@@ -88,15 +90,15 @@ def _no_gpu(gpu: Gpu) -> None:
 
 def _whole_cores(cpu: int) -> None:
     if cpu % 1000:
-        what = "whole cores, since Ray usually assigns one core to a task"
-        raise wanted("ray.cores", what, found=f"{cpu}m", example=str(max(1, cpu // 1000)), at="cpu")
+        expected = "whole cores, since Ray usually assigns one core to a task"
+        raise wanted("ray.cores", expected, found=f"{cpu}m", example=str(max(1, cpu // 1000)), at="cpu")
 
 
 def _image_of_version(version: str, image: str) -> None:
     tagged = _TAG.search(image)
     if tagged and tagged[1] != version:
-        what = f"an image of Ray {version}, which version says"
-        raise wanted("ray.image-version", what, found=image, example=image.replace(tagged[1], version), at="image")
+        expected = f"an image of Ray {version}, which version says"
+        raise wanted("ray.image-version", expected, found=image, example=image.replace(tagged[1], version), at="image")
 
 
 _LEFT_OUT: Mapping[str, str] = {
@@ -106,17 +108,17 @@ _LEFT_OUT: Mapping[str, str] = {
 }
 
 
-def _left_out(key: str) -> Check:
-    """For a key that other pods have."""
+def _refused_key(key: str) -> Check:
+    """Refuse a key that other pods have."""
 
-    def check(given: object) -> None:
-        if given not in ("", (), {}, None, Probes()):
+    def check(value: object) -> None:
+        if value not in ("", (), {}, None, Probes()):
             raise wanted("ray.not-its-own", "the key left out", hint=_LEFT_OUT[key], at=key)
 
     return Check((key,), check)
 
 
-_OF_RAY_PODS = (*PodSettings.checks, *map(_left_out, _LEFT_OUT))
+_OF_RAY_PODS = (*PodSettings.checks, *map(_refused_key, _LEFT_OUT))
 
 
 class RayPod(PodSettings):
@@ -143,12 +145,12 @@ class FaultTolerance(StrEnum):
 _OF_REDIS = ("RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME")
 
 
-def _redis_is_told_once(kept: FaultTolerance, env: Mapping[str, object]) -> None:
-    """KubeRay makes no pod of a head that has both."""
-    for name in _OF_REDIS if kept is FaultTolerance.REDIS else ():
+def _redis_is_configured_once(fault_tolerance: FaultTolerance, env: Mapping[str, object]) -> None:
+    """KubeRay creates no pod for a head with both."""
+    for name in _OF_REDIS if fault_tolerance is FaultTolerance.REDIS else ():
         if name in env:
-            what = "no such variable, since faultTolerance configures the head for the stack's Redis"
-            raise wanted("ray.head-redis", what, found="the variable", at=f"env.{name}")
+            expected = "no such variable, since faultTolerance configures the head for the stack's Redis"
+            raise wanted("ray.head-redis", expected, found="the variable", at=f"env.{name}")
 
 
 class RayHead(RayPod):
@@ -157,7 +159,7 @@ class RayHead(RayPod):
     checks: ClassVar[tuple[Check, ...]] = (
         *_OF_RAY_PODS,
         Check(("gpu",), _no_gpu),
-        Check(("fault_tolerance", "env"), _redis_is_told_once),
+        Check(("fault_tolerance", "env"), _redis_is_configured_once),
     )
     instead_of: ClassVar[dict[str, str]] = {
         **RayPod.instead_of,
@@ -234,10 +236,10 @@ class SleepSettings(Settings):
 def _short_stop(longest_task: timedelta, groups: Mapping[str, RayGroup]) -> None:
     for name, group in groups.items():
         if group.spot and longest_task > timedelta(minutes=2) - timedelta(seconds=20):
-            what = "at most 100s on spot nodes, which stop two minutes after their notice"
+            expected = "at most 100s on spot nodes, which stop two minutes after their notice"
             hint = "a task that is cut off runs again elsewhere; say spot only of tasks that take it"
-            found = f"{format_duration(longest_task)} with groups.{name}.spot"
-            raise wanted("ray.spot-too-long", what, found=found, example="90s", hint=hint, at="longestTask")
+            actual = f"{format_duration(longest_task)} with groups.{name}.spot"
+            raise wanted("ray.spot-too-long", expected, found=actual, example="90s", hint=hint, at="longestTask")
 
 
 class RaySettings(Settings):
@@ -272,22 +274,22 @@ class RaySettings(Settings):
     )
 
     def pods(self, name: str) -> Mapping[str, PodSettings]:
-        """Head and groups by the name of their pods."""
+        """Return head and groups by the name of their pods."""
         return {head_name(name): self.head, **{group_name(name, key): group for key, group in self.groups.items()}}
 
     @property
     def remembers(self) -> bool:
-        """Whether the head's state is in Redis."""
+        """True if the head's state is in Redis."""
         return self.head.fault_tolerance is FaultTolerance.REDIS
 
     @property
     def grace(self) -> timedelta:
-        """What a worker is given to end its tasks."""
+        """Return the time for a worker to end its tasks."""
         return self.longest_task + STOP_MARGIN
 
     @property
     def deleted_within(self) -> timedelta:
-        """Until nothing is left of it."""
+        """Return the time until a deletion is complete."""
         return self.grace + ALL_ELSE
 
 
@@ -296,7 +298,7 @@ def namespace_of_ray(name: str) -> str:
 
 
 def token_secret(cluster: str) -> str:
-    """Of the same name in each namespace that needs it."""
+    """Return the Secret's name, which is the same in each namespace."""
     return f"{cluster}-ray-token"
 
 
@@ -309,7 +311,7 @@ def group_name(cluster: str, group: str) -> str:
 
 
 def with_image(settings: RaySettings) -> RaySettings:
-    """The same cluster with its image at each of its pods."""
+    """Return the cluster with its image set for each of its pods."""
     image = {"image": settings.image}
     return settings.model_copy(
         update={

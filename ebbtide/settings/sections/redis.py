@@ -1,11 +1,11 @@
-"""The section of Redis: a server of our own in the cluster, one that AWS runs, or one that is there already.
+"""The section of Redis: a bundled server in the cluster, ElastiCache, or an existing server.
 
-A key that belongs to one kind is refused with the others: accepted, it would do nothing. So such keys have no default
-of their own; what they mean when they are left out is told by the properties below.
+A key of one kind is refused with the others, since it would have no effect. So such keys have no default; the
+properties below return the effective values.
 
-The token of a cache that AWS runs is checked without showing any part of it. Nobody but Pulumi can read a `secure:`
-value, so `ebbtide check` says nothing of it. The program does, before its first resource, and so does a preview: AWS
-looks at the token only once the network and the cluster are made.
+The token of ElastiCache is checked without showing any part of it. Only Pulumi can decrypt a `secure:` value, so
+`ebbtide check` does not check it. The program does, before its first resource, and so does a preview: AWS checks the
+token only once network and cluster exist.
 """
 
 import re
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.types import Mebibytes, acted_on
 from ebbtide.units.addresses import leads_to_itself
@@ -26,7 +26,7 @@ _FEWEST, _MOST = 16, 128
 
 
 def token_fault(token: str) -> str:
-    """What ElastiCache would refuse about a token; "" for a sound one.
+    """Return why ElastiCache would refuse a token; "" for a valid one.
 
     Source: ElastiCache User Guide, "Authenticating with the AUTH command".
     """
@@ -42,7 +42,7 @@ IN_CLUSTER_REDIS = "ebbtide-redis"
 
 REDIS_SECRET = "ebbtide-redis"
 REDIS_SECRET_KEYS = ("password", "url", "python-url")
-"""The Secret in which pods of both namespaces find Redis; the last of its keys is there with TLS alone."""
+"""Keys of the Secret in which pods of both namespaces find Redis; the last only with TLS."""
 
 
 class RedisKind(StrEnum):
@@ -74,14 +74,14 @@ _NODE_TYPE = r"^cache\.[a-z]+\d[a-z]*\.(micro|small|medium|(\d*x)?large)$"
 
 
 def _check_host(host: str) -> None:
-    """Refuses hosts that are Redis for nobody, or that no job framework can use: each would fail once pods run."""
+    """Refuse hosts that are never Redis, or that no job framework can use: each would fail once pods run."""
     if leads_to_itself(host):
         hint = "in a pod this is the pod itself"
         raise wanted("redis-url.local", "the address of Redis as pods reach it", example=_REDIS_EXAMPLE, hint=hint)
     if _CLUSTER_MODE.fullmatch(host) is not None:
-        what = "a cache without cluster mode, by its primary endpoint"
+        expected = "a cache without cluster mode, by its primary endpoint"
         hint = "job frameworks move a job between keys of several slots, which a cluster refuses with CROSSSLOT"
-        raise wanted("redis-url.cluster-mode", what, example=_PRIMARY_EXAMPLE, hint=hint)
+        raise wanted("redis-url.cluster-mode", expected, example=_PRIMARY_EXAMPLE, hint=hint)
 
 
 def _check_redis_url(url: str) -> str:
@@ -98,8 +98,8 @@ def _check_redis_url(url: str) -> str:
     sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
     database = parts.path.strip("/")
     if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
-        what = "redis:// or rediss://, a host, and a port and database if need be"
-        raise wanted("redis-url.parts", what, example=_REDIS_EXAMPLE)
+        expected = "redis:// or rediss://, a host, and a port and database if need be"
+        raise wanted("redis-url.parts", expected, example=_REDIS_EXAMPLE)
     return url
 
 
@@ -122,8 +122,8 @@ def _check_secret(name: str) -> str:
 
 def _check_user(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) is None:
-        what = "the name of a user of Redis: letters, digits, dots, hyphens and underscores"
-        raise wanted("redis-user.form", what, example="reader")
+        expected = "the name of a user of Redis: letters, digits, dots, hyphens and underscores"
+        raise wanted("redis-user.form", expected, example="reader")
     return name
 
 
@@ -172,7 +172,7 @@ def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
 
 
 def _only_with(field: str, key: str, *kinds: RedisKind) -> Check:
-    """Refuses a key with the kinds to which it says nothing."""
+    """Refuse a key for kinds on which it has no effect."""
 
     def rule(kind: RedisKind, value: object) -> None:
         if value is not None and kind not in kinds:
@@ -187,13 +187,13 @@ def _authority_needs_tls(url: str | None, tls: RedisTls | None) -> None:
 
 
 def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
-    """The append-only file is rewritten beside the old one, which has grown in the meantime."""
+    """The append-only file is rewritten next to the old one, which keeps growing meanwhile."""
     least = 2 * (memory or MEMORY)
     if (storage or STORAGE) < least:
-        what = f"at least twice the memory, {least // 1024}Gi: Redis rewrites its file next to the old one"
+        expected = f"at least twice the memory, {least // 1024}Gi: Redis rewrites its file next to the old one"
         raise wanted(
             "redis-storage.too-small",
-            what,
+            expected,
             found=f"{storage or STORAGE}Mi",
             example=f"{-(-least // 1024)}Gi",
             at="storage",

@@ -1,11 +1,11 @@
-"""The section of secrets: the one place of a stack file where encrypted values stand, by Secret and key.
+"""The section of secrets: the only place of a stack file for encrypted values, by Secret and key.
 
-The settings hold names and keys and never a value: the reader of the file has put `SECRET` in place of each `secure:`,
-and in the Pulumi program, which gets the values in the clear, the same is done before anything looks at them.
+The settings hold names and keys, never a value: the parser replaces each `secure:` by `SECRET`, and the Pulumi program,
+which receives decrypted values, does the same before validation.
 
-Trap: to Pulumi a top-level key with one `secure:` value anywhere in it is a secret as a whole, and the program is not
-told which of its values were encrypted. So a text in the clear beside encrypted ones is seen in the file alone, which
-is what `ebbtide check` reads; and everything else of a pod stays out of this section, where Pulumi would hide it.
+Trap: for Pulumi a top-level key with one `secure:` value is entirely secret, and the program does not know which of its
+values were encrypted. So only the file, which `ebbtide check` reads, shows a text in the clear next to encrypted ones;
+and other keys of pods stay out of this section, where Pulumi would hide them.
 """
 
 import re
@@ -24,13 +24,13 @@ SET_DIGEST_KEY = f'pulumi config set --secret {DIGEST_KEY} "$(openssl rand -hex 
 DIGEST_KEY_WANTED = "a secret of at least 32 characters, with which the digests of the values are keyed"
 
 KEY = r"^(?!\.{1,2}$)(?!\.\.)[-._a-zA-Z0-9]{1,253}$"
-"""Of a Secret (kubernetes/kubernetes, apimachinery, util/validation, IsConfigMapKey)."""
+"""Key of a Secret (kubernetes/kubernetes, apimachinery, util/validation, IsConfigMapKey)."""
 
 PULL_KEY = ".dockerconfigjson"
-"""Of a Secret with the login of a registry."""
+"""Key of a Secret with a registry's login."""
 
 TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
-"""Of a certificate, its key and the authority, as cert-manager writes them."""
+"""Keys of a certificate, its private key and its authority, as cert-manager writes them."""
 
 _SHORTEST_KEY = 32
 _CHANGE_IT = "and change the value, it has been in a file"
@@ -52,43 +52,43 @@ SecretKeys: TypeAlias = Annotated[
         }
     ),
 ]
-"""Sorted: Pulumi hands the keys over in another order than the file has them."""
+"""Sorted, since Pulumi passes the keys in another order than the file."""
 
 
 class SecretReference(NamedTuple):
-    """Where the file refers to a Secret, of the stack or of somebody else."""
+    """A reference to a Secret, of the stack or external."""
 
     at: Location
     name: str
-    keys: tuple[str, ...] = ()  # that must be there; () for a reference to the whole Secret
+    keys: tuple[str, ...] = ()  # that must exist; () for a reference to all keys
 
 
 def secrets_of(config: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
-    """The keys of each Secret, by its name: what could be read of them."""
+    """Return the valid keys of each Secret, by its name."""
     section = config.get(SECRETS)
     if not isinstance(section, Mapping):
         return {}
     return {
-        str(name): tuple(sorted(map(str, cast("Mapping[object, object]", held))))
-        for name, held in cast("Mapping[object, object]", section).items()
-        if isinstance(held, Mapping)
+        str(name): tuple(sorted(map(str, cast("Mapping[object, object]", values))))
+        for name, values in cast("Mapping[object, object]", section).items()
+        if isinstance(values, Mapping)
     }
 
 
 def secret_faults(config: Mapping[str, object]) -> Iterator[Finding]:
-    """What is wrong with the section and with the key of its digests. Nothing that a fault says is part of a value."""
+    """Return the faults of the section and of the digest key. They never contain a part of a value."""
     if SECRETS in config:
         yield from _section_faults(config[SECRETS])
     yield from _digest_key_faults(config)
 
 
 def digest_key_fault(key: str) -> str:
-    """What is wrong with the key of the digests, without a character of it."""
+    """Return the fault of the digest key, without a character of it."""
     return "a secret that is too short" if len(key) < _SHORTEST_KEY else ""
 
 
 def set_command(name: str, key: str) -> str:
-    """How a value is set. A key with a dot would be two steps of Pulumi's path."""
+    """Return the command that sets a value. Unquoted, a key with a dot would be two steps of Pulumi's path."""
     step = f'["{key}"]' if "." in key else f".{key}"
     return f"pulumi config set --secret --path '{SECRETS}.{name}{step}'"
 
@@ -104,34 +104,34 @@ def _section_faults(section: object) -> Iterator[Finding]:
             hint=f"one command for each value: {set_command('NAME', 'KEY')}",
         )
         return
-    for name, held in cast("Mapping[object, object]", section).items():
+    for name, values in cast("Mapping[object, object]", section).items():
         yield from _name_faults(str(name))
-        yield from _held_faults(str(name), held)
+        yield from _value_faults(str(name), values)
 
 
 def _name_faults(name: str) -> Iterator[Finding]:
     if re.fullmatch(NAME, name) is None:
-        wanted = "a name of lower-case letters, digits and hyphens, at most 40 long, not beginning with ebbtide-"
-        yield Finding(code="name.form", at=(SECRETS, name), wanted=wanted, found=show(name), example="api")
+        expected = "a name of lower-case letters, digits and hyphens, at most 40 long, not beginning with ebbtide-"
+        yield Finding(code="name.form", at=(SECRETS, name), wanted=expected, found=show(name), example="api")
 
 
-def _held_faults(name: str, held: object) -> Iterator[Finding]:
+def _value_faults(name: str, values: object) -> Iterator[Finding]:
     at: Location = (SECRETS, name)
-    if not isinstance(held, Mapping) or not held:
+    if not isinstance(values, Mapping) or not values:
         yield Finding(
             code="secret.no-keys",
             at=at,
             wanted="the keys of the Secret, each with a secure: value",
-            found="no key" if isinstance(held, Mapping) else _kind(held),
+            found="no key" if isinstance(values, Mapping) else _kind(values),
             example='{ TOKEN: { secure: "…" } }',
             hint=set_command(name, "KEY"),
         )
         return
-    for key, value in cast("Mapping[object, object]", held).items():
+    for key, value in cast("Mapping[object, object]", values).items():
         if re.fullmatch(KEY, str(key)) is None:
-            wanted = "a key of a Secret: letters, digits, hyphens, underscores and dots, at most 253"
+            expected = "a key of a Secret: letters, digits, hyphens, underscores and dots, at most 253"
             yield Finding(
-                code="secret.key", at=(*at, str(key)), wanted=wanted, found=show(str(key)), example="TOKEN or tls.crt"
+                code="secret.key", at=(*at, str(key)), wanted=expected, found=show(str(key)), example="TOKEN or tls.crt"
             )
         elif not isinstance(value, Secret):
             yield Finding(
@@ -173,7 +173,7 @@ def _digest_key_faults(config: Mapping[str, object]) -> Iterator[Finding]:
 
 
 def _kind(value: object) -> str:
-    """What stands there, by its kind alone: here even a number may be somebody's password."""
+    """Return the kind of a value only: even a number may be a password."""
     if value is None or isinstance(value, Secret | Mapping | list | tuple):
         return show(cast("object", value))
     return "a value in the clear"

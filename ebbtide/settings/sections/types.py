@@ -1,8 +1,8 @@
-"""The units of the stack file, parsed once: after this module a duration is a duration and memory is MiB.
+"""The units of the stack file, parsed once: all later code has durations as `timedelta` and memory in MiB.
 
-Each type reads the text an operator writes and refuses everything else with a sentence that says what is wanted. A
-value that already has the parsed form passes, so that code may build settings without text. Plain numbers are
-quantities as Kubernetes reads them: `cpu: 2` is two cores (2000 millicores), never two millicores.
+Each type parses text and refuses everything else with a sentence about what is expected. A value in parsed form passes,
+so that code can build settings without text. Plain numbers are Kubernetes quantities: `cpu: 2` is two cores (2000
+millicores), never two millicores.
 """
 
 import re
@@ -14,8 +14,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
 
-from ebbtide.settings.file.problems import NEAR
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import NEAR, wanted
 from ebbtide.settings.sections.week import parse_intervals, parse_week
 from ebbtide.units.durations import format_duration, latency_text, read_duration
 from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
@@ -23,7 +22,7 @@ from ebbtide.vocabulary.windows import WeeklyInterval
 
 ZONE_LETTERS = "abcdefgh"  # the network has a slot for each
 MOST = 1_000_000
-"""No count of anything is larger: past it a number is a slip, which AWS would refuse in the middle of an `up`."""
+"""Maximum of any count: more is a mistake, which AWS would refuse in the middle of an `up`."""
 LONGEST = timedelta(days=366)
 NAME = r"^(?!ebbtide-)[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 SHORT_NAME = r"^[a-z]([a-z0-9-]{0,22}[a-z0-9])?$"
@@ -31,7 +30,7 @@ IMAGE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.
 
 QUEUE = r"(?!-)\S{1,200}"
 ZONE_ID = r"[a-z]{2,4}[0-9]-az[0-9]"
-"""The same zone in every account: use1-az1."""
+"""Id of a zone, the same in every account: use1-az1."""
 
 ZONE_NUMBERS = "12345678"  # the network has a slot for each, too
 
@@ -41,7 +40,7 @@ _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 def parse_duration(value: object) -> timedelta:
-    """`90s`, `15m` or `12h`: one whole number and one unit."""
+    """Parse `90s`, `15m` or `12h`: one whole number and one unit."""
     if isinstance(value, timedelta):
         if value < timedelta(0):
             raise wanted("duration.negative", "a duration that is not negative", example="15m")
@@ -56,7 +55,7 @@ def parse_duration(value: object) -> timedelta:
 
 
 def _duration_fault(value: object) -> tuple[str, str]:
-    """Its code, and a hint."""
+    """Return code and hint."""
     if isinstance(value, str) and value.startswith("-"):
         return "duration.negative", "a duration is never negative"
     if isinstance(value, int | float):
@@ -74,7 +73,7 @@ def parse_positive_duration(value: object) -> timedelta:
 
 
 def parse_latency(value: object) -> timedelta:
-    """`400ms` or `2s`: how long a request takes."""
+    """Parse `400ms` or `2s`."""
     milliseconds = re.fullmatch(r"([0-9]{1,9})ms", value) if isinstance(value, str) else None
     if milliseconds is None and not (isinstance(value, str) and _ONE_UNIT.fullmatch(value)):
         code, hint = _duration_fault(value)
@@ -86,7 +85,7 @@ def parse_latency(value: object) -> timedelta:
 
 
 def parse_percent(value: object) -> float:
-    """`70%` or `0.1%`, above 0 and at most 100, as the number of percents."""
+    """Parse `70%` or `0.1%`, above 0 and at most 100, as a number of percent."""
     match = re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,4})?)%", value) if isinstance(value, str) else None
     percents = 0.0 if match is None else float(match[1])
     if not 0 < percents <= 100:
@@ -102,7 +101,7 @@ def parse_positive_number(value: object) -> float:
 
 
 def parse_cpu(value: object) -> int:
-    """A Kubernetes CPU quantity in millicores, exact: `2`, `0.5` or `500m`."""
+    """Parse a Kubernetes CPU quantity in millicores, exact: `2`, `0.5` or `500m`."""
     millicores = read_quantity(value, CPU_UNITS)
     if millicores is None or millicores <= 0 or millicores != int(millicores):
         raise wanted("cpu.form", "a CPU quantity above zero, in cores or millicores", example="2 or 500m")
@@ -112,7 +111,7 @@ def parse_cpu(value: object) -> int:
 
 
 def parse_memory(value: object) -> int:
-    """A Kubernetes memory quantity in MiB, rounded up so that a pod never gets less than was asked for."""
+    """Parse a Kubernetes memory quantity in MiB, rounded up so that a pod never gets less than requested."""
     size = read_quantity(value, MEMORY_UNITS)
     if size is None or size <= 0:
         raise wanted("memory.form", "a memory quantity above zero", example="8Gi or 512Mi")
@@ -129,14 +128,14 @@ def parse_memory(value: object) -> int:
 
 
 def parse_clock(value: object) -> str:
-    """A local time of day, kept as text: `02:00`."""
+    """Accept a local time of day, kept as text: `02:00`."""
     if not isinstance(value, str) or _CLOCK.fullmatch(value) is None:
         raise wanted("clock.form", 'a local time of day from "00:00" to "23:59"', example='"02:00"')
     return value
 
 
 def parse_date(value: object) -> date:
-    """A calendar date as text; a number would be read as seconds since 1970, so only text is taken."""
+    """Accept a date as text only: a number would be read as seconds since 1970."""
     if isinstance(value, date):
         return value
     try:
@@ -150,7 +149,7 @@ def _no_date() -> date:
 
 
 def parse_wall_time(value: object) -> datetime:
-    """A date and a time of day of the stack's zone, which is said once and not here: the result has none."""
+    """Accept a date and time in the stack's zone. The result has no zone."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return value
     matches = isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}", value)
@@ -161,30 +160,30 @@ def parse_wall_time(value: object) -> datetime:
 
 
 def _no_wall_time() -> datetime:
-    what = "a date and a local time of the stack's own zone, year-month-dayThour:minute"
-    raise wanted("wall-time.form", what, example='"2026-11-27T09:00"')
+    expected = "a date and a local time of the stack's own zone, year-month-dayThour:minute"
+    raise wanted("wall-time.form", expected, example='"2026-11-27T09:00"')
 
 
 def parse_name(value: object) -> str:
-    """A name that Kubernetes and AWS both take: it becomes part of labels and of resource names."""
+    """Accept a name that Kubernetes and AWS both accept: it is part of labels and resource names."""
     if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
-        what = "a name of lower-case letters, digits and hyphens, at most 40 long"
-        raise wanted("name.form", f"{what}, not beginning with ebbtide-", example="train-large")
+        expected = "a name of lower-case letters, digits and hyphens, at most 40 long"
+        raise wanted("name.form", f"{expected}, not beginning with ebbtide-", example="train-large")
     return value
 
 
 def parse_short_name(value: object) -> str:
-    """A name that is joined with others into names of AWS, where some kinds end at 63 or 64 characters."""
+    """Accept a name for combination into AWS names, some of which are limited to 63 or 64 characters."""
     if not isinstance(value, str) or re.fullmatch(SHORT_NAME, value) is None:
         raise wanted("name.form", "a name of lower-case letters, digits and hyphens, at most 24 long", example="acme")
     return value
 
 
 def parse_zone(value: object) -> str:
-    """The letter of an availability zone, or its id."""
+    """Accept the letter of an availability zone, or its id."""
     if not isinstance(value, str) or re.fullmatch(f"{_ZONE}|{ZONE_ID}", value) is None:
-        what = "the letter of a zone, from a to h, or its id, as use1-az1"
-        raise wanted("zone.letter", what, example="a", hint=_zone_hint(value))
+        expected = "the letter of a zone, from a to h, or its id, as use1-az1"
+        raise wanted("zone.letter", expected, example="a", hint=_zone_hint(value))
     return value
 
 
@@ -196,32 +195,32 @@ def _zone_hint(value: object) -> str:
 
 
 def parse_image(value: object) -> str:
-    """A container image: a name, and a tag or a digest or both."""
+    """Accept a container image: a name with a tag, a digest or both."""
     if not isinstance(value, str) or re.fullmatch(IMAGE, value) is None:
         raise wanted("image.form", "a container image", example="registry.example.com/ml/train:1.4.2")
     return value
 
 
 def parse_queue(value: object) -> str:
-    """A queue's name. White space in one is a slip, and worker command lines would split it; so is what nobody sees.
+    """Accept a queue's name. White space would be split by worker command lines, and invisible characters are mistakes.
 
-    One that begins with a hyphen would be an option of the worker: `--burst` serves another queue and ends.
+    A leading hyphen would be an option of the worker: `--burst` serves another queue and exits.
     """
     if not isinstance(value, str) or re.fullmatch(QUEUE, value) is None or not value.isprintable():
-        what = "the name of a queue, without white space, invisible characters and a hyphen at its start"
-        raise wanted("queue.form", what, example="train")
+        expected = "the name of a queue, without white space, invisible characters and a hyphen at its start"
+        raise wanted("queue.form", expected, example="train")
     return value
 
 
 def parse_word(value: object) -> str:
-    """One word of a command line. A number would be written back as YAML understands it, so only text is taken."""
+    """Accept one word of a command line, as text only: YAML would change the form of a number."""
     if not isinstance(value, str) or not value:
         raise wanted("command.word", "one word of a command, as text", example='"--queues"')
     return value
 
 
 def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator, WithJsonSchema]:
-    """Lets `values` pass, and says more of a `planned` one than that it is unknown: accepted, it would do nothing."""
+    """Accept `values`, and explain why a `planned` one is refused: accepted, it would have no effect."""
 
     def parse(value: object) -> object:
         if isinstance(value, str) and value in planned:
@@ -321,12 +320,12 @@ RETENTION_DAYS = (
 def parse_retention_days(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value in RETENTION_DAYS:
         return value
-    what = f"a number of days that CloudWatch takes: {', '.join(map(str, RETENTION_DAYS))}"
-    raise wanted("log-retention.days", what, example="90", hint=_hint(value))
+    expected = f"a number of days that CloudWatch takes: {', '.join(map(str, RETENTION_DAYS))}"
+    raise wanted("log-retention.days", expected, example="90", hint=_hint(value))
 
 
 def _hint(value: object) -> str:
-    """The next longer time: logs that are gone do not come back."""
+    """Suggest the next longer time: deleted logs cannot be restored."""
     if isinstance(value, str) and value.isdecimal():
         return "write it without quotes"
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:

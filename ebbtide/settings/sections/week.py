@@ -1,10 +1,10 @@
-"""The week of the stack file: day ranges and intervals of local wall time, read into `WeeklyInterval`s.
+"""The week of the stack file: day ranges and intervals of local wall time, parsed into `WeeklyInterval`s.
 
-`{mon-thu: "08:00-19:00", fri: "22:00-06:00+1"}`: a key is a day, a range of days, or several of them with commas; a
-value is an interval, several with commas, or a list of intervals. A day that is not named is closed.
+`{mon-thu: "08:00-19:00", fri: "22:00-06:00+1"}`: a key is a day, a range of days, or several with commas; a value is an
+interval, several with commas, or a list of intervals. Other days are closed.
 
-The trap: an interval whose end lies before its start could mean "past midnight" or be two times swapped. Read as the
-first it would protect the night and drain the day, so it is refused unless the end says `+1`, the next day.
+Trap: an interval whose end is before its start could mean "past midnight" or be two swapped times. Read as the first it
+would protect the night and drain the day, so it is refused unless the end has `+1`, the next day.
 """
 
 import re
@@ -16,8 +16,7 @@ from typing import TypeVar, cast
 
 from pydantic_core import PydanticCustomError
 
-from ebbtide.settings.file.problems import show
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -30,7 +29,7 @@ _INTERVAL = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)(\+1)?", re.ASCII)
 
 
 def parse_week(value: object) -> tuple[WeeklyInterval, ...]:
-    """The intervals of a week in order; a tuple of intervals passes as it is."""
+    """Return the intervals of a week in order; a tuple of intervals passes unchanged."""
     if isinstance(value, tuple):
         return cast("tuple[WeeklyInterval, ...]", value)
     if not isinstance(value, Mapping) or not value:
@@ -50,33 +49,39 @@ def parse_week(value: object) -> tuple[WeeklyInterval, ...]:
 
 
 def parse_intervals(value: object) -> tuple[tuple[int, int], ...]:
-    """Starts and ends, in minutes from midnight, of the intervals of one date, in order."""
+    """Return starts and ends of the intervals of one date, in minutes from midnight, in order."""
     if isinstance(value, tuple):
         return cast("tuple[tuple[int, int], ...]", value)
     reader = _WeekReader()
-    found = sorted(reader.intervals("", value))
+    intervals = sorted(reader.intervals("", value))
     faults = [
         *reader.faults,
-        *(_overlap(format_minutes(*one), format_minutes(*two)) for one, two in pairwise(found) if two[0] < one[1]),
+        *(
+            _overlap(format_minutes(*first), format_minutes(*second))
+            for first, second in pairwise(intervals)
+            if second[0] < first[1]
+        ),
     ]
     if faults:
         raise all_of(faults)
-    return tuple(found)
+    return tuple(intervals)
 
 
 @dataclass
 class _WeekReader:
-    """Reads a day's key and its intervals apart, so that a fault of one does not hide a fault of the other."""
+    """Parses a day's key and its intervals separately, so that a fault of one does not hide a fault of the other."""
 
     week: list[WeeklyInterval] = field(default_factory=list[WeeklyInterval])
     faults: list[PydanticCustomError] = field(default_factory=list[PydanticCustomError])
     _key_of: dict[int, str] = field(default_factory=dict[int, str])
 
     def read(self, key: str, text: object) -> None:
-        days = [day for named in self._each(key.split(","), lambda part: _days(key, part.strip())) for day in named]
-        own = self._not_named_before(key, days)
+        days = [
+            day for part_days in self._each(key.split(","), lambda part: _days(key, part.strip())) for day in part_days
+        ]
+        new_days = self._not_named_before(key, days)
         for start, end in self.intervals(key, text):
-            self.week += [WeeklyInterval(day, start, end) for day in own]
+            self.week += [WeeklyInterval(day, start, end) for day in new_days]
 
     def intervals(self, key: str, text: object) -> list[tuple[int, int]]:
         items = cast("Sequence[object]", text) if isinstance(text, list | tuple) else [text]
@@ -89,50 +94,51 @@ class _WeekReader:
         parts = [part.strip() for item in texts for part in item.split(",")]
         return self._each(parts, lambda part: _interval(key, part))
 
-    def _each(self, parts: Sequence[str], read: Callable[[str], _T]) -> list[_T]:
-        """What `read` makes of the parts; the ones that it refuses become faults."""
-        made: list[_T] = []
+    def _each(self, parts: Sequence[str], parse: Callable[[str], _T]) -> list[_T]:
+        """Parse each part. Parts that `parse` refuses become faults."""
+        parsed: list[_T] = []
         for part in parts:
             try:
-                made.append(read(part))
+                parsed.append(parse(part))
             except PydanticCustomError as fault:
                 self.faults.append(fault)
-        return made
+        return parsed
 
     def _not_named_before(self, key: str, days: Sequence[int]) -> list[int]:
-        """One fault for each earlier key that shares a day with this one; the shared days stay with the earlier key."""
-        own: list[int] = []
+        """Report each earlier key that shares a day with this one; shared days stay with the earlier key."""
+        new_days: list[int] = []
         blamed: set[str] = set()
         for day in days:
             earlier = self._key_of.setdefault(day, key)
-            if earlier == key and day not in own:
-                own.append(day)
+            if earlier == key and day not in new_days:
+                new_days.append(day)
             elif earlier not in blamed:
                 blamed.add(earlier)
                 twice = f"{DAYS[day]} in {earlier!r} and in {key!r}"
                 self.faults.append(wanted("week.day-twice", "each day once", found=twice, example=_EXAMPLE))
-        return own
+        return new_days
 
     def overlaps(self) -> Iterator[PydanticCustomError]:
-        """Overlapping intervals contradict each other: one of the ends is not what was meant. Touching ones do not.
+        """Return overlapping intervals, which contradict each other. Touching ones do not overlap.
 
-        The week is walked twice, since Sunday night meets Monday. What a range of days repeats is told once.
+        The week is walked twice, since Sunday night meets Monday. An overlap that a range of days repeats is reported
+        once.
         """
-        told: set[tuple[object, ...]] = set()
+        reported: set[tuple[object, ...]] = set()
         furthest: tuple[int, WeeklyInterval] | None = None
         for offset in (0, MINUTES_PER_WEEK):
             for interval in sorted(self.week):
                 midnight = offset + interval.weekday * MINUTES_PER_DAY
                 if furthest and midnight + interval.start < furthest[0]:
                     pair = tuple((self._key_of[i.weekday], i.start, i.end) for i in (furthest[1], interval))
-                    if pair not in told:
-                        told.add(pair)
-                        yield _overlap(_named(furthest[1]), _named(interval))
+                    if pair not in reported:
+                        reported.add(pair)
+                        yield _overlap(_interval_text(furthest[1]), _interval_text(interval))
                 furthest = max(furthest or (0, interval), (midnight + interval.end, interval))
 
 
 def format_week(week: Sequence[WeeklyInterval]) -> str:
-    """One line: neighbouring days with the same intervals share a range. `mon-thu 08:00-19:00, fri 08:00-17:00`."""
+    """Return one line; neighbouring days with equal intervals share a range: `mon-thu 08:00-19:00, fri 08:00-17:00`."""
     texts = [", ".join(format_interval(i) for i in sorted(week) if i.weekday == day) for day in range(7)]
     runs: list[tuple[int, int]] = []
     for day, text in enumerate(texts):
@@ -144,7 +150,7 @@ def format_week(week: Sequence[WeeklyInterval]) -> str:
 
 
 def format_interval(interval: WeeklyInterval) -> str:
-    """The text that was read; midnight at the end of a day is `24:00`."""
+    """Return the interval as in the file; midnight at the end of a day is `24:00`."""
     return format_minutes(interval.start, interval.end)
 
 
@@ -181,7 +187,7 @@ def _days(key: str, part: str) -> range:
 
 
 def _interval(key: str, text: str) -> tuple[int, int]:
-    """Start and end in minutes from midnight of the day."""
+    """Return start and end in minutes from midnight of the day."""
     refused = partial(wanted, found=show(text), at=key)
     match = _INTERVAL.fullmatch(text)
     if match is None:
@@ -211,5 +217,5 @@ def _overlap(first: str, second: str) -> PydanticCustomError:
     return wanted("week.overlap", "intervals that do not overlap", found=f"{first} and {second}", example=example)
 
 
-def _named(interval: WeeklyInterval) -> str:
+def _interval_text(interval: WeeklyInterval) -> str:
     return f"{DAYS[interval.weekday]} {format_interval(interval)}"

@@ -1,4 +1,4 @@
-"""The section of worker pools: what runs while jobs wait."""
+"""The section of worker pools: pods that run while there are jobs."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
@@ -32,11 +32,11 @@ from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.controller_config import CeleryKeys
 
 STOP_MARGIN = timedelta(minutes=2)
-"""Past the longest job, or past a save: to report its result, leave the queue's registries and exit."""
+"""Time after the longest job or save: to report its result, leave the queue's registries and exit."""
 
 
 WORKER_CONTAINER = "worker"
-"""What the container of a pool's pods is called."""
+"""Name of the container of a pool's pods."""
 
 
 class SourceKind(StrEnum):
@@ -62,12 +62,12 @@ def _acks_suit_kind(kind: SourceKind, acks: Acks | None) -> None:
     if kind is not SourceKind.CELERY and acks is not None:
         raise wanted("acks.other-kind", "acks with kind celery only", example="kind: celery", at="acks")
     if kind is SourceKind.CELERY and acks is not Acks.LATE:
-        what = "late, for celery, and task_acks_late in the application"
-        raise wanted("acks.not-late", what, example="late", hint=_EARLY, at="acks")
+        expected = "late, for celery, and task_acks_late in the application"
+        raise wanted("acks.not-late", expected, example="late", hint=_EARLY, at="acks")
 
 
 def _parse_key(value: object) -> str:
-    """Part of a key of Redis. White space is allowed: Celery's own separator is of control characters."""
+    """Accept part of a Redis key. White space is allowed: Celery's own separator consists of control characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= 200:
         raise wanted("key-part.form", "text of 1 to 200 characters, as the application has it", example='"ml:"')
     return value
@@ -147,7 +147,7 @@ class Source(Settings):
 
     @property
     def celery_keys(self) -> CeleryKeys | None:
-        """None where they are the defaults."""
+        """Return Celery's keys, or None for the defaults."""
         keys = CeleryKeys(
             prefix=self.key_prefix,
             priorities=self.priorities,
@@ -170,16 +170,16 @@ class Morning(Settings):
 def _both_or_neither(within: timedelta | None, takes: timedelta | None) -> None:
     if (within is None) != (takes is None):
         missing = "drainWithin" if within is None else "jobTakes"
-        what = "drainWithin and jobTakes together: jobs per worker is the one divided by the other"
-        raise wanted("jobs-per-worker.half-given", what, found=f"no {missing}", example="10m", at=missing)
+        expected = "drainWithin and jobTakes together: jobs per worker is the one divided by the other"
+        raise wanted("jobs-per-worker.half-given", expected, found=f"no {missing}", example="10m", at=missing)
 
 
 def _morning_within_max(morning: Morning | None, most: int) -> None:
     if morning is not None and morning.workers > most:
-        what = f"morning workers of at most max, which is {most}"
+        expected = f"morning workers of at most max, which is {most}"
         raise wanted(
             "morning.above-max",
-            what,
+            expected,
             found=str(morning.workers),
             example=f"{{ workers: {most}, for: 30m }}",
             at="morning",
@@ -187,7 +187,7 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 
 
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
-"""Where each framework looks for its Redis by itself."""
+"""Variable in which each framework expects the URL of its Redis."""
 
 _OURS = (
     "REDIS_HOST",
@@ -204,18 +204,18 @@ _OURS = (
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
     for name in (*_OURS, REDIS_ENV[source.kind]):
         if name in env:
-            what = "another name: Ebbtide sets this variable for queues, checkpoints or Ray"
-            raise wanted("env.ours", what, example="JOB_REDIS_URL", at=("env", name))
+            expected = "another name: Ebbtide sets this variable for queues, checkpoints or Ray"
+            raise wanted("env.ours", expected, example="JOB_REDIS_URL", at=("env", name))
 
 
 def _no_readiness(probes: Probes) -> None:
     if probes.readiness is not None:
-        what = "only liveness and startup for workers"
+        expected = "only liveness and startup for workers"
         hint = (
             "Kubernetes removes pods that are not ready first, so a probe that fails for a moment would choose a busy "
             "worker as the one to go"
         )
-        raise wanted("probe.readiness-of-worker", what, example="liveness", hint=hint, at=("probes", "readiness"))
+        raise wanted("probe.readiness-of-worker", expected, example="liveness", hint=hint, at=("probes", "readiness"))
 
 
 def _checkpoints_can_pause(checkpoints: CheckpointSettings | None, safe_stop: object) -> None:
@@ -232,11 +232,11 @@ def _checkpoints_can_pause(checkpoints: CheckpointSettings | None, safe_stop: ob
 
 def _saved_before_the_job_would_end(checkpoints: CheckpointSettings | None, longest_job: timedelta) -> None:
     if checkpoints is not None and checkpoints.required and checkpoints.save_within >= longest_job:
-        what = f"less than longestJob, which is {format_duration(longest_job)}: to end the job takes no longer"
+        expected = f"less than longestJob, which is {format_duration(longest_job)}: to end the job takes no longer"
         hint = "or leave required out"
         raise wanted(
             "checkpoints.longer-than-job",
-            what,
+            expected,
             found=format_duration(checkpoints.save_within),
             example="90s",
             hint=hint,
@@ -247,20 +247,20 @@ def _saved_before_the_job_would_end(checkpoints: CheckpointSettings | None, long
 def _claim_has_its_path(checkpoints: CheckpointSettings | None, volumes: Mapping[str, Volume]) -> None:
     for name, volume in volumes.items() if checkpoints is not None and checkpoints.claim is not None else ():
         if f"{CHECKPOINTS_PATH}/".startswith(f"{volume.at}/") or volume.at.startswith(f"{CHECKPOINTS_PATH}/"):
-            what = f"a path beside {CHECKPOINTS_PATH}, where the claim of the checkpoints is mounted"
-            raise wanted("volume.path-twice", what, found=volume.at, example=f"/{name}", at=("volumes", name, "at"))
+            expected = f"a path beside {CHECKPOINTS_PATH}, where the claim of the checkpoints is mounted"
+            raise wanted("volume.path-twice", expected, found=volume.at, example=f"/{name}", at=("volumes", name, "at"))
 
 
-def _jobs_per_worker(given: Mapping[str, Any]) -> int:
-    """As many jobs as one worker ends in the time that a job may wait."""
-    within, takes = given.get("drain_within"), given.get("job_takes")
+def _jobs_per_worker(fields: Mapping[str, Any]) -> int:
+    """Return how many jobs one worker completes while a job may wait."""
+    within, takes = fields.get("drain_within"), fields.get("job_takes")
     return max(1, within // takes) if within and takes else 1
 
 
-def _stops_safely(given: Mapping[str, Any]) -> bool:
-    """Only where the worker's command is ours; what other images do on SIGTERM, their owner must say."""
-    source = given.get("source")
-    return source is None or (source.kind is SourceKind.RQ and not given.get("command"))
+def _stops_safely(fields: Mapping[str, Any]) -> bool:
+    """True only for Ebbtide's own worker command; the owner of another image must state how it handles SIGTERM."""
+    source = fields.get("source")
+    return source is None or (source.kind is SourceKind.RQ and not fields.get("command"))
 
 
 class WorkerSettings(ScrapedPodSettings):
@@ -352,16 +352,16 @@ class WorkerSettings(ScrapedPodSettings):
 
     @property
     def stop_time(self) -> timedelta:
-        """What a worker that is told to stop may need: to end its longest job, or to save where it must be able to."""
+        """Return the time that a stopping worker needs: its longest job, or a save if it must save."""
         return self.checkpoints.save_within if self.checkpoints and self.checkpoints.required else self.longest_job
 
     @property
     def must_save(self) -> bool:
-        """Whether its workers are given the time of a save and no more."""
+        """True if its workers only get the time of a save."""
         return self.checkpoints is not None and self.checkpoints.required
 
 
 def grace_seconds(pool: WorkerSettings) -> int:
-    """Whole minutes, rounded up, plus the margin: a stopped worker is done before the kubelet ends it."""
+    """Return full minutes, rounded up, plus the margin, so that a worker exits before the kubelet kills it."""
     minutes = math.ceil((pool.stop_time + STOP_MARGIN) / timedelta(minutes=1))
     return minutes * 60

@@ -1,4 +1,4 @@
-"""The section of workloads: what runs always."""
+"""The section of workloads: pods that always run."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import Field
 
 from ebbtide.provisioning_labels import ReplicasOwner
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
@@ -24,7 +24,7 @@ class WorkloadKind(StrEnum):
 
 
 class Vertical(StrEnum):
-    """What the Vertical Pod Autoscaler may do: nothing, set the requests of new pods, or those of running ones too."""
+    """Mode of the Vertical Pod Autoscaler: off, requests of new pods, or also of running ones."""
 
     OFF = "off"
     INITIAL = "initial"
@@ -33,14 +33,16 @@ class Vertical(StrEnum):
 
 def _vertical_suits_category(category: Category, vertical: Vertical) -> None:
     if category is Category.FIXED and vertical is not Vertical.OFF:
-        what = "off for a fixed workload: where its node has no room a resize moves the pod"
-        raise wanted("vertical.fixed", what, found=vertical.value, example='"off"', at="vertical")
+        expected = "off for a fixed workload: where its node has no room a resize moves the pod"
+        raise wanted("vertical.fixed", expected, found=vertical.value, example='"off"', at="vertical")
 
 
 def _one_autoscaler(owner: ReplicasOwner, vertical: Vertical) -> None:
     if owner is ReplicasOwner.HPA and vertical is not Vertical.OFF:
-        what = "off beside replicasOwner: hpa, which may scale by CPU or memory: they would undo each other's changes"
-        raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
+        expected = (
+            "off beside replicasOwner: hpa, which may scale by CPU or memory: they would undo each other's changes"
+        )
+        raise wanted("vertical.scaled", expected, found=vertical.value, example='"off"', at="vertical")
 
 
 class VerticalFloor(Settings):
@@ -51,29 +53,31 @@ class VerticalFloor(Settings):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Of those that are given."""
+        """Return the quantities that are set."""
         cpu = {} if self.cpu is None else {"cpu": cpu_quantity(self.cpu)}
         return cpu if self.memory is None else {**cpu, "memory": memory_quantity(self.memory)}
 
 
 def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: VerticalFloor | None) -> None:
     if least is not None and category is Category.FIXED:
-        what = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
-        raise wanted("vertical.fixed", what, found="the key", example="category: flexible", at="verticalMin")
+        expected = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
+        raise wanted("vertical.fixed", expected, found="the key", example="category: flexible", at="verticalMin")
     if least is not None and vertical is Vertical.OFF:
-        what = "vertical: initial or inPlace with verticalMin, which is the minimum that it sets"
-        raise wanted("vertical.floor-alone", what, found="off", example="vertical: inPlace", at="verticalMin")
+        expected = "vertical: initial or inPlace with verticalMin, which is the minimum that it sets"
+        raise wanted("vertical.floor-alone", expected, found="off", example="vertical: inPlace", at="verticalMin")
 
 
 def _floor_within_request(least: VerticalFloor | None, cpu: int, memory: int) -> None:
-    """The floor is at most the request, because the request decides on which node the pod fits."""
+    """The floor is at most the request, since the request decides on which node the pod fits."""
     if least is None:
         return
-    for key, floor, asked, unit in (("cpu", least.cpu, cpu, "m"), ("memory", least.memory, memory, "Mi")):
-        if floor is not None and floor > asked:
-            what = f"at most the request, which is {asked}{unit}"
-            found, example = f"{floor}{unit}", f"{asked}{unit}"
-            raise wanted("vertical.floor-above-request", what, found=found, example=example, at=("verticalMin", key))
+    for key, floor, request, unit in (("cpu", least.cpu, cpu, "m"), ("memory", least.memory, memory, "Mi")):
+        if floor is not None and floor > request:
+            expected = f"at most the request, which is {request}{unit}"
+            actual, example = f"{floor}{unit}", f"{request}{unit}"
+            raise wanted(
+                "vertical.floor-above-request", expected, found=actual, example=example, at=("verticalMin", key)
+            )
 
 
 VerticalText: TypeAlias = Annotated[Vertical, *acted_on(*Vertical, planned={})]
@@ -88,17 +92,17 @@ VERTICAL_MIN = "minimum that vertical sets for each pod, so that a lowered memor
 
 def _owner_suits_category(category: Category, owner: ReplicasOwner) -> None:
     if category is Category.FIXED and owner is ReplicasOwner.HPA:
-        what = "pulumi, since an autoscaler removes pods and a fixed one is never removed"
-        raise wanted("replicas-owner.fixed", what, example="pulumi", at="replicasOwner")
+        expected = "pulumi, since an autoscaler removes pods and a fixed one is never removed"
+        raise wanted("replicas-owner.fixed", expected, example="pulumi", at="replicasOwner")
 
 
 def _claims_suit_kind(kind: WorkloadKind, volumes: Mapping[str, Volume]) -> None:
     for name, volume in volumes.items():
         if volume.per_pod is not None and kind is not WorkloadKind.STATEFUL_SET:
-            what = "perPod only with kind: stateful-set, whose pods keep their names and disks"
+            expected = "perPod only with kind: stateful-set, whose pods keep their names and disks"
             raise wanted(
                 "volume.per-pod-kind",
-                what,
+                expected,
                 found=f"kind: {kind.value}",
                 example="kind: stateful-set",
                 at=("volumes", name, "perPod"),
@@ -114,21 +118,21 @@ def _claims_suit_pods(volumes: Mapping[str, Volume], replicas: int, owner: Repli
 
 def _priority_suits_category(category: Category, priority: int | None) -> None:
     if category is Category.FIXED and priority is not None:
-        what = "no priority for a fixed workload, which has that of the cluster's own critical pods"
-        raise wanted("priority.fixed", what, found=str(priority), example="category: flexible", at="priority")
+        expected = "no priority for a fixed workload, which has that of the cluster's own critical pods"
+        raise wanted("priority.fixed", expected, found=str(priority), example="category: flexible", at="priority")
 
 
 def _starters_are_fixed(category: Category, kubernetes: KubernetesRights | None) -> None:
     if kubernetes is not None and category is not Category.FIXED:
-        what = "fixed, for a workload with rights at the API server: what starts pods holds their state"
+        expected = "fixed, for a workload with rights at the API server: what starts pods holds their state"
         hint = "and the controller opens budgets only in the namespace ebbtide"
-        raise wanted("kubernetes.not-fixed", what, found=category, example="fixed", hint=hint, at="category")
+        raise wanted("kubernetes.not-fixed", expected, found=category, example="fixed", hint=hint, at="category")
 
 
 def _one_account(kubernetes: KubernetesRights | None, service_account: str | None) -> None:
     if kubernetes is not None and service_account is not None:
-        what = "kubernetes, which makes an account for the pod, or serviceAccount, which names one of others"
-        raise wanted("service-account.second", what, found="both", at="serviceAccount")
+        expected = "kubernetes, which makes an account for the pod, or serviceAccount, which names one of others"
+        raise wanted("service-account.second", expected, found="both", at="serviceAccount")
 
 
 class WorkloadSettings(ScrapedPodSettings):
@@ -191,22 +195,22 @@ class WorkloadSettings(ScrapedPodSettings):
 
     @property
     def has_disks(self) -> bool:
-        """Whether each pod has a disk of its own, which ties it to a zone."""
+        """True if each pod has its own disk, which binds it to a zone."""
         return any(volume.per_pod is not None for volume in self.volumes.values())
 
     @property
     def opens(self) -> bool:
-        """Whether its budget opens outside business hours."""
+        """True if its budget opens outside business hours."""
         return self.category is Category.FLEXIBLE
 
     @property
     def on_spot(self) -> bool:
-        """Whether its pods are on nodes that AWS may take back, so that all those of a node may be evicted at once."""
+        """True if its pods run on nodes that AWS may reclaim, so that all pods of a node may be evicted at once."""
         return False
 
     @property
     def most(self) -> int:
-        """Its pods at most, as far as the file says."""
+        """Return its maximum number of pods, as far as the file knows."""
         return self.replicas
 
     @property

@@ -1,16 +1,15 @@
-"""Availability zones: letters, which AWS deals out to each account, and ids, which mean one place to everybody.
+"""Availability zones: letters, which AWS assigns per account, and ids, which are the same for all accounts.
 
-Letters of old regions differ between accounts, and some zones take no account any more that does not have them. So a
-file is refused only for a zone that nobody has. What an account has AWS alone knows: `components.aws.zones` asks it.
+Letters of old regions differ between accounts, and some zones accept no new accounts. So a file is only refused for a
+zone that no account has. Only AWS knows the zones of an account: `components.aws.zones` asks.
 
-Of a region that is not in the table nothing is refused.
+Regions that are not in the table are not checked.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 
-from ebbtide.settings.file.problems import Finding, Location
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import Finding, Location, wanted
 from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS, ZONE_NUMBERS
 
 _KNOWN: Mapping[str, tuple[str, str, str]] = {
@@ -56,7 +55,8 @@ _OF_OLD_ACCOUNTS: Mapping[str, tuple[str, str]] = {
 """Letters and numbers of zones that a new account does not get. Source: AWS Regions and Availability Zones."""
 
 WITHOUT_EKS = frozenset(("use1-az3", "usw1-az2", "cac1-az3"))
-"""No cluster may have a subnet there. Source: EKS user guide, "Networking requirements for VPC and subnets"."""
+"""No cluster may have a subnet in these zones. Source: EKS user guide, "Networking requirements for VPC and subnets".
+"""
 
 
 def is_id(zone: str) -> bool:
@@ -64,7 +64,7 @@ def is_id(zone: str) -> bool:
 
 
 def one_way_of_naming(zones: Sequence[object]) -> None:
-    """A letter and an id may be one zone, which AWS would say in the middle of an `up`."""
+    """A letter and an id may be the same zone, which AWS would report in the middle of an `up`."""
     names = [zone for zone in zones if isinstance(zone, str)]
     if any(map(is_id, names)) and any(name in ZONE_LETTERS for name in names):
         raise wanted(
@@ -73,28 +73,30 @@ def one_way_of_naming(zones: Sequence[object]) -> None:
 
 
 def usual_letters(region: str) -> str:
-    """Those that every account has; all that there may be where nothing is known of the region."""
+    """Return the letters that every account has; all possible letters for an unknown region."""
     return _KNOWN[region][0] if region in _KNOWN else ZONE_LETTERS
 
 
 def usual_id(region: str) -> str:
-    """One that every account has, of a region that is known here."""
+    """Return an id that every account has, in a known region."""
     _, prefix, numbers = _KNOWN[region]
     return f"{prefix}-az{numbers[0]}"
 
 
 def zone_findings(zones: Sequence[str], region: str, at: Location) -> list[Finding]:
-    """Zones that no account has there, or that have no EKS. `at`: where the list stands."""
+    """Return findings for zones that no account has or that lack EKS. `at` is the location of the list."""
     return [finding for index, zone in enumerate(zones) for finding in _of_zone(zone, region, (*at, index))]
 
 
 def _of_zone(zone: str, region: str, at: Location) -> list[Finding]:
     if zone in WITHOUT_EKS:
-        what = "a zone in which EKS makes clusters"
-        return [Finding(code="zone.without-eks", at=at, wanted=what, found=repr(zone), example=_names(region, zone)[0])]
+        expected = "a zone in which EKS makes clusters"
+        return [
+            Finding(code="zone.without-eks", at=at, wanted=expected, found=repr(zone), example=_names(region, zone)[0])
+        ]
     if region not in _KNOWN and is_id(zone) and zone[-1] not in ZONE_NUMBERS:
-        what = "the id of a zone, with a number from 1 to 8"
-        return [Finding(code="zone.letter", at=at, wanted=what, found=repr(zone), example=f"{zone[:-1]}1")]
+        expected = "the id of a zone, with a number from 1 to 8"
+        return [Finding(code="zone.letter", at=at, wanted=expected, found=repr(zone), example=f"{zone[:-1]}1")]
     if region not in _KNOWN or zone in (*_names(region, zone), *_names(region, zone, old=True)):
         return []
     listed = ", ".join(_names(region, zone))
@@ -110,7 +112,7 @@ def _of_zone(zone: str, region: str, at: Location) -> list[Finding]:
 
 
 def _names(region: str, like: str, *, old: bool = False) -> list[str]:
-    """As `like` names its own: letters or ids. `old`: those that old accounts alone have."""
+    """Return zones in the notation of `like`, letters or ids. `old` adds those that only old accounts have."""
     letters, prefix, numbers = _KNOWN.get(region, (ZONE_LETTERS, "", ""))
     if old:
         letters, numbers = _OF_OLD_ACCOUNTS.get(region, ("", ""))

@@ -5,8 +5,8 @@ from datetime import date, timedelta
 
 from ebbtide.prices import PricingAssumption, price_date
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.controller_document import RESYNC
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import RESYNC
 from ebbtide.simulator.strategies.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE
 from ebbtide.simulator.strategies.keda import COOLDOWN_S, POLL_S
 from ebbtide.simulator.strategies.plans import (

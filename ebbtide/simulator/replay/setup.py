@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.simulator.billing import day_ends
 from ebbtide.simulator.cluster.model import Accidents
 from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy

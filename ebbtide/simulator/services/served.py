@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pod_price import pod_usd_per_hour, pods_per_node
+from ebbtide.settings.placement import pod_usd_per_hour, pods_per_node
+from ebbtide.settings.process_documents import floor_policy
 from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
-from ebbtide.settings.workloads_document import floor_policy
 from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S

@@ -27,13 +27,13 @@ from ebbtide.prices import (
 from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, Architecture, NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
+from ebbtide.settings.process_documents import sleep_of
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.settings.workloads_document import sleep_of
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
 from ebbtide.simulator.world.ray.drivers import size_of
@@ -124,7 +124,7 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
             for name, spec in sorted(settings.all_workloads.items())
         ),
         workers={
-            name: _worker(name, spec, homes, strategy, together=settings.told_together(spec))
+            name: _worker(name, spec, homes, strategy, together=settings.stopped_together(spec))
             for name, spec in sorted(settings.workers.items())
         },
         saves=saves_of(settings.workers) if strategy.stops_safely else {},

@@ -17,8 +17,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.cron import CronTimes, cron_times
-from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, JobSettings
+from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, CronTimes, JobSettings, cron_times
 from ebbtide.units.durations import ONE_DAY, format_duration
 from ebbtide.vocabulary.windows import zone_of
 

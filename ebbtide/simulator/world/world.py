@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from controllers.ports import Known, ObservedBudget, ObservedPod, ObservedPool, PodPhase
 from ebbtide.prices import GroupRate
-from ebbtide.settings.controller_document import RESYNC
+from ebbtide.settings.process_documents import RESYNC
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster import ClusterModel, Pod, StopReason
 from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, GroupModel, WorkloadModel

@@ -15,13 +15,15 @@ from ebbtide.settings.sections.workers import Source
 from tests.builders.components import REDIS, STACK, of_kind, pod_of, recorded, the, worker_settings
 
 
-def pool(table: OwnershipTable | None = None, *, told_together: bool = False, **settings: Any) -> tuple[Resource, ...]:
+def pool(
+    table: OwnershipTable | None = None, *, stopped_together: bool = False, **settings: Any
+) -> tuple[Resource, ...]:
     args = WorkerPoolArgs(
         stack=replace(STACK, ownership=table),
         name="train",
         settings=worker_settings(**settings),
         redis=REDIS,
-        told_together=told_together,
+        stopped_together=stopped_together,
     )
     return recorded(lambda: WorkerPool("train", args))
 
@@ -110,7 +112,7 @@ def test_the_budget_of_a_pool_with_checkpoints_is_born_closed_and_the_controller
 def test_workers_that_are_told_together_have_an_open_budget_of_pulumis_own_which_the_autoscaler_may_not_use() -> None:
     table = OwnershipTable()
     given = checkpoints(store="s3://acme-checkpoints", required=True)
-    resources = pool(table, told_together=True, checkpoints=given, annotations={"team": "a"})
+    resources = pool(table, stopped_together=True, checkpoints=given, annotations={"team": "a"})
     budget = the(resources, "PodDisruptionBudget")
 
     assert (budget.inputs["metadata"]["name"], budget.inputs["spec"]["maxUnavailable"]) == ("train.spot", "100%")

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
-from ebbtide.settings.sections.cron import parse_cron
+from ebbtide.settings.sections.jobs import parse_cron
 from ebbtide.vocabulary.labels import WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.builders.settings import loaded, shortest

@@ -4,7 +4,7 @@ from datetime import date
 
 from ebbtide.prices import on_demand
 from ebbtide.settings import StackSettings, parse_stack
-from ebbtide.settings.exporter_document import exporter_config
+from ebbtide.settings.process_documents import exporter_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders.existing import stack_config
 from tests.builders.rights import hub_stack

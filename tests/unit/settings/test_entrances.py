@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.entrances import ingress_wants
+from ebbtide.settings.pods import ingress_wants
 from tests.builders.settings import Told, loaded, problem_of, problems_of, shortest, told
 
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"

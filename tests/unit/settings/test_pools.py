@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.vocabulary.controller_config import CeleryKeys, ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.documents import load as read_document

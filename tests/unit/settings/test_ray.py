@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import every_pod
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 

@@ -8,7 +8,7 @@ import yaml
 
 from ebbtide.settings import load_stack
 from ebbtide.settings.checks.crosschecks import RULES
-from ebbtide.settings.checks.read import Read, Rule
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import PODS
 from ebbtide.settings.model import StackSettings
@@ -24,14 +24,14 @@ def loaded(stack: str) -> tuple[StackSettings, Mapping[str, object]]:
     return load_stack(str(path)), yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
 
 
-def read(stack: str, sections: frozenset[str]) -> Read:
+def read(stack: str, sections: frozenset[str]) -> ParsedSections:
     """As after a file in which these sections alone are without a fault."""
     whole, config = loaded(stack)
     kept = {"region", *(field for section, field in FIELDS.items() if section in sections)}
     settings = StackSettings.model_construct(None)
     vars(settings).clear()
     vars(settings).update({name: value for name, value in vars(whole).items() if name in kept})
-    return Read(stack=settings, whole=sections, config=config, existing=whole.cluster.context is not None)
+    return ParsedSections(stack=settings, valid=sections, config=config, existing=whole.cluster.context is not None)
 
 
 @pytest.mark.parametrize("stack", FULL)

@@ -1,10 +1,10 @@
-"""What a pod may do on AWS, as a role of its own: rights on what the file names, and on nothing else.
+"""AWS permissions of a pod, as a role that grants access to the named resources only.
 
-The actions of each word stand here, beside the words, and the component only joins them with ARNs. **Writing does not
-read**, and only one word deletes objects: what stores checkpoints removes those that nobody needs any more.
+The actions of each word are listed here; the component joins them with ARNs. **Writing does not include reading**, and
+only one word deletes objects: stores of checkpoints delete old ones.
 
-The trap: a bucket or a queue that is encrypted with a key of the owner's needs rights on that key as well, which no
-bucket's name tells; they too come by `policies`.
+Trap: a bucket or queue that is encrypted with the owner's key needs permissions on that key, too. Its name does not
+reveal the key, so these come from `policies`.
 """
 
 import re
@@ -15,12 +15,12 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings, each_once
 from ebbtide.settings.sections.types import acted_on
 
 MOST_POLICIES = 10
-"""Managed policies of one role. Source: IAM quotas, the default."""
+"""Maximum managed policies of a role. Source: IAM quotas, the default."""
 
 TRUSTED = "pods.eks.amazonaws.com"
 
@@ -60,7 +60,7 @@ OBJECT_ACTIONS: Mapping[BucketAccess, tuple[str, ...]] = {
     BucketAccess.READ_WRITE: (*_READ_OBJECTS, *_WRITE_OBJECTS),
     BucketAccess.READ_WRITE_DELETE: (*_READ_OBJECTS, *_WRITE_OBJECTS, "s3:DeleteObject"),
 }
-"""On the objects of a bucket."""
+"""Actions on the objects of a bucket."""
 
 LISTING: Mapping[BucketAccess, tuple[str, ...]] = {
     BucketAccess.READ: ("s3:ListBucket",),
@@ -68,7 +68,7 @@ LISTING: Mapping[BucketAccess, tuple[str, ...]] = {
     BucketAccess.READ_WRITE: ("s3:ListBucket",),
     BucketAccess.READ_WRITE_DELETE: ("s3:ListBucket",),
 }
-"""On the bucket itself: without it a missing object is answered as one that is forbidden."""
+"""Actions on the bucket itself: without listing, a missing object is reported as forbidden."""
 
 _SEND = ("sqs:SendMessage",)
 _RECEIVE = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
@@ -78,15 +78,15 @@ QUEUE_ACTIONS: Mapping[QueueAccess, tuple[str, ...]] = {
     QueueAccess.RECEIVE: (*_FIND, *_RECEIVE),
     QueueAccess.BOTH: (*_FIND, *_RECEIVE, *_SEND),
 }
-"""Receiving deletes and delays what was received, which is how a message is done; it purges nothing."""
+"""Receiving includes deleting and delaying received messages, which completes them, but not purging."""
 
 
 def parse_bucket(value: object) -> str:
-    """A bucket's name by the rules of S3."""
+    """Accept a bucket's name by the rules of S3."""
     name = value if isinstance(value, str) else ""
     if re.fullmatch(_BUCKET, name) is None or ".." in name or _is_address(name):
-        what = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
-        raise wanted("bucket.form", what, found=repr(value), example="acme-data", hint=_bucket_hint(name))
+        expected = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
+        raise wanted("bucket.form", expected, found=repr(value), example="acme-data", hint=_bucket_hint(name))
     if name.startswith(_RESERVED_BEGINNINGS) or name.endswith(_RESERVED_ENDS):
         hint = "S3 keeps it for access points, directory buckets and the like; for those take policies"
         raise wanted("bucket.reserved", "the name of an ordinary bucket", found=repr(name), hint=hint)
@@ -105,55 +105,55 @@ def _bucket_hint(name: str) -> str:
 
 
 def parse_sqs_queue(value: object) -> str:
-    """The name of a queue of SQS in the stack's own account and region."""
+    """Accept the name of an SQS queue in the stack's account and region."""
     if not isinstance(value, str) or re.fullmatch(_QUEUE, value) is None:
-        what = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
-        raise wanted("sqs-queue.form", what, found=repr(value), example="uploads", hint="of a FIFO one with .fifo")
+        expected = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
+        raise wanted("sqs-queue.form", expected, found=repr(value), example="uploads", hint="of a FIFO one with .fifo")
     return value
 
 
 def parse_policy(value: object) -> str:
-    """The ARN of a managed policy, AWS's own or the account's."""
+    """Accept the ARN of a managed policy, of AWS or of the account."""
     if not isinstance(value, str) or re.fullmatch(_POLICY, value) is None:
         example = "arn:aws:iam::aws:policy/AmazonBedrockReadOnly"
         raise wanted("aws-policy.form", "the ARN of a managed policy", example=example)
     if value in _ALL_OF_AWS:
-        what = "a policy with the rights that this pod needs"
+        expected = "a policy with the rights that this pod needs"
         hint = "an attacker in the pod would control the entire account"
-        raise wanted("aws-policy.everything", what, example="arn:aws:iam::123456789012:policy/api", hint=hint)
+        raise wanted("aws-policy.everything", expected, example="arn:aws:iam::123456789012:policy/api", hint=hint)
     return value
 
 
 def parse_role(value: object) -> str:
-    """The ARN of an existing role."""
+    """Accept the ARN of an existing role."""
     if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None or "/aws-service-role/" in value:
-        what = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
-        raise wanted("aws-role.form", what, example="arn:aws:iam::123456789012:role/api")
+        expected = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
+        raise wanted("aws-role.form", expected, example="arn:aws:iam::123456789012:role/api")
     return value
 
 
 def _few_policies(policies: tuple[str, ...]) -> tuple[str, ...]:
     if len(policies) > MOST_POLICIES:
-        what = f"at most {MOST_POLICIES} policies, which is what a role takes"
-        raise wanted("aws-policies.too-many", what, found=f"{len(policies)} policies")
+        expected = f"at most {MOST_POLICIES} policies, which is what a role takes"
+        raise wanted("aws-policies.too-many", expected, found=f"{len(policies)} policies")
     return policies
 
 
 def _role_alone(role: str | None, buckets: object, queues: object, policies: object) -> None:
     if role is not None and (buckets or queues or policies):
-        what = "an existing role, or buckets, queues and policies for a new one"
+        expected = "an existing role, or buckets, queues and policies for a new one"
         hint = "the permissions of an existing role are managed where it was created"
-        raise wanted("aws-role.not-alone", what, found="both", hint=hint, at="role")
+        raise wanted("aws-role.not-alone", expected, found="both", hint=hint, at="role")
 
 
-def _something(value: Any) -> Any:
-    """Looks at what stands in the file: an entry that cannot be read has a fault of its own."""
+def _not_empty(value: Any) -> Any:
+    """Check the raw keys: an invalid entry has its own fault."""
     if isinstance(value, Mapping):
-        given = cast("Mapping[object, object]", value)
-        if not any(given.values()):
-            what = "what the pod may do: buckets, queues, policies or a role"
-            raise wanted("aws.nothing", what, found="nothing", example="{ buckets: { acme-data: read } }")
-        return given
+        keys = cast("Mapping[object, object]", value)
+        if not any(keys.values()):
+            expected = "what the pod may do: buckets, queues, policies or a role"
+            raise wanted("aws.nothing", expected, found="nothing", example="{ buckets: { acme-data: read } }")
+        return keys
     return value
 
 
@@ -203,4 +203,4 @@ class AwsRights(Settings):
     )
 
 
-GivenAwsRights: TypeAlias = Annotated[AwsRights, BeforeValidator(_something)]
+GivenAwsRights: TypeAlias = Annotated[AwsRights, BeforeValidator(_not_empty)]

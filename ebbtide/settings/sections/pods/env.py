@@ -1,4 +1,4 @@
-"""What a container finds in its environment: plain values, and references to Secrets, ConfigMaps and the pod itself."""
+"""The environment of a container: plain values, and references to Secrets, ConfigMaps and fields of the pod."""
 
 import re
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 
 ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
@@ -25,37 +25,37 @@ FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
-"""What the API lets an environment variable show of its pod; labels and annotations by their key besides."""
+"""Fields of the pod that the API allows in a variable; labels and annotations by key."""
 _KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['[-._/a-zA-Z0-9]+'\]")
 
 
 def _env_name(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(ENV_NAME, value) is None:
-        what = "the name of a variable: letters, digits, _, - and ., not beginning with a digit"
-        raise wanted("env.name", what, example="LOG_LEVEL")
+        expected = "the name of a variable: letters, digits, _, - and ., not beginning with a digit"
+        raise wanted("env.name", expected, example="LOG_LEVEL")
     return value
 
 
 def _object_name(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(OBJECT_NAME, value) is None:
-        what = "the name of an object: lower-case letters, digits, - and ., at most 253"
-        raise wanted("object.name", what, example="db-login")
+        expected = "the name of an object: lower-case letters, digits, - and ., at most 253"
+        raise wanted("object.name", expected, example="db-login")
     return value
 
 
 def _data_key(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(DATA_KEY, value) is None or value in (".", ".."):
-        what = "a key: letters, digits, -, _ and ., at most 253"
-        raise wanted("object.key", what, example="password")
+        expected = "a key: letters, digits, -, _ and ., at most 253"
+        raise wanted("object.key", expected, example="password")
     return value
 
 
 def _field(value: object) -> str:
     if not isinstance(value, str) or (value not in FIELDS and _KEYED_FIELD.fullmatch(value) is None):
-        what = (
+        expected = (
             f"a field that a pod can show: {', '.join(FIELDS)}, metadata.labels['key'] or metadata.annotations['key']"
         )
-        raise wanted("env.field", what, example="metadata.name")
+        raise wanted("env.field", expected, example="metadata.name")
     return value
 
 
@@ -66,12 +66,14 @@ ObjectName: TypeAlias = Annotated[
 DataKey: TypeAlias = Annotated[str, BeforeValidator(_data_key), WithJsonSchema({"type": "string", "pattern": DATA_KEY})]
 
 
-def one_kind(what: str, example: str, **given: object) -> None:
-    """Refuses none and more than one of the keys that say what something is."""
-    there = [key for key, value in given.items() if value is not None]
-    if len(there) != 1:
-        found = " and ".join(there) or "none of them"
-        raise wanted("kind.exactly-one", f"exactly one of {', '.join(given)} for {what}", found=found, example=example)
+def one_kind(expected: str, example: str, **kinds: object) -> None:
+    """Refuse none or several of the keys that decide the kind."""
+    present = [key for key, value in kinds.items() if value is not None]
+    if len(present) != 1:
+        actual = " and ".join(present) or "none of them"
+        raise wanted(
+            "kind.exactly-one", f"exactly one of {', '.join(kinds)} for {expected}", found=actual, example=example
+        )
 
 
 def _one_source(value: object, secret: object, config_map: object, field: object) -> None:
@@ -110,10 +112,10 @@ class EnvVariable(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _text_alone(cls, given: Any) -> Any:
-        if isinstance(given, bool | int | float):
+    def _text_alone(cls, value: Any) -> Any:
+        if isinstance(value, bool | int | float):
             raise wanted("env.not-text", "text, since a variable is nothing else", example='"8080"', hint="quote it")
-        return {"value": given} if isinstance(given, str) else given
+        return {"value": value} if isinstance(value, str) else value
 
 
 def _one_object(secret: object, config_map: object) -> None:

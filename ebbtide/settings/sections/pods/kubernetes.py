@@ -1,12 +1,11 @@
-"""What a workload may do at the API server: for those that start pods themselves, a notebook hub or an orchestrator.
+"""Permissions at the API server, for workloads that start pods themselves, such as notebook hubs and orchestrators.
 
-Such a workload has a namespace of its own, and its rights end there. Even so some are refused, each since it would undo
-what the stack promises: budgets, scales, accounts and roles, the walls of the network, and Secrets that nobody named.
-What lasts and scales belongs into the stack file, where it gets its category and its budget: the kinds of Kubernetes
-itself that last are known, and of what others define only kinds that are known to end may be written.
+Such a workload has its own namespace, where its permissions end. Some are refused even there, since they would undo the
+stack's promises: budgets, scales, accounts and roles, network policies, and unnamed Secrets. Pods that last and scale
+belong in the stack file, which sets category and budget: of Kubernetes' own kinds the lasting ones are known; of other
+kinds only those that are known to end may be written.
 
-Whoever may create a pod may give it any account of the namespace and mount any Secret there. That is why the namespace
-holds nothing of others.
+A right to create pods includes every account and every Secret of the namespace, so the namespace holds nothing else.
 """
 
 import re
@@ -15,7 +14,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 
 OWN_NAMESPACE_PREFIX = "ebbtide-"
@@ -88,27 +87,27 @@ def parse_verb(value: object) -> str:
 
 
 def parse_group(value: object) -> str:
-    what = 'an API group without its version, "" for pods and Secrets'
+    expected = 'an API group without its version, "" for pods and Secrets'
     if isinstance(value, str) and value in _GROUPS_REFUSED:
-        raise wanted("api-group.refused", what, example="batch", hint=_GROUPS_REFUSED[value])
+        raise wanted("api-group.refused", expected, example="batch", hint=_GROUPS_REFUSED[value])
     if not isinstance(value, str) or re.fullmatch(_GROUP, value) is None:
-        raise wanted("api-group.form", what, example="batch")
+        raise wanted("api-group.form", expected, example="batch")
     return value
 
 
 def parse_resource(value: object) -> str:
-    what = "a resource in the plural, as kubectl api-resources lists it"
+    expected = "a resource in the plural, as kubectl api-resources lists it"
     text = value if isinstance(value, str) else ""
     if "*" in text:
         hint = "every resource holds Secrets and scales; name the ones that are needed"
-        raise wanted("api-resource.refused", what, example="pods", hint=hint)
+        raise wanted("api-resource.refused", expected, example="pods", hint=hint)
     if text.endswith("/scale"):
         hint = "how many pods there are is decided by the stack file, the controller or an HPA"
-        raise wanted("api-resource.refused", what, example="pods", hint=hint)
+        raise wanted("api-resource.refused", expected, example="pods", hint=hint)
     if text in _RESOURCES_REFUSED:
-        raise wanted("api-resource.refused", what, example="pods", hint=_RESOURCES_REFUSED[text])
+        raise wanted("api-resource.refused", expected, example="pods", hint=_RESOURCES_REFUSED[text])
     if re.fullmatch(_RESOURCE, text) is None:
-        raise wanted("api-resource.form", what, example="pods")
+        raise wanted("api-resource.form", expected, example="pods")
     return text
 
 
@@ -119,44 +118,44 @@ def parse_object_name(value: object) -> str:
 
 
 def parse_account(value: object) -> str:
-    """A ServiceAccount that others made, for this pod."""
-    what = "the name of a ServiceAccount that is there in the pod's namespace"
+    """Accept the name of an existing ServiceAccount."""
+    expected = "the name of a ServiceAccount that is there in the pod's namespace"
     if not isinstance(value, str) or re.fullmatch(_OBJECT, value) is None:
-        raise wanted("service-account.form", what, example="reports")
+        raise wanted("service-account.form", expected, example="reports")
     if value == "default" or value.startswith(OWN_NAMESPACE_PREFIX):
         hint = "what the default account may do, every pod may" if value == "default" else "this one is Ebbtide's own"
-        raise wanted("service-account.refused", what, example="reports", hint=hint)
+        raise wanted("service-account.refused", expected, example="reports", hint=hint)
     return value
 
 
 def _secrets_by_name(resources: Sequence[str], names: Sequence[str]) -> None:
     if "secrets" in resources and not names:
-        what = "the names of the Secrets: without them the rule reaches all that are there"
-        raise wanted("secrets.without-names", what, found="none", example="[hub-state]", at="names")
+        expected = "the names of the Secrets: without them the rule reaches all that are there"
+        raise wanted("secrets.without-names", expected, found="none", example="[hub-state]", at="names")
 
 
 def _names_can_be_compared(verbs: Sequence[str], names: Sequence[str]) -> None:
     unnamed = [verb for verb in ("create", "deletecollection") if verb in verbs]
     if names and unnamed:
-        what = "verbs on objects that have a name when they are asked for"
+        expected = "verbs on objects that have a name when they are asked for"
         hint = (
             f"the API server grants {unnamed[0]} without a name, so the name would have no effect; give it its own rule"
         )
-        raise wanted("verb.without-name", what, found=unnamed[0], example="get", hint=hint, at="verbs")
+        raise wanted("verb.without-name", expected, found=unnamed[0], example="get", hint=hint, at="verbs")
 
 
 def _lasting_is_in_the_file(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> None:
-    """A rule grants each of its resources in each of its groups, so every pair is looked at."""
+    """A rule grants each of its resources in each of its groups, so every pair is checked."""
     writing = [verb for verb in verbs if verb not in _READING]
     pairs = [(group, resource) for group in groups for resource in resources if _may_last(group, resource)]
     if writing and pairs:
         group, resource = pairs[0]
         hint = "what lasts belongs under ebbtide:workloads, where it has a category and a budget"
         if group not in _LASTING:
-            known = ", ".join(sorted(_ENDING.get(group, ())))
-            hint = f"of {group} this is known to end: {known or 'nothing'}; {hint}. Give another a Role of your own"
-        what = f"only reading for {resource}{f' of {group}' if group else ''}: get, list, watch"
-        raise wanted("verb.on-lasting", what, found=writing[0], example="get", hint=hint, at="verbs")
+            kinds = ", ".join(sorted(_ENDING.get(group, ())))
+            hint = f"of {group} this is known to end: {kinds or 'nothing'}; {hint}. Give another a Role of your own"
+        expected = f"only reading for {resource}{f' of {group}' if group else ''}: get, list, watch"
+        raise wanted("verb.on-lasting", expected, found=writing[0], example="get", hint=hint, at="verbs")
 
 
 def _may_last(group: str, resource: str) -> bool:
@@ -212,10 +211,12 @@ class KubernetesRights(Settings):
 
 
 def own_namespace(workload: str) -> str:
-    """Of a workload that starts pods. No other namespace of Ebbtide has such a name: `workers` is refused there."""
+    """Return the namespace of a workload that starts pods. It is unique in Ebbtide: `workers` is refused as a name
+    there.
+    """
     return OWN_NAMESPACE_PREFIX + workload
 
 
 def started_by(workload: str) -> str:
-    """What the pods that a workload starts are called, in the label by which their budget finds them."""
+    """Return the label value of the pods that a workload starts, by which their budget selects them."""
     return f"{workload}-pods"

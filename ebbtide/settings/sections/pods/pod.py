@@ -1,6 +1,6 @@
-"""What every pod of the customer has in common, whether it is a service, a queue worker or a job.
+"""Keys that all pods of a customer share: services, queue workers and jobs.
 
-The common four fifths have short keys with Kubernetes' own words; for the rest there is `pod`, a fragment of a PodSpec.
+The common fields have short keys with Kubernetes' names; `pod`, a fragment of a PodSpec, covers the others.
 """
 
 import re
@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeA
 from pydantic_core import CoreSchema
 
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, Architecture
-from ebbtide.settings.file.problems import value_at
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import value_at, wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.aws import AwsRights, GivenAwsRights
 from ebbtide.settings.sections.pods.env import EnvName, EnvSource, EnvVariable
@@ -37,11 +36,11 @@ _OTHER_NAMES = {
 }
 
 INGRESS = "ingress"
-"""The key of a workload under which a Secret is named that its ingress controller reads, and not its pods."""
+"""Key of a workload whose Secret is read by its ingress controller, not by its pods."""
 
 
 def _architecture(value: object) -> object:
-    """As Kubernetes calls it; makers and tools have names of their own."""
+    """Accept Kubernetes' name of an architecture; vendors and tools use others."""
     if value not in set(Architecture):
         meant = _OTHER_NAMES.get(value.lower() if isinstance(value, str) else "")
         hint = "" if meant is None else f"did you mean {meant}?"
@@ -62,8 +61,8 @@ def _label_key(value: object) -> str:
 
 def _label_value(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_LABEL_VALUE, value) is None:
-        what = "the value of a label: at most 63 letters, digits, -, _ and ."
-        raise wanted("label.value", what, example="search", hint="" if isinstance(value, str) else "quote it")
+        expected = "the value of a label: at most 63 letters, digits, -, _ and ."
+        raise wanted("label.value", expected, example="search", hint="" if isinstance(value, str) else "quote it")
     return value
 
 
@@ -84,21 +83,23 @@ _LONGEST_DOMAIN = 244  # the API server puts "requests." before it, for quotas, 
 def _extended_resource(value: object) -> str:
     text = value if isinstance(value, str) else ""
     if re.fullmatch(_EXTENDED_RESOURCE, text) is None or len(text.partition("/")[0]) > _LONGEST_DOMAIN:
-        what = "the name under which a device plugin offers GPUs: a domain, a slash and a name"
-        raise wanted("gpu.resource", what, example="amd.com/gpu")
+        expected = "the name under which a device plugin offers GPUs: a domain, a slash and a name"
+        raise wanted("gpu.resource", expected, example="amd.com/gpu")
     return text
 
 
 def _none_has_no_kind(count: int, resource: str, memory: int | None) -> None:
     if count == 0 and (resource != GPU_RESOURCE or memory is not None):
-        what = "at least 1 with resource or memory, which describe the GPUs"
-        raise wanted("gpu.of-none", what, found="0", example="1", at="count")
+        expected = "at least 1 with resource or memory, which describe the GPUs"
+        raise wanted("gpu.of-none", expected, found="0", example="1", at="count")
 
 
-def _memory_is_told(resource: str, memory: int | None) -> None:
+def _memory_is_nvidia(resource: str, memory: int | None) -> None:
     if memory is not None and resource != GPU_RESOURCE:
-        what = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
-        raise wanted("gpu.memory-untold", what, found=resource, hint="the name of a slice says its memory", at="memory")
+        expected = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
+        raise wanted(
+            "gpu.memory-untold", expected, found=resource, hint="the name of a slice says its memory", at="memory"
+        )
 
 
 class Gpu(Settings):
@@ -106,7 +107,7 @@ class Gpu(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("count", "resource", "memory"), _none_has_no_kind),
-        Check(("resource", "memory"), _memory_is_told),
+        Check(("resource", "memory"), _memory_is_nvidia),
     )
 
     count: Count = Field(default=1, description="number of GPUs; short form: only the number", examples=["2"])
@@ -127,10 +128,12 @@ class Gpu(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _count_alone(cls, given: Any) -> Any:
-        """Read here, so that a fault of a number alone is told of `gpu` and not of a key that the file has not."""
-        whole = isinstance(given, Mapping | Gpu)
-        return cast("object", given) if whole else {"count": _COUNT.validate_python(given)}
+    def _count_alone(cls, value: Any) -> Any:
+        """Parsed here, so that a fault of a plain number is located at `gpu` and not at a key that the file does not
+        have.
+        """
+        complete = isinstance(value, Mapping | Gpu)
+        return cast("object", value) if complete else {"count": _COUNT.validate_python(value)}
 
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Count)
@@ -153,23 +156,23 @@ class Limits(Settings):
 def _shm_within_memory(shm: int | None, memory: int, limits: Limits) -> None:
     most = limits.memory or memory
     if shm is not None and shm > most:
-        what = f"at most the memory that the pod may take, {most}Mi: what lies in shared memory counts as memory"
-        raise wanted("shm.above-memory", what, found=f"{shm}Mi", example="1Gi", at="shm")
+        expected = f"at most the memory that the pod may take, {most}Mi: what lies in shared memory counts as memory"
+        raise wanted("shm.above-memory", expected, found=f"{shm}Mi", example="1Gi", at="shm")
 
 
 def _limits_above_requests(cpu: int, memory: int, limits: Limits) -> None:
-    for key, asked, most, unit in (("cpu", cpu, limits.cpu, "m"), ("memory", memory, limits.memory, "Mi")):
-        if most is not None and most < asked:
-            what = f"at least the request, which is {asked}{unit}"
+    for key, request, most, unit in (("cpu", cpu, limits.cpu, "m"), ("memory", memory, limits.memory, "Mi")):
+        if most is not None and most < request:
+            expected = f"at least the request, which is {request}{unit}"
             raise wanted(
-                "limits.below-request", what, found=f"{most}{unit}", example=f"{asked}{unit}", at=("limits", key)
+                "limits.below-request", expected, found=f"{most}{unit}", example=f"{request}{unit}", at=("limits", key)
             )
 
 
 def _one_account(aws: AwsRights | None, service_account: str | None) -> None:
     if aws is not None and service_account is not None:
-        what = "aws, which makes an account for the pod, or serviceAccount, which names one of others"
-        raise wanted("service-account.second", what, found="both", at="serviceAccount")
+        expected = "aws, which makes an account for the pod, or serviceAccount, which names one of others"
+        raise wanted("service-account.second", expected, found="both", at="serviceAccount")
 
 
 class PodSettings(Settings):
@@ -281,7 +284,7 @@ class PodSettings(Settings):
     """An editor's schema takes any mapping: all of a PodSpec would be larger than the rest of it. `check` knows."""
 
     def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
-        """Where a Secret is named, its name, and the key; None for all of its keys."""
+        """Yield location, name of the Secret, and key; None for all keys."""
         yield from secrets_named(self.env, self.env_from, self.volumes)
         yield from ((("pod", *at), name, key) for at, name, key in secrets_of_fragment(self.pod))
 
@@ -301,7 +304,7 @@ def secrets_named(
 
 
 def secrets_of_fragment(value: object) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
-    """In whatever part of a PodSpec: `secretKeyRef`, `secretRef`, and the `secret` of a volume."""
+    """Yield `secretKeyRef`, `secretRef` and volumes' `secret` anywhere in a PodSpec."""
     if isinstance(value, Mapping):
         for key, inner in cast("Mapping[str, object]", value).items():
             name = value_at(inner, ("secretName",)) or value_at(inner, ("name",))
@@ -315,20 +318,20 @@ def secrets_of_fragment(value: object) -> Iterator[tuple[tuple[str | int, ...], 
 
 
 def by_name(ports: Mapping[str, int], port: str | int) -> int:
-    """The number of a port that is given by name or number."""
+    """Return the number of a port that is given by name or number."""
     return ports[port] if isinstance(port, str) else port
 
 
 METRICS_PORT = "metrics"
-"""A pod with a port of this name is scraped there, unless its section names another one."""
+"""A pod with a port of this name is scraped there unless its section names another."""
 
 
 def _metrics_have_a_port(metrics: str | None, ports: Mapping[str, int]) -> None:
     if metrics is not None and metrics not in ports:
-        known = ", ".join(ports)
-        what = f"one of its ports: {known}" if known else "the name of a port, under `ports`"
+        names = ", ".join(ports)
+        expected = f"one of its ports: {names}" if names else "the name of a port, under `ports`"
         example = next(iter(ports), "ports: { http: 8000 }")
-        raise wanted("metrics.no-such-port", what, found=repr(metrics), example=example, at="metrics")
+        raise wanted("metrics.no-such-port", expected, found=repr(metrics), example=example, at="metrics")
 
 
 class ScrapedPodSettings(PodSettings):
@@ -344,5 +347,5 @@ class ScrapedPodSettings(PodSettings):
 
     @property
     def metrics_port(self) -> str | None:
-        """The name of the port that is scraped; None if there is none."""
+        """Return the name of the scraped port, or None."""
         return self.metrics or (METRICS_PORT if METRICS_PORT in self.ports else None)

@@ -1,7 +1,7 @@
 """Ports and probes of a container.
 
-A probe names a port by its name or number, and only one that is there: the kubelet would call a wrong one for ever. The
-API takes only a number for gRPC, so names are looked up where the pod is built.
+A probe names an existing port by name or number: the kubelet would probe a wrong one forever. The API only accepts a
+number for gRPC, so names are resolved when the pod is built.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ebbtide.settings.file.wanted import all_of, wanted
+from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import one_kind
 from ebbtide.settings.sections.types import Positive, PositiveDuration, Word
@@ -24,8 +24,8 @@ _MOST = 65535
 
 def _port_name(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(PORT_NAME, value) is None:
-        what = "the name of a port: at most 15 lower-case letters, digits and single hyphens, at least one letter"
-        raise wanted("port.name", what, example="http")
+        expected = "the name of a port: at most 15 lower-case letters, digits and single hyphens, at least one letter"
+        raise wanted("port.name", expected, example="http")
     return value
 
 
@@ -70,8 +70,8 @@ def _service_of_grpc(grpc: object, service: object) -> None:
 
 def _timeout_within_period(every: timedelta, timeout: timedelta) -> None:
     if timeout > every:
-        what = "at most `every`: a probe that is still out when the next one begins says nothing in time"
-        raise wanted("probe.timeout", what, found=f"{timeout.total_seconds():g}s", example="1s", at="timeout")
+        expected = "at most `every`: a probe that is still out when the next one begins says nothing in time"
+        raise wanted("probe.timeout", expected, found=f"{timeout.total_seconds():g}s", example="1s", at="timeout")
 
 
 class Probe(Settings):
@@ -118,18 +118,19 @@ class Probes(Settings):
     startup: Probe | None = Field(default=None, description="startup; default: none")
 
     def named(self) -> Mapping[str, Probe]:
-        given = {"readiness": self.readiness, "liveness": self.liveness, "startup": self.startup}
-        return {name: probe for name, probe in given.items() if probe is not None}
+        probes = {"readiness": self.readiness, "liveness": self.liveness, "startup": self.startup}
+        return {name: probe for name, probe in probes.items() if probe is not None}
 
 
 def ports_once(ports: Mapping[str, int]) -> None:
     first: dict[int, str] = {}
     for name, number in ports.items():
-        other = first.setdefault(number, name)
-        if other != name:
-            found = f"{number} for {other} and {name}"
-            hint = f"API and metrics on one port: leave it out and write metrics: {other}" if name == "metrics" else ""
-            raise wanted("port.twice", "each port once", found=found, example="9090", hint=hint, at=("ports", name))
+        first_name = first.setdefault(number, name)
+        if first_name != name:
+            actual = f"{number} for {first_name} and {name}"
+            shared = f"API and metrics on one port: leave it out and write metrics: {first_name}"
+            hint = shared if name == "metrics" else ""
+            raise wanted("port.twice", "each port once", found=actual, example="9090", hint=hint, at=("ports", name))
 
 
 def probes_have_ports(ports: Mapping[str, int], probes: Probes) -> None:
@@ -144,9 +145,9 @@ def probes_have_ports(ports: Mapping[str, int], probes: Probes) -> None:
         raise all_of(faults)
 
 
-def _no_port(ports: Mapping[str, int], at: tuple[str, str], found: object) -> PydanticCustomError:
-    known = ", ".join(f"{name} ({number})" for name, number in ports.items())
-    what = f"one of the ports of this container: {known}" if known else "a port of this container, under `ports`"
+def _no_port(ports: Mapping[str, int], at: tuple[str, str], value: object) -> PydanticCustomError:
+    names = ", ".join(f"{name} ({number})" for name, number in ports.items())
+    expected = f"one of the ports of this container: {names}" if names else "a port of this container, under `ports`"
     example = next(iter(ports), "ports: { http: 8080 }")
-    shown = "no port" if found is None else repr(found)
-    return wanted("probe.no-such-port", what, found=shown, example=example, at=("probes", *at))
+    shown = "no port" if value is None else repr(value)
+    return wanted("probe.no-such-port", expected, found=shown, example=example, at=("probes", *at))

@@ -1,7 +1,7 @@
-"""What a pod finds in its file system besides its image.
+"""Volumes of a pod.
 
-Each volume has one kind. Files of a ConfigMap that Ebbtide writes may stand beside the stack file: `{ file: PATH }` is
-replaced by the text before anything is checked (`ebbtide.settings.file.contents`), so here files are texts.
+Each volume has one kind. Files of a ConfigMap may be in the stack file's folder: `{ file: PATH }` is replaced by the
+text before validation (`ebbtide.settings.file.contents`), so files are text here.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import DataKey, ObjectName, one_kind
 from ebbtide.settings.sections.types import Mebibytes
@@ -20,26 +20,28 @@ from ebbtide.units.durations import format_duration
 VOLUME_NAME = r"^(?!ebbtide-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 MOUNT_PATH = r"^/[^:,\s]*$"
 MOST_BYTES = 2**20
-"""Of the files of one volume together. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
+"""Maximum of all files of a volume. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
 SHM = "shm"
 SHM_PATH = "/dev/shm"
-"""The name of the volume for shared memory, and where every program looks for it."""
+"""Mount path of the volume for shared memory, where programs expect it."""
 SNAPSHOT_INTERVALS = {f"{hours}h": timedelta(hours=hours) for hours in (1, 2, 3, 4, 6, 8, 12, 24)}
 MOST_SNAPSHOTS = 1000
-"""What Data Lifecycle Manager takes. Source: its API, CreateRule and RetainRule."""
+"""Maximum of Data Lifecycle Manager. Source: its API, CreateRule and RetainRule."""
 
 
 def _volume_name(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(VOLUME_NAME, value) is None or value == SHM:
-        what = f"the name of a volume: lower-case letters, digits and hyphens, not {SHM}, not beginning with ebbtide-"
-        raise wanted("volume.name", what, example="data")
+        expected = (
+            f"the name of a volume: lower-case letters, digits and hyphens, not {SHM}, not beginning with ebbtide-"
+        )
+        raise wanted("volume.name", expected, example="data")
     return value
 
 
 def _mount_path(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(MOUNT_PATH, value) is None or value == "/":
-        what = "where it is mounted: a path from the root, without colons, commas and white space"
-        raise wanted("volume.path", what, example="/var/lib/data")
+        expected = "where it is mounted: a path from the root, without colons, commas and white space"
+        raise wanted("volume.path", expected, example="/var/lib/data")
     if ".." in value.split("/"):
         raise wanted("volume.path", "a path without ..", example="/var/lib/data")
     return value.rstrip("/")
@@ -65,8 +67,8 @@ def _interval(value: object) -> timedelta:
 
 def _number_kept(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SNAPSHOTS:
-        what = f"the number of snapshots to keep of each disk: an integer from 1 to {MOST_SNAPSHOTS}"
-        raise wanted("snapshots.keep", what, example="7")
+        expected = f"the number of snapshots to keep of each disk: an integer from 1 to {MOST_SNAPSHOTS}"
+        raise wanted("snapshots.keep", expected, example="7")
     return value
 
 
@@ -132,8 +134,10 @@ def _snapshots_of_per_pod(per_pod: object, storage_class: object, snapshots: obj
         example = "{ perPod: 100Gi, at: /data, snapshots: { every: 24h, keep: 7 } }"
         raise wanted("volume.stray-key", "snapshots only with perPod", example=example, at="snapshots")
     if storage_class is not None:
-        what = "snapshots without class: they are taken of disks with a tag that only Ebbtide's own class gives them"
-        raise wanted("snapshots.named-class", what, found=f"class: {storage_class}", at="snapshots")
+        expected = (
+            "snapshots without class: they are taken of disks with a tag that only Ebbtide's own class gives them"
+        )
+        raise wanted("snapshots.named-class", expected, found=f"class: {storage_class}", at="snapshots")
 
 
 def _writable_kind(read_only: object, scratch: object, per_pod: object) -> None:
@@ -150,11 +154,11 @@ def _files_fit(files: Mapping[str, str] | None) -> None:
         raise wanted("volume.no-files", "at least one file", example='{ app.toml: "debug = true" }', at="files")
     size = sum(len(name) + len(text.encode()) for name, text in files.items())
     if size > MOST_BYTES:
-        what = "files of at most 1 MiB together, the most that a ConfigMap takes"
+        expected = "files of at most 1 MiB together, the most that a ConfigMap takes"
         hint = "put large files into the image, or on a claim"
         raise wanted(
             "volume.files-too-large",
-            what,
+            expected,
             found=f"{size / 2**20:.1f} MiB",
             example="conf/app.toml",
             hint=hint,
@@ -239,30 +243,30 @@ class Volume(Settings):
 def mounted_once(volumes: Mapping[str, Volume], shm: int | None) -> None:
     first: dict[str, str] = {} if shm is None else {SHM_PATH: SHM}
     for name, volume in volumes.items():
-        other = first.setdefault(volume.at, name)
-        if other != name:
+        first_name = first.setdefault(volume.at, name)
+        if first_name != name:
             raise wanted(
                 "volume.path-twice",
                 "a different path for each volume",
-                found=f"{volume.at}, where {other} is",
+                found=f"{volume.at}, where {first_name} is",
                 example=f"/{name}",
                 at=("volumes", name, "at"),
             )
 
 
 def one_node_for_one_pod(volumes: Mapping[str, Volume], *, pods: str) -> None:
-    """A second pod waits for ever on any other node. `pods`: what says that there may be one."""
+    """A second pod would wait forever on any other node. `pods` names the key that allows a second one."""
     for name, volume in volumes.items():
         if volume.shared is False:
-            what = f"true beside {pods}: a claim that is not shared reaches only pods of one node"
+            expected = f"true beside {pods}: a claim that is not shared reaches only pods of one node"
             hint = "a disk for each pod: kind: stateful-set with perPod"
             at = ("volumes", name, "shared")
-            raise wanted("volume.one-node", what, found="false", example="true", hint=hint, at=at)
+            raise wanted("volume.one-node", expected, found="false", example="true", hint=hint, at=at)
 
 
 def no_claims(volumes: Mapping[str, Volume]) -> None:
-    """For pods that come and go under new names."""
+    """Refuse claims for pods whose names change."""
     for name, volume in volumes.items():
         if volume.per_pod is not None:
-            what = "no perPod for pods that come and go under new names: scratch, or a claim that all share"
-            raise wanted("volume.per-pod-kind", what, example="scratch: 100Gi", at=("volumes", name, "perPod"))
+            expected = "no perPod for pods that come and go under new names: scratch, or a claim that all share"
+            raise wanted("volume.per-pod-kind", expected, example="scratch: 100Gi", at=("volumes", name, "perPod"))

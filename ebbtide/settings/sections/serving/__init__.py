@@ -1,1 +1,1 @@
-"""The sections of services: what is served, how it grows, where requests find it, and the gateway in front."""
+"""The sections of services: variants, scale, routes and the gateway."""

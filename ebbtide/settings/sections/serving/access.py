@@ -1,7 +1,7 @@
 """Access to a Prometheus: headers, a token or another secret header, a private authority.
 
-Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in its own namespace, which the stack
-makes, elsewhere beside the services.
+Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in KEDA's namespace, which the stack
+creates, elsewhere in the services' namespace.
 """
 
 import re
@@ -10,20 +10,20 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import DataKey, ObjectName
 from ebbtide.settings.sections.serving.routes import HeaderName
 
 _VALUE = r"^[A-Za-z0-9]([A-Za-z0-9 ._:/@|+-]{0,254}[A-Za-z0-9])?$"
-"""Without commas and signs of equality, at which KEDA takes a list of headers apart."""
+"""Without commas and equals signs, at which KEDA splits a list of headers."""
 _LOGINS = ("authorization", "cookie", "proxy-authorization")
 
 
 def _value(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_VALUE, value) is None:
-        what = "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long"
-        raise wanted("headers.value", what, example="acme")
+        expected = "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long"
+        raise wanted("headers.value", expected, example="acme")
     return value
 
 
@@ -43,33 +43,33 @@ class SecretHeader(SecretKey):
     name: HeaderName = Field(description="name of the header", examples=["x-api-key"])
 
 
-def _something(*given: object) -> None:
-    if not any(given):
-        what = "headers, token, header or authority"
+def _not_empty(*values: object) -> None:
+    if not any(values):
+        expected = "headers, token, header or authority"
         raise wanted(
-            "serving.access-nothing", what, found="none of them", example="token: { secret: mimir, key: token }"
+            "serving.access-nothing", expected, found="none of them", example="token: { secret: mimir, key: token }"
         )
 
 
 def _one_login(token: object, header: object) -> None:
     if token is not None and header is not None:
-        what = "token or header: KEDA sends one of them"
-        raise wanted("serving.two-logins", what, found="both", example="token alone", at="header")
+        expected = "token or header: KEDA sends one of them"
+        raise wanted("serving.two-logins", expected, found="both", example="token alone", at="header")
 
 
 def logins_are_secret(headers: Mapping[str, str]) -> None:
-    """Headers with their values in the stack file."""
+    """The values of `headers` are in the stack file."""
     for name in headers:
         if name in _LOGINS:
-            what = "headers that anybody may read; a login belongs into a Secret"
-            raise wanted("headers.login", what, found=name, example="X-Scope-OrgID: acme", at=("headers", name))
+            expected = "headers that anybody may read; a login belongs into a Secret"
+            raise wanted("headers.login", expected, found=name, example="X-Scope-OrgID: acme", at=("headers", name))
 
 
 class PrometheusAccess(Settings):
     """KEDA's credentials for a Prometheus with access control."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("headers", "token", "header", "authority"), _something),
+        Check(("headers", "token", "header", "authority"), _not_empty),
         Check(("token", "header"), _one_login),
         Check(("headers",), logins_are_secret),
     )
@@ -95,11 +95,11 @@ class PrometheusAccess(Settings):
 
     @property
     def held(self) -> Iterator[tuple[str, SecretKey]]:
-        """Return the Secret references by key."""
-        for key, given in (("token", self.token), ("header", self.header), ("authority", self.authority)):
-            if given is not None:
-                yield key, given
+        """Yield the Secret references by key."""
+        for key, reference in (("token", self.token), ("header", self.header), ("authority", self.authority)):
+            if reference is not None:
+                yield key, reference
 
     @property
     def secrets(self) -> set[str]:
-        return {it.secret for _, it in self.held}
+        return {reference.secret for _, reference in self.held}

@@ -1,4 +1,4 @@
-"""The section of serving: the gateway that requests come through, and what autoscaling stands on."""
+"""The section of serving: the gateway for requests, and what autoscaling depends on."""
 
 import re
 from enum import StrEnum
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import Certificate, Source
 from ebbtide.settings.sections.pods.env import ObjectName
@@ -16,20 +16,20 @@ from ebbtide.settings.sections.types import acted_on
 from ebbtide.units.addresses import leads_to_itself
 
 GATEWAY = "ebbtide"
-"""The Gateway of the stack, its class and its EnvoyProxy."""
+"""Name of the stack's Gateway, its class and its EnvoyProxy."""
 GATEWAY_NAMESPACE = "ebbtide-gateway"
 OWNING_GATEWAY = "gateway.envoyproxy.io/owning-gateway-name"
-"""Label of the pods that Envoy Gateway makes for a Gateway."""
+"""Label of the pods that Envoy Gateway creates for a Gateway."""
 KEDA_NAMESPACE = "keda"
 HTTP_PORT = 80
 GATEWAY_TLS_KEYS = ("tls.crt", "tls.key")
-"""Of the Secret with which the gateway ends TLS."""
+"""Keys of the Secret for TLS at the gateway."""
 
 ENVOY_GATEWAY_CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 
 
 class Implementation(StrEnum):
-    """Whose policies a gateway follows besides Gateway API's own."""
+    """Implementation of Gateway API, which decides about further policies."""
 
     ENVOY_GATEWAY = "envoy-gateway"
     OTHER = "other"
@@ -37,26 +37,26 @@ class Implementation(StrEnum):
 
 def _two_at_least(replicas: int) -> int:
     if replicas < 2:
-        what = "at least 2: while one is moved, the other serves"
-        raise wanted("serving.one-proxy", what, found=str(replicas), example="2")
+        expected = "at least 2: while one is moved, the other serves"
+        raise wanted("serving.one-proxy", expected, found=str(replicas), example="2")
     return replicas
 
 
 def _address(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or re.search(r"\s", value):
-        what = "the address of Prometheus as pods reach it, http:// or https://"
-        raise wanted("serving.prometheus-form", what, example="http://prometheus.monitoring.svc:9090")
+        expected = "the address of Prometheus as pods reach it, http:// or https://"
+        raise wanted("serving.prometheus-form", expected, example="http://prometheus.monitoring.svc:9090")
     if leads_to_itself(parts.hostname):
-        what, hint = "the address of Prometheus as pods reach it", "in a pod this is the pod itself"
-        raise wanted("serving.prometheus-local", what, example="http://prometheus.monitoring.svc:9090", hint=hint)
+        expected, hint = "the address of Prometheus as pods reach it", "in a pod this is the pod itself"
+        raise wanted("serving.prometheus-local", expected, example="http://prometheus.monitoring.svc:9090", hint=hint)
     return value.rstrip("/")
 
 
 def _one_end_of_tls(certificate: object, tls: object) -> None:
     if certificate is not None and tls is not None:
-        what = "certificate, where the load balancer ends TLS, or tls, where the gateway does"
-        raise wanted("serving.tls-twice", what, found="both", at="tls")
+        expected = "certificate, where the load balancer ends TLS, or tls, where the gateway does"
+        raise wanted("serving.tls-twice", expected, found="both", at="tls")
 
 
 def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | None) -> None:
@@ -64,11 +64,11 @@ def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | 
         return
     example = "prometheus: https://mimir.example.com/prometheus"
     if prometheus is None:
-        what = "prometheus with it, since the stack's own Prometheus needs no credentials"
-        raise wanted("serving.access-alone", what, found="no address", example=example, at="prometheusAccess")
+        expected = "prometheus with it, since the stack's own Prometheus needs no credentials"
+        raise wanted("serving.access-alone", expected, found="no address", example=example, at="prometheusAccess")
     if access.authority is not None and not prometheus.startswith("https://"):
-        what = "an https:// address with authority"
-        raise wanted("serving.authority-without-tls", what, found=prometheus, example=example, at="prometheus")
+        expected = "an https:// address with authority"
+        raise wanted("serving.authority-without-tls", expected, found=prometheus, example=example, at="prometheus")
 
 
 class ServingSettings(Settings):
@@ -131,5 +131,7 @@ class ServingSettings(Settings):
 
     @property
     def balancer(self) -> str:
-        """The Service of its load balancer, which cannot change sides: a change makes another one."""
+        """Return the Service of its load balancer, which cannot switch between internal and public: a change creates
+        another.
+        """
         return f"{GATEWAY}-{'public' if self.public else 'internal'}"

@@ -1,10 +1,10 @@
-"""Classify a PromQL query by its text: KEDA takes one value, as a vector with one series.
+"""Classify a PromQL query by its text: KEDA accepts one value, as a vector with one series.
 
-Of anything else it makes an error, and the number of pods stays where it is for ever. A scalar and a text are no
-vector, so a query of that kind never works. A vector without an aggregation works for as long as one series is all
-there is. Source: `pkg/scalers/prometheus_scaler.go` of KEDA, ExecutePromQuery.
+Other results are errors, and the number of pods then stays unchanged forever. Scalars and texts are not vectors, so
+such a query never works. A vector without aggregation works while there is only one series. Source:
+`pkg/scalers/prometheus_scaler.go` of KEDA, ExecutePromQuery.
 
-Trap: the parser is recursive and ends the process on a query of some ten thousand brackets, hence the longest length.
+Trap: the parser is recursive and ends the process on a query of some ten thousand brackets, hence the maximum length.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ _NEVER = (
 
 class _Outcome(NamedTuple):
     kind: ValueType
-    one: bool  # it has at most one series, whatever is measured
+    one: bool  # at most one series, whatever the data
     bare: bool  # its series have no labels
 
 
@@ -50,7 +50,7 @@ _SERIES = _Outcome(ValueType.Vector, one=False, bare=False)
 
 
 def query_fault(query: str) -> str:
-    """Why a query can never work; "" for one that may."""
+    """Return why a query can never work; "" if it may."""
     if len(query) > LONGEST:
         return f"{len(query)} characters, and at most {LONGEST} are read"
     try:
@@ -80,21 +80,25 @@ def _outcome(node: Expr) -> _Outcome:
         case MatrixSelector():
             return _SERIES._replace(kind=ValueType.Matrix)
         case Call():
-            return _of_call(node)
+            return _call_outcome(node)
         case AggregateExpr():
-            return _of_aggregation(node)
+            return _aggregation_outcome(node)
         case BinaryExpr():
-            return _of_two(node)
+            return _binary_outcome(node)
         case _:
             return _SERIES
 
 
-def _of_call(node: Call) -> _Outcome:
-    name, given = node.func.name, [_outcome(it) for it in node.args]
+def _call_outcome(node: Call) -> _Outcome:
+    name, arguments = node.func.name, [_outcome(argument) for argument in node.args]
     if name in _ABSENT:
         return _Outcome(ValueType.Vector, one=True, bare=False)
-    one = all(it.one for it in given) or (name == "histogram_quantile" and _labels_kept(node.args[1]) == ["le"])
-    return _Outcome(node.func.return_type, one=one, bare=name not in _LABELS and all(it.bare for it in given))
+    one = all(argument.one for argument in arguments) or (
+        name == "histogram_quantile" and _labels_kept(node.args[1]) == ["le"]
+    )
+    return _Outcome(
+        node.func.return_type, one=one, bare=name not in _LABELS and all(argument.bare for argument in arguments)
+    )
 
 
 def _labels_kept(node: Expr) -> list[str] | None:
@@ -106,14 +110,14 @@ def _labels_kept(node: Expr) -> list[str] | None:
     return node.modifier.labels if node.modifier.type == AggModifierType.By else None
 
 
-def _of_aggregation(node: AggregateExpr) -> _Outcome:
-    kept, one = _labels_kept(node), _outcome(node.expr).one
+def _aggregation_outcome(node: AggregateExpr) -> _Outcome:
+    labels, one = _labels_kept(node), _outcome(node.expr).one
     if str(node.op) in _PICKS and node.modifier is None:
         one = one or (isinstance(node.param, NumberLiteral) and node.param.val < 2)
-    return _Outcome(ValueType.Vector, one=one or kept == [], bare=kept == [])
+    return _Outcome(ValueType.Vector, one=one or labels == [], bare=labels == [])
 
 
-def _of_two(node: BinaryExpr) -> _Outcome:
+def _binary_outcome(node: BinaryExpr) -> _Outcome:
     """Combine two vectors: each series has at most one partner, except with `or`, `group_left` and `group_right`."""
     left, right = _outcome(node.lhs), _outcome(node.rhs)
     bare = left.bare and right.bare

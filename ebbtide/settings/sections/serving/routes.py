@@ -1,20 +1,25 @@
-"""How requests find a service, and which of its pods takes them."""
+"""The section of routes: which requests reach a service, and which of its pods.
+
+Matches are in Gateway API's terms; the rendered routes and the check for conflicts use the same ones. Of two routes
+with the same match one never receives a request: Gateway API chooses by age, so an update could change which.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import Host, UrlPath
 from ebbtide.settings.sections.pods.env import one_kind
 
 MODEL_HEADER = "x-model"
-"""The header that names a model: clients set it where they do not say so in the path."""
+"""Header with the model's name, for clients that do not put it into the path."""
 
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 HEADER_NAME = rf"^{_TOKEN}$"
@@ -37,8 +42,8 @@ def _header_name(value: object) -> str:
 
 def _model(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(MODEL, value) is None:
-        what = "the name of a model: at most 63 letters, digits, ., _ and -"
-        raise wanted("route.model", what, example="embedder-v3")
+        expected = "the name of a model: at most 63 letters, digits, ., _ and -"
+        raise wanted("route.model", expected, example="embedder-v3")
     return value
 
 
@@ -119,24 +124,57 @@ class Balance(Settings):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        whole = handler(schema)
-        properties = cast("dict[str, Any]", whole["properties"])
+        complete = handler(schema)
+        properties = cast("dict[str, Any]", complete["properties"])
         properties.pop("kind", None)
-        return {"anyOf": [{"type": "string", "enum": list(_PLAIN)}, {**whole, "required": ["consistentHash"]}]}
+        return {"anyOf": [{"type": "string", "enum": list(_PLAIN)}, {**complete, "required": ["consistentHash"]}]}
 
     @model_validator(mode="before")
     @classmethod
-    def _kind_alone(cls, given: Any) -> Any:
-        if isinstance(given, Balance):
-            return given
-        if isinstance(given, Mapping):
-            keys = cast("Mapping[str, object]", given)
+    def _kind_alone(cls, value: Any) -> Any:
+        if isinstance(value, Balance):
+            return value
+        if isinstance(value, Mapping):
+            keys = cast("Mapping[str, object]", value)
             if list(keys) == ["consistentHash"]:
                 return {**keys, "kind": BalanceKind.CONSISTENT_HASH}
-        elif given in _PLAIN:
-            return {"kind": BalanceKind(given)}
-        what = f"{', '.join(_PLAIN)} or {{ consistentHash: HEADER }}"
-        raise wanted("balance.unknown", what, example="leastRequest")
+        elif value in _PLAIN:
+            return {"kind": BalanceKind(value)}
+        expected = f"{', '.join(_PLAIN)} or {{ consistentHash: HEADER }}"
+        raise wanted("balance.unknown", expected, example="leastRequest")
 
 
 LEAST_REQUEST = Balance.model_construct(None, kind=BalanceKind.LEAST_REQUEST, consistent_hash=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A path prefix, and headers by name and value."""
+
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, frozenset[tuple[str, str]]]:
+        """Equal for matches of the same requests: a trailing slash of the prefix makes no difference."""
+        return self.path.rstrip("/"), frozenset(self.headers)
+
+    @property
+    def text(self) -> str:
+        """Return the match for messages."""
+        return " with ".join((self.path, *(f"{name}: {value}" for name, value in self.headers)))
+
+
+def matches(route: RouteSettings, when: When | None) -> Sequence[Match]:
+    """Return alternative matches. A model is in a header or in the path."""
+    model = route.model if when is None or when.model is None else when.model
+    headers = () if when is None or when.header is None else (_header_pair(when.header),)
+    if model is None:
+        return [Match(route.path, headers)]
+    below = f"{route.path.rstrip('/')}/{model}"
+    return [Match(route.path, ((MODEL_HEADER, model), *headers)), Match(below, headers)]
+
+
+def _header_pair(header: str) -> tuple[str, str]:
+    name, value = header.split(": ", 1)
+    return name, value

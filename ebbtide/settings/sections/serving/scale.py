@@ -1,11 +1,11 @@
-"""How many pods a service has, and by which metric.
+"""The section of scale: how many pods a service has, and by which metric.
 
-CPU and memory are read by the cluster's metrics server. All else comes from Prometheus by way of KEDA: what is in
-flight, latency and throughput are counted at the gateway, since a queue inside a pod hides the demand that other pods
-could take; GPUs are read on the nodes.
+The cluster's metrics server reads CPU and memory. Other metrics come from Prometheus through KEDA: requests in flight,
+latency and throughput are counted at the gateway, since a queue inside a pod hides demand that other pods could take;
+GPUs are read on the nodes.
 
-Latency and throughput fall silent under overload: requests that time out have no answer to measure, and a full service
-answers no more than it can. So they stand beside `inFlight` alone.
+Latency and throughput fall under overload: requests that time out have no response to measure, and a saturated service
+responds no faster. So they are only allowed together with `inFlight`.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
 from ebbtide.settings.sections.types import (
@@ -43,14 +43,14 @@ def _metric(value: object) -> str:
 
 
 def _promql(value: object) -> str:
-    what, example = "a PromQL query with one result", "sum(my_backlog)"
+    expected, example = "a PromQL query with one result", "sum(my_backlog)"
     if not isinstance(value, str) or not value.strip():
-        raise wanted("scale.promql", what, example=example)
+        raise wanted("scale.promql", expected, example=example)
     from ebbtide.settings.sections.serving.queries import query_fault  # the parser is loaded where there is a query
 
     if fault := query_fault(value.strip()):
         hint = "what another store adds to PromQL belongs into a recording rule there"
-        raise wanted("scale.promql", what, found=f"{value.strip()!r}: {fault}", example=example, hint=hint)
+        raise wanted("scale.promql", expected, found=f"{value.strip()!r}: {fault}", example=example, hint=hint)
     return value.strip()
 
 
@@ -73,10 +73,10 @@ class QueryTarget(Settings):
 
 
 def _latency_has_company(latency: object, throughput: object, in_flight: object) -> None:
-    for key, given in (("latency", latency), ("throughput", throughput)):
-        if given is not None and in_flight is None:
-            what = f"{key} only together with inFlight, since it has no value under overload"
-            raise wanted("scale.falls-silent", what, found="no inFlight", example="{ inFlight: 3 }", at=key)
+    for key, target in (("latency", latency), ("throughput", throughput)):
+        if target is not None and in_flight is None:
+            expected = f"{key} only together with inFlight, since it has no value under overload"
+            raise wanted("scale.falls-silent", expected, found="no inFlight", example="{ inFlight: 3 }", at=key)
 
 
 class MetricSettings(Settings):
@@ -113,10 +113,10 @@ class MetricSettings(Settings):
 
     @property
     def gateway_targets(self) -> Mapping[str, float]:
-        """Of those that are counted at the gateway, by key; latency in seconds."""
+        """Return the targets that are counted at the gateway, by key; latency in seconds."""
         latency = None if self.latency is None else self.latency.total_seconds()
-        given = {"inFlight": self.in_flight, "latency": latency, "throughput": self.throughput}
-        return {key: value for key, value in given.items() if value is not None}
+        targets = {"inFlight": self.in_flight, "latency": latency, "throughput": self.throughput}
+        return {key: value for key, value in targets.items() if value is not None}
 
     @property
     def of_gateway(self) -> Sequence[str]:
@@ -124,13 +124,13 @@ class MetricSettings(Settings):
 
     @property
     def external(self) -> Sequence[str]:
-        """The keys of those that come from Prometheus by way of KEDA."""
-        further = {"gpu": self.gpu, "queue": self.queue, "query": self.query}
-        return [*self.of_gateway, *(key for key, value in further.items() if value is not None)]
+        """Return the keys of metrics that come from Prometheus through KEDA."""
+        metrics = {"gpu": self.gpu, "queue": self.queue, "query": self.query}
+        return [*self.of_gateway, *(key for key, value in metrics.items() if value is not None)]
 
     @property
     def of_pods(self) -> Sequence[str]:
-        """The keys of those that the metrics server reads."""
+        """Return the keys of metrics that the metrics server reads."""
         return [key for key, value in {"cpu": self.cpu, "memory": self.memory}.items() if value is not None]
 
     @property
@@ -140,22 +140,22 @@ class MetricSettings(Settings):
 
 def _growth_has_a_metric(least: int, most: int, metrics: MetricSettings) -> None:
     if most > least and not metrics.keys:
-        what = "a metric, since max is above min"
-        raise wanted("scale.no-metric", what, found="none", example="{ inFlight: 3 }", at="metrics")
+        expected = "a metric, since max is above min"
+        raise wanted("scale.no-metric", expected, found="none", example="{ inFlight: 3 }", at="metrics")
     if most == least and metrics.keys:
-        what = "max above min with metrics"
-        raise wanted("scale.no-room", what, found=f"{most} for both", example=f"max: {most + 3}", at="max")
+        expected = "max above min with metrics"
+        raise wanted("scale.no-room", expected, found=f"{most} for both", example=f"max: {most + 3}", at="max")
 
 
 def _zero_can_end(least: int, metrics: MetricSettings) -> None:
     if least == 0 and metrics.query is None:
         hint = "nothing holds a request while a service sleeps, so HTTP wakes nothing"
-        what = "at least 1, or an additional query that has a value while no pod runs"
-        raise wanted("scale.zero", what, found="0", example="1", hint=hint, at="min")
+        expected = "at least 1, or an additional query that has a value while no pod runs"
+        raise wanted("scale.zero", expected, found="0", example="1", hint=hint, at="min")
 
 
 class FloorKind(StrEnum):
-    """What knows beforehand how many pods will be needed."""
+    """Source of the floor."""
 
     CALENDAR = "calendar"
     FORECAST = "forecast"
@@ -174,7 +174,7 @@ class EventSettings(Settings):
 
     @property
     def until(self) -> datetime:
-        """Its end, in wall time as `at`."""
+        """Return the end in wall time, as `at`."""
         return self.at + self.for_
 
 
@@ -191,7 +191,7 @@ class NightSettings(Settings):
 
     @property
     def minutes(self) -> int:
-        """`at` in minutes from local midnight."""
+        """Return `at` in minutes from local midnight."""
         hours, minutes = self.at.split(":")
         return int(hours) * 60 + int(minutes)
 
@@ -200,30 +200,32 @@ def _floor_knows_something(
     floor: FloorKind | None, during: int | None, overnight: Sequence[NightSettings], events: Sequence[EventSettings]
 ) -> None:
     if floor is FloorKind.CALENDAR and during is None and not overnight and not events:
-        what = "open, overnight or events with floor: calendar, which has no effect alone"
-        raise wanted("floor.nothing", what, found="none", example="{ floor: calendar, open: 4 }", at="floor")
+        expected = "open, overnight or events with floor: calendar, which has no effect alone"
+        raise wanted("floor.nothing", expected, found="none", example="{ floor: calendar, open: 4 }", at="floor")
 
 
 def _calendar_has_a_floor(
     floor: FloorKind | None, during: int | None, overnight: Sequence[NightSettings], events: Sequence[EventSettings]
 ) -> None:
-    for key, given in (("open", during is not None), ("overnight", bool(overnight)), ("events", bool(events))):
-        if given and floor is None:
-            what = f"floor beside {key}, which makes the minimum follow the calendar"
-            raise wanted("floor.missing", what, found="no floor", example="floor: calendar", at=key)
+    for key, present in (("open", during is not None), ("overnight", bool(overnight)), ("events", bool(events))):
+        if present and floor is None:
+            expected = f"floor beside {key}, which makes the minimum follow the calendar"
+            raise wanted("floor.missing", expected, found="no floor", example="floor: calendar", at=key)
 
 
 def _floor_stands_under_growth(floor: FloorKind | None, least: int, most: int, metrics: MetricSettings) -> None:
     if floor is not None and most <= least and not metrics.keys:
-        what = "a service that scales with floor: metrics, and max above min"
+        expected = "a service that scales with floor: metrics, and max above min"
         example = "{ metrics: { inFlight: 3 }, min: 1, max: 12, floor: calendar, open: 4 }"
-        raise wanted("floor.no-growth", what, found=f"min: {least}, max: {most}", example=example, at="floor")
+        raise wanted("floor.no-growth", expected, found=f"min: {least}, max: {most}", example=example, at="floor")
 
 
 def _forecast_counts_requests(floor: FloorKind | None, metrics: MetricSettings) -> None:
     if floor is FloorKind.FORECAST and metrics.in_flight is None and metrics.throughput is None:
-        what = "inFlight or throughput with floor: forecast, which forecasts one of them"
-        raise wanted("floor.no-forecast", what, found=", ".join(metrics.keys) or "none", example="calendar", at="floor")
+        expected = "inFlight or throughput with floor: forecast, which forecasts one of them"
+        raise wanted(
+            "floor.no-forecast", expected, found=", ".join(metrics.keys) or "none", example="calendar", at="floor"
+        )
 
 
 MARGINS = (1.0, 4.0)
@@ -231,11 +233,11 @@ MARGINS = (1.0, 4.0)
 
 def _margin_is_of_a_forecast(margin: float, floor: FloorKind | None) -> None:
     if not MARGINS[0] <= margin <= MARGINS[1]:
-        what = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on what the forecast says"
-        raise wanted("floor.margin", what, found=f"{margin:g}", example="1.2", at="margin")
+        expected = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on what the forecast says"
+        raise wanted("floor.margin", expected, found=f"{margin:g}", example="1.2", at="margin")
     if margin != 1 and floor is not FloorKind.FORECAST:
-        what = "floor: forecast with margin, which is a factor on the forecast"
-        raise wanted("floor.margin-alone", what, found=floor or "no floor", example="floor: forecast", at="margin")
+        expected = "floor: forecast with margin, which is a factor on the forecast"
+        raise wanted("floor.margin-alone", expected, found=floor or "no floor", example="floor: forecast", at="margin")
 
 
 class ScaleSettings(Settings):
@@ -286,5 +288,5 @@ class ScaleSettings(Settings):
 
     @property
     def planned(self) -> bool:
-        """Whether its minimum follows the calendar."""
+        """True if the minimum follows the calendar."""
         return self.floor is not None and (self.open is not None or bool(self.overnight) or bool(self.events))

@@ -1,11 +1,11 @@
-"""The section of services: models that answer requests, each in one or more variants.
+"""The section of services: models that respond to requests, each in one or more variants.
 
-A **variant** is one Deployment with its own image, size and hardware. Keys of a pod that stand at the service hold for
-each of its variants, unless the variant has the key itself; `ebbtide.settings.file.service_entries` puts them there
-before anything is read. A service without variants is one itself.
+A **variant** is one Deployment with its own image, size and hardware. Pod keys of the service apply to each of its
+variants unless the variant has the key; `ebbtide.settings.file.entries` copies them before validation. A service
+without variants is one itself.
 
-A variant's pods are a workload like any other (`VariantSettings.workload`), so that budgets, placement, prices and
-policies need to know nothing of services.
+The pods of a variant are a workload (`VariantSettings.workload`), so budgets, placement, prices and policies need no
+special cases.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from ebbtide.provisioning_labels import SERVES, ReplicasOwner
-from ebbtide.settings.file.wanted import wanted
+from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, Gpu, ScrapedPodSettings
@@ -65,15 +65,16 @@ from ebbtide.units.durations import format_duration, latency_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE, Category
 
 ALONE = ""
-"""The name of the only variant of a service that names none."""
+"""Name of the only variant of a service without variants."""
 
 STOP_DELAY = timedelta(seconds=5)
-"""From the order to stop to the signal: gateways and proxies have left the pod out by then.
+"""Time from a pod's deletion to its signal, in which gateways and proxies stop using it.
 
-With it none of 600 requests was lost at a scale-down, without it 26."""
+With it none of 600 requests was lost at a scale-down, without it 26.
+"""
 
 GRACE_MARGIN = timedelta(seconds=5)
-"""Past the longest request: to write the last answer and exit."""
+"""Time after the longest request: to send the last response and exit."""
 
 STARTS_WITHIN = timedelta(seconds=30)
 
@@ -113,7 +114,7 @@ class SessionSettings(Settings):
     )
 
     def env(self, service: str) -> Mapping[str, EnvVariable]:
-        """What the pods of a service are told."""
+        """Return the variables of a service's pods."""
         if not self.redis:
             return {}
         _, url, _ = REDIS_SECRET_KEYS
@@ -127,24 +128,24 @@ def _hardware_suits_gpu(hardware: Hardware | None, gpu: Gpu) -> None:
     if hardware is Hardware.GPU and not gpu.count:
         raise wanted("variant.hardware", "gpu with hardware: gpu", found="no gpu", example="gpu: 1", at="gpu")
     if hardware is Hardware.CPU and gpu.count:
-        what = "hardware: gpu, or no gpu"
-        raise wanted("variant.hardware", what, found=f"cpu with gpu: {gpu.count}", example="gpu", at="hardware")
+        expected = "hardware: gpu, or no gpu"
+        raise wanted("variant.hardware", expected, found=f"cpu with gpu: {gpu.count}", example="gpu", at="hardware")
 
 
 def _gpu_metric_has_gpus(scale: ScaleSettings, gpu: Gpu) -> None:
     if scale.metrics.gpu is None:
         return
     if not gpu.count or gpu.resource != GPU_RESOURCE:
-        what = f"the metric gpu with pods that have {GPU_RESOURCE} alone"
-        found = "pods without a GPU" if not gpu.count else gpu.resource
-        raise wanted("scale.gpu-without-gpu", what, found=found, example="gpu: 1", at=("scale", "metrics", "gpu"))
+        expected = f"the metric gpu with pods that have {GPU_RESOURCE} alone"
+        actual = "pods without a GPU" if not gpu.count else gpu.resource
+        raise wanted("scale.gpu-without-gpu", expected, found=actual, example="gpu: 1", at=("scale", "metrics", "gpu"))
 
 
 def _fixed_stays(category: Category, scale: ScaleSettings) -> None:
     if category is Category.FIXED and scale.grows:
-        found = f"min: {scale.min}, max: {scale.max}"
-        what = f"min equal to max for a fixed service, since {_AT_ONCE}"
-        raise wanted("scale.fixed", what, found=found, example="category: flexible", at="scale")
+        actual = f"min: {scale.min}, max: {scale.max}"
+        expected = f"min equal to max for a fixed service, since {_AT_ONCE}"
+        raise wanted("scale.fixed", expected, found=actual, example="category: flexible", at="scale")
 
 
 def _claims_suit_pods(volumes: Mapping[str, Volume], scale: ScaleSettings) -> None:
@@ -154,16 +155,20 @@ def _claims_suit_pods(volumes: Mapping[str, Volume], scale: ScaleSettings) -> No
 
 def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: str | None) -> None:
     if scale.metrics.queue is not None and metrics is None and METRICS_PORT not in ports:
-        what = "a port of metrics, where the pods tell how many requests wait in them: `metrics: http`, or one so named"
-        found = ", ".join(ports) or "no ports"
-        raise wanted("scale.queue-unseen", what, found=found, example="metrics: 9100", at=("scale", "metrics", "queue"))
+        expected = (
+            "a port of metrics, where the pods tell how many requests wait in them: `metrics: http`, or one so named"
+        )
+        actual = ", ".join(ports) or "no ports"
+        raise wanted(
+            "scale.queue-unseen", expected, found=actual, example="metrics: 9100", at=("scale", "metrics", "queue")
+        )
 
 
 def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
     if vertical is not Vertical.OFF and scale.metrics.of_pods:
         key = scale.metrics.of_pods[0]
-        what = f"off beside the metric {key}: they would undo each other's changes"
-        raise wanted("vertical.scaled", what, found=vertical.value, example='"off"', at="vertical")
+        expected = f"off beside the metric {key}: they would undo each other's changes"
+        raise wanted("vertical.scaled", expected, found=vertical.value, example='"off"', at="vertical")
 
 
 class VariantSettings(ScrapedPodSettings):
@@ -240,14 +245,14 @@ class VariantSettings(ScrapedPodSettings):
 
     @property
     def takes_the_rest(self) -> bool:
-        """Whether it takes the requests that no condition and no weight leads elsewhere."""
+        """True if it receives the requests without a condition and a weight."""
         return self.when is None and self.weight is None
 
     def workload(self, name: str, service: "ServiceSettings") -> "ServedWorkload":
-        """Its pods, as a workload. `name` is that of the service.
+        """Return its pods as a workload. `name` is that of the service.
 
-        Pods that take the rest carry the service's name, a variant on spot beside them or not: so none has to be made
-        anew when one comes or goes, and no request is without a pod meanwhile.
+        Pods for requests without a condition have the service's name, with and without a variant on spot nodes: none
+        has to be recreated when such a variant is added or removed, and requests always have a pod.
         """
         of_pod: dict[str, Any] = {field: getattr(self, field) for field in ScrapedPodSettings.model_fields}
         of_pod["env"] = {**service.session.env(name), **self.env}
@@ -275,12 +280,12 @@ class VariantSettings(ScrapedPodSettings):
 
 
 class ServedWorkload(WorkloadSettings):
-    """The pods of a variant. It is made from one, and stands in no file."""
+    """The pods of a variant, derived from it and in no file."""
 
     h2c: bool  # its port speaks HTTP/2 without TLS
     served_port: str
     grows_to: int
-    moves: bool  # outside business hours; a pod that is alone stays, since nobody would serve in its place
+    moves: bool  # outside business hours; a lone pod stays, since no other pod would serve
     spot: bool
     stop_delay: timedelta
     grace: timedelta
@@ -303,67 +308,71 @@ _OF_ONE_VARIANT = ("when", "weight", "spot")
 INHERITED = frozenset(
     field.alias or name for name, field in VariantSettings.model_fields.items() if name not in _OF_ONE_VARIANT
 )
-"""The keys that may stand at the service for all of its variants, as the file spells them."""
+"""Keys that a service may set for all its variants, as the file spells them."""
 
 
 def _variants_share_out(variants: Mapping[str, VariantSettings]) -> None:
-    """Those on spot have no part in it: they take what another one takes."""
-    variants = {name: it for name, it in variants.items() if not it.spot}
-    weights = {name: it.weight for name, it in variants.items() if it.weight is not None}
+    """Variants on spot nodes do not count: they receive what another one receives."""
+    variants = {name: pods for name, pods in variants.items() if not pods.spot}
+    weights = {name: pods.weight for name, pods in variants.items() if pods.weight is not None}
     if not weights:
         _one_takes_the_rest(variants)
         return
     missing = [name for name in variants if name not in weights]
     if missing:
-        what = "a weight for each variant, or for none"
-        found = f"none for {', '.join(missing)}"
-        raise wanted("variants.weight-missing", what, found=found, example="10", at=("variants", missing[0], "weight"))
+        expected = "a weight for each variant, or for none"
+        actual = f"none for {', '.join(missing)}"
+        raise wanted(
+            "variants.weight-missing", expected, found=actual, example="10", at=("variants", missing[0], "weight")
+        )
     total = sum(weights.values())
     if total != 100:
         last = next(reversed(weights))
         fitting = weights[last] + 100 - total
         example = f"weight: {fitting}" if 0 <= fitting <= 100 else "90 and 10"
-        found = f"{total}: {', '.join(f'{name} {weight}' for name, weight in weights.items())}"
-        what = "weights that add up to 100"
-        raise wanted("variants.weights", what, found=found, example=example, at=("variants", last, "weight"))
+        actual = f"{total}: {', '.join(f'{name} {weight}' for name, weight in weights.items())}"
+        expected = "weights that add up to 100"
+        raise wanted("variants.weights", expected, found=actual, example=example, at=("variants", last, "weight"))
 
 
 def _one_takes_the_rest(variants: Mapping[str, VariantSettings]) -> None:
-    rest = [name for name, it in variants.items() if it.when is None]
-    if len(rest) > 1:
-        what = "exactly one variant without when, which takes all other requests"
+    unconditional = [name for name, pods in variants.items() if pods.when is None]
+    if len(unconditional) > 1:
+        expected = "exactly one variant without when, which takes all other requests"
         hint = "or give each one a weight"
-        found = f"{len(rest)}: {', '.join(rest)}"
-        raise wanted("variants.no-when", what, found=found, hint=hint, at=("variants", rest[1]))
-    if variants and not rest:
-        what = "exactly one variant without when, which takes all other requests"
-        raise wanted("variants.no-rest", what, found="none", at="variants")
+        actual = f"{len(unconditional)}: {', '.join(unconditional)}"
+        raise wanted("variants.no-when", expected, found=actual, hint=hint, at=("variants", unconditional[1]))
+    if variants and not unconditional:
+        expected = "exactly one variant without when, which takes all other requests"
+        raise wanted("variants.no-rest", expected, found="none", at="variants")
 
 
 def _weights_exclude_when(variants: Mapping[str, VariantSettings]) -> None:
-    for name, it in variants.items():
-        if it.weight is not None and it.when is not None:
-            what = "when or weight: a share of all requests, or those that match"
-            raise wanted("variants.when-and-weight", what, found="both", at=("variants", name, "when"))
+    for name, pods in variants.items():
+        if pods.weight is not None and pods.when is not None:
+            expected = "when or weight: a share of all requests, or those that match"
+            raise wanted("variants.when-and-weight", expected, found="both", at=("variants", name, "when"))
 
 
 def _whens_differ(variants: Mapping[str, VariantSettings]) -> None:
     first: dict[str, str] = {}
-    for name, it in variants.items():
-        if it.when is not None and first.setdefault(it.when.text, name) != name:
-            what = "each when of only one variant"
-            found = f"{it.when.text}, which leads to {first[it.when.text]}"
-            raise wanted("variants.when-twice", what, found=found, at=("variants", name, "when"))
+    for name, pods in variants.items():
+        if pods.when is not None and first.setdefault(pods.when.text, name) != name:
+            expected = "each when of only one variant"
+            actual = f"{pods.when.text}, which leads to {first[pods.when.text]}"
+            raise wanted("variants.when-twice", expected, found=actual, at=("variants", name, "when"))
 
 
 def _models_are_named_as_models(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
-    """A route may ask for each header once."""
-    for name, it in variants.items():
-        header = "" if it.when is None or it.when.header is None else it.when.header
+    """A route may match each header once."""
+    for name, pods in variants.items():
+        header = "" if pods.when is None or pods.when.header is None else pods.when.header
         if route is not None and route.model is not None and header.startswith(f"{MODEL_HEADER}: "):
             model = header.partition(": ")[2]
-            what = f"a model by the key model, with route.model: {route.model}"
-            raise wanted("variants.when-header", what, found=header, example=f"{{ model: {model} }}", at=_when(name))
+            expected = f"a model by the key model, with route.model: {route.model}"
+            raise wanted(
+                "variants.when-header", expected, found=header, example=f"{{ model: {model} }}", at=_when(name)
+            )
 
 
 def _when(variant: str) -> tuple[str, ...]:
@@ -371,23 +380,23 @@ def _when(variant: str) -> tuple[str, ...]:
 
 
 def _whens_need_a_route(variants: Mapping[str, VariantSettings], route: RouteSettings | None) -> None:
-    if route is None and sum(not it.spot for it in variants.values()) > 1:
-        what = "a route, for a service with several variants: the gateway chooses between them"
-        raise wanted("variants.no-route", what, example="route: { host: models.acme.internal }", at="route")
+    if route is None and sum(not pods.spot for pods in variants.values()) > 1:
+        expected = "a route, for a service with several variants: the gateway chooses between them"
+        raise wanted("variants.no-route", expected, example="route: { host: models.acme.internal }", at="route")
 
 
 def _variants_have_the_port(port: str, variants: Mapping[str, VariantSettings]) -> None:
-    for name, it in variants.items():
-        if port not in it.ports:
-            known = ", ".join(it.ports)
-            what = f"one of its ports: {known}" if known else "a port of its pods, under `ports`"
+    for name, pods in variants.items():
+        if port not in pods.ports:
+            names = ", ".join(pods.ports)
+            expected = f"one of its ports: {names}" if names else "a port of its pods, under `ports`"
             at = ("variants", name, "ports") if name else ("port",)
-            raise wanted("service.no-such-port", what, found=repr(port), example=next(iter(it.ports), ""), at=at)
+            raise wanted("service.no-such-port", expected, found=repr(port), example=next(iter(pods.ports), ""), at=at)
 
 
 def _ports_have_a_probe(port: str, variants: Mapping[str, VariantSettings]) -> None:
-    for name, it in variants.items():
-        if it.probes.readiness is None:
+    for name, pods in variants.items():
+        if pods.probes.readiness is None:
             raise wanted(
                 "service.no-probe",
                 "a readiness probe: without one a pod is sent requests before its model is loaded",
@@ -399,24 +408,24 @@ def _ports_have_a_probe(port: str, variants: Mapping[str, VariantSettings]) -> N
 
 def _times_fit(longest: timedelta, takes: timedelta | None, slo: SloSettings | None) -> None:
     if takes is not None and takes > longest:
-        what = f"at most longestRequest, which is {format_duration(longest)}"
-        raise wanted("service.takes-too-long", what, found=latency_text(takes), example="150ms", at="requestTakes")
+        expected = f"at most longestRequest, which is {format_duration(longest)}"
+        raise wanted("service.takes-too-long", expected, found=latency_text(takes), example="150ms", at="requestTakes")
     if slo is None:
         return
     if takes is not None and slo.p95 < takes:
-        what = f"at least what one request takes, {latency_text(takes)}: no number of pods makes it faster"
-        raise wanted("slo.too-short", what, found=latency_text(slo.p95), example=latency_text(2 * takes), at=_P95)
+        expected = f"at least what one request takes, {latency_text(takes)}: no number of pods makes it faster"
+        raise wanted("slo.too-short", expected, found=latency_text(slo.p95), example=latency_text(2 * takes), at=_P95)
     if slo.p95 > longest:
-        what = f"at most longestRequest, which is {format_duration(longest)}: the gateway ends a request then"
-        raise wanted("slo.too-long", what, found=latency_text(slo.p95), example="400ms", at=_P95)
+        expected = f"at most longestRequest, which is {format_duration(longest)}: the gateway ends a request then"
+        raise wanted("slo.too-long", expected, found=latency_text(slo.p95), example="400ms", at=_P95)
 
 
 _P95 = ("slo", "p95")
 
 
 def _latency_is_possible(takes: timedelta | None, variants: Mapping[str, VariantSettings]) -> None:
-    for name, it in variants.items():
-        target = it.scale.metrics.latency
+    for name, pods in variants.items():
+        target = pods.scale.metrics.latency
         if takes is not None and target is not None and target < takes:
             raise wanted(
                 "scale.latency-too-short",
@@ -428,8 +437,8 @@ def _latency_is_possible(takes: timedelta | None, variants: Mapping[str, Variant
 
 
 def _counted_at_the_gateway(route: RouteSettings | None, variants: Mapping[str, VariantSettings]) -> None:
-    for name, it in variants.items():
-        for key in it.scale.metrics.of_gateway if route is None else ():
+    for name, pods in variants.items():
+        for key in pods.scale.metrics.of_gateway if route is None else ():
             raise wanted(
                 "scale.no-route",
                 f"a route beside the metric {key}, which is counted at the gateway",
@@ -440,9 +449,9 @@ def _counted_at_the_gateway(route: RouteSettings | None, variants: Mapping[str, 
 
 
 def _sessions_need_one_pod(balance: Balance, variants: Mapping[str, VariantSettings]) -> None:
-    if balance.kind is BalanceKind.CONSISTENT_HASH and any(it.weight is not None for it in variants.values()):
-        what = "no weights with consistentHash: a session would alternate between variants"
-        raise wanted("balance.weights", what, found="both", example="leastRequest", at="balance")
+    if balance.kind is BalanceKind.CONSISTENT_HASH and any(pods.weight is not None for pods in variants.values()):
+        expected = "no weights with consistentHash: a session would alternate between variants"
+        raise wanted("balance.weights", expected, found="both", example="leastRequest", at="balance")
 
 
 class ServiceSettings(Settings):
@@ -520,37 +529,37 @@ class ServiceSettings(Settings):
 
     @property
     def grace(self) -> timedelta:
-        """What a pod is given from the order to stop until it is killed."""
+        """Return the time from a pod's deletion until it is killed."""
         return STOP_DELAY + self.longest_request + GRACE_MARGIN
 
     @property
     def weighted(self) -> bool:
-        return any(it.weight is not None for it in self.variants.values())
+        return any(pods.weight is not None for pods in self.variants.values())
 
     @property
     def by_place(self) -> Sequence[str]:
-        """Its variants as their route has them: those of weight 0 last, so that one that is removed is the last."""
+        """Return the variants in the order of the route: weight 0 last, so that a removed one is the last."""
         return sorted(self.variants, key=lambda variant: self.variants[variant].weight == 0)
 
     @property
     def on_spot(self) -> Mapping[str, VariantSettings]:
-        """Its variants on spot nodes."""
-        return {variant: it for variant, it in self.variants.items() if it.spot}
+        """Return the variants on spot nodes."""
+        return {variant: pods for variant, pods in self.variants.items() if pods.spot}
 
     @property
     def base(self) -> str | None:
-        """The variant that those on spot stand beside; None where none is on spot."""
-        found = (variant for variant, it in self.variants.items() if it.takes_the_rest and not it.spot)
-        return next(found, None) if self.on_spot else None
+        """Return the variant that shares its requests with those on spot nodes, or None if there are none."""
+        candidates = (variant for variant, pods in self.variants.items() if pods.takes_the_rest and not pods.spot)
+        return next(candidates, None) if self.on_spot else None
 
     def sharing(self, name: str) -> Sequence[str]:
-        """The names of the pods that stand behind one Service, which has the name of this one; none without spot."""
-        together = {pod_name(name, it) for it in (self.base, *self.on_spot) if it is not None}
+        """Return the names of the pods behind the service's common Service; none without spot nodes."""
+        together = {pod_name(name, variant) for variant in (self.base, *self.on_spot) if variant is not None}
         return [pods for pods in self.pods(name) if pods in together]
 
     def pods(self, name: str) -> Mapping[str, VariantSettings]:
-        """Its variants by the name of their pods, their Service and all else of theirs."""
-        return {pod_name(name, variant): it for variant, it in self.variants.items()}
+        """Return the variants by the name of their pods, Service and other objects."""
+        return {pod_name(name, variant): variant_settings for variant, variant_settings in self.variants.items()}
 
 
 def pod_name(service: str, variant: str) -> str:
@@ -558,7 +567,7 @@ def pod_name(service: str, variant: str) -> str:
 
 
 def served_workloads(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServedWorkload]]:
-    """The pods of all variants, with their name."""
+    """Return the pods of all variants by name."""
     for name, service in services.items():
         for pods, variant in service.pods(name).items():
             yield pods, variant.workload(name, service)

@@ -1,9 +1,9 @@
-"""In what steps a service grows and shrinks: rendered into its autoscaler, and played by the simulator.
+"""The steps in which a service grows and shrinks, for its autoscaler and for the simulator.
 
-**Up at once, down slowly.** The number doubles every 15 s at most, or grows by four: HPAs read that often on EKS. With
-latency, which is a ratio and not a total, it waits for the pods of the step before: what it measures is two minutes
-old, and until they are ready each reading would double the number again. Down it goes by a quarter, after a time in
-which a new pod could have come twice, and in steps in which the longest request ends.
+**Up at once, down slowly.** The number of pods at most doubles, or grows by four, every 15 s, the interval at which
+HPAs read on EKS. With latency, which is a ratio and not a total, growth waits for the pods of the step before: the
+measurement is two minutes old, and until they are ready each reading would double the number again. It falls by a
+quarter, after twice the start time of a pod, in steps as long as the longest request.
 """
 
 from dataclasses import dataclass
@@ -12,33 +12,34 @@ from datetime import timedelta
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 
 SYNC = timedelta(seconds=15)
-"""How often the HPA controller reads; on EKS it cannot be changed."""
+"""Interval of the HPA controller; cannot be changed on EKS."""
 
 _EACH_LOOK = timedelta(seconds=10)
-"""Shorter than `SYNC`, so that each reading may take a step. With a period of its length the controller now and then
-counts the step of the reading before: 5 of 111 steps were left out in recordings, 0 of 110 with two thirds of it."""
+"""Shorter than `SYNC`, so that each reading may take a step. With the same length the controller sometimes counts the
+step of the reading before: recordings missed 5 of 111 steps, and 0 of 110 with two thirds of it.
+"""
 
 LATENCY_WINDOW = timedelta(minutes=2)
 STAYS_AT_LEAST = timedelta(minutes=5)
-"""Kubernetes' own time before a number goes down."""
+"""Kubernetes' default delay before a number falls."""
 _LONGEST_STAY = timedelta(hours=1)
 _LONGEST_PERIOD = timedelta(minutes=30)
-"""What the API takes. Source: Kubernetes, autoscaling/v2, HPAScalingRules."""
+"""Maximum of the API. Source: Kubernetes, autoscaling/v2, HPAScalingRules."""
 
 USUAL_TOLERANCE = 0.1
-"""Kubernetes' own: a share of the target by which a metric may be off before anything is done."""
+"""Kubernetes' default: the relative deviation from the target that changes nothing."""
 
 _TOLERANCE_SINCE = (1, 35)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The larger of both within each period."""
+    """The larger of both applies within each period."""
 
     percent: int
     pods: int
     period: timedelta
-    stabilization: timedelta  # a number counts only once it has been asked for so long
+    stabilization: timedelta  # a number takes effect once it has been requested for this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +50,12 @@ class Steps:
 
 
 def knows_tolerance(version: str) -> bool:
-    """Whether Kubernetes of this version, as `1.35`, has a tolerance for each HPA."""
+    """True if Kubernetes of this version, such as `1.35`, has a tolerance per HPA."""
     return tuple(map(int, version.split("."))) >= _TOLERANCE_SINCE
 
 
 def steps_of(service: ServiceSettings, variant: VariantSettings) -> Steps:
-    """The tolerance holds on clusters that know one for each HPA, as Kubernetes does from 1.35 on."""
+    """Return the steps. The tolerance needs a cluster with a tolerance per HPA, from Kubernetes 1.35 on."""
     return Steps(
         up=Step(percent=100, pods=4, period=_up_period(variant), stabilization=timedelta(0)),
         down=Step(percent=25, pods=1, period=_down_period(service), stabilization=_stay(variant)),

@@ -6,8 +6,8 @@ from ebbtide.advice.demand import NODE_OVERHEAD_S
 from ebbtide.advice.sizes.shapes import Stay, cheaper, most_nodes, node_hours, shape_of
 from ebbtide.prices import Capacity, on_demand
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.defaults import SPOT_TYPES
 from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.sections.node_groups import SPOT_TYPES
 from tests.builders.stack import group_settings
 
 NODE = Capacity(cpu=4000, memory=16384, gpu=0, pods=10)

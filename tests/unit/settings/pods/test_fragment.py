@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
-from ebbtide.settings.fragment.size import whole_size
+from ebbtide.settings.fragment.size import total_size
 from ebbtide.settings.placement import PodSize
 from ebbtide.vocabulary.labels import CATEGORY, Category
 from tests.builders.fragments import EMPTY, SMALL, container, native_sidecar
@@ -393,4 +393,4 @@ def asking(cpu: str, memory: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_pod_asks_for_what_kubernetes_counts(fragment: object, whole: tuple[int, int]) -> None:
-    assert whole_size(MAIN, fragment) == PodSize(cpu=whole[0], memory=whole[1], gpu=1)
+    assert total_size(MAIN, fragment) == PodSize(cpu=whole[0], memory=whole[1], gpu=1)

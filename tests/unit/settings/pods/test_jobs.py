@@ -8,8 +8,7 @@ import pytest
 
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.settings.checks.cautions import warnings_of
-from ebbtide.settings.sections.cron import cron_times, parse_cron
-from ebbtide.settings.sections.jobs import Concurrency
+from ebbtide.settings.sections.jobs import Concurrency, cron_times, parse_cron
 from ebbtide.settings.summary import summary
 from tests.builders.existing import onprem
 from tests.builders.recorded import record

@@ -6,8 +6,7 @@ import pytest
 
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings import StackSettings
-from ebbtide.settings.placement import takes
-from ebbtide.settings.pod_price import pod_usd_per_hour
+from ebbtide.settings.placement import pod_usd_per_hour, takes
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest

@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.settings import StackSettings
 from ebbtide.settings.checks.cautions import warnings_of
+from ebbtide.settings.process_documents import floors_of
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.summary import summary
-from ebbtide.settings.workloads_document import floors_of
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
 from tests.builders.settings import problem_of, problems_of, shortest
 from tests.builders.workloads.services import services_stack, with_services

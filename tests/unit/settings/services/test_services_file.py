@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
 from ebbtide.settings.checks.cautions import warnings_of
-from ebbtide.settings.controller_document import controller_config
-from ebbtide.settings.every_pod import every_pod
 from ebbtide.settings.placement import home_of
+from ebbtide.settings.pods import every_pod
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.units.durations import read_duration
 from ebbtide.vocabulary.labels import Category

@@ -7,8 +7,8 @@ import pytest
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.cautions import warnings_of
-from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.placement import home_of
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
 from tests.builders.components import REDIS
 from tests.builders.settings import problem_of, problems_of

@@ -8,9 +8,9 @@ import pytest
 
 from controllers.scaler.loop import run
 from ebbtide.prices import NoPrice
-from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.sections.ray import SleepWhen
 from ebbtide.simulator.cluster import Pod, StopReason
 from ebbtide.simulator.replay.run import replay

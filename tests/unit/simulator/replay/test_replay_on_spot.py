@@ -54,7 +54,7 @@ def test_workers_move_to_spot_twins_of_their_groups_and_services_stay() -> None:
         "flexible-spot": NodeKind.SPOT,
         "gpu-spot": NodeKind.SPOT,
     }
-    assert all(moved.told_together(pool) for pool in moved.workers.values())
+    assert all(moved.stopped_together(pool) for pool in moved.workers.values())
     assert moved_to_spot(moved) == moved
 
 

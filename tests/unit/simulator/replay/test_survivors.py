@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.simulator.replay.survivors import Survivors
 from ebbtide.simulator.strategies.plans import FLAGS, Strategy, cluster_plan
 from ebbtide.simulator.world.world import World, WorldSetup

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from ebbtide.settings.controller_document import controller_config
+from ebbtide.settings.process_documents import controller_config
 from ebbtide.simulator.strategies.keda import keda_controlled
 from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
 from ebbtide.simulator.world.edges import Tally

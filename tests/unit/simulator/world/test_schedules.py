@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ebbtide.settings.sections.cron import cron_times
-from ebbtide.settings.sections.jobs import Concurrency
+from ebbtide.settings.sections.jobs import Concurrency, cron_times
 from ebbtide.simulator.world.schedules import JobPlan, busy, instants, job_assumptions, job_plans
 from tests.builders.simulator import HOUR, a_cron_job, a_one_off, a_stack, with_jobs
 

@@ -1,7 +1,7 @@
-"""What was read of a stack file, for checks across its sections.
+"""The valid sections of a stack file, for checks across sections.
 
-Such a check names the sections that it needs and runs once those were read without a fault, so that no check reports
-the consequence of a section that was not read. Names of entries come from the file itself.
+A check names the sections that it needs and runs only if they are valid, so no check reports the consequence of a fault
+in another section. Names of entries come from the file itself, so they include invalid entries.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.file.entries import RAY, SERVICES, VARIANTS, named_entries
 from ebbtide.settings.file.keys import CRON_JOBS, JOBS, PODS, WORKERS, WORKLOADS
-from ebbtide.settings.file.pod_entries import RAY, named_entries
 from ebbtide.settings.file.problems import Finding, Location
-from ebbtide.settings.file.service_entries import SERVICES, VARIANTS
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import head_size, home_kind, home_of, pod_size
@@ -27,7 +26,7 @@ from ebbtide.vocabulary.labels import Category
 
 
 class Placed(NamedTuple):
-    """A pod, where it stands, and which nodes it may use besides what it says of them itself."""
+    """A pod, its location in the file, and the nodes it may use, apart from its own node selectors."""
 
     at: Location
     name: str  # of its account and its budget
@@ -35,29 +34,28 @@ class Placed(NamedTuple):
     pod: PodSettings
     size: PodSize
     kind: NodeKind
-    group: str = ""  # that it names
+    group: str = ""  # as named by the pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    stack: StackSettings  # without the sections that are not in `whole`
-    whole: frozenset[str]  # sections without a fault
-    config: Mapping[str, object]  # the file's, with node groups filled in
-    existing: bool  # a cluster that is there already
-    token_fault: str = ""  # what a cache of AWS would refuse about the password
+class ParsedSections:
+    stack: StackSettings  # with the fields of `valid` sections only
+    valid: frozenset[str]  # sections without a fault
+    config: Mapping[str, object]  # the file's, with defaults of node groups
+    existing: bool  # the stack uses an existing cluster
+    token_fault: str = ""  # why ElastiCache would refuse the password
 
     def names(self, section: str) -> tuple[str, ...]:
-        """Of the entries that the file has there, whatever is wrong with them."""
+        """Return the names of a section's entries, including invalid ones."""
         return tuple(name for name, _ in named_entries(self.config.get(section)))
 
     def lacks(self, section: str, name: str) -> bool:
-        """Whether the file has no entry of that name there. Of a section that is no mapping nobody can tell."""
+        """True if the section has no entry of that name. False for a section that is not a mapping."""
         return isinstance(self.config.get(section, {}), Mapping) and name not in self.names(section)
 
     @property
     def pods(self) -> Iterator[Placed]:
-        """Of the sections that were read."""
-        return pods_of(self.stack, self.whole)
+        return pods_of(self.stack, self.valid)
 
 
 def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]:
@@ -68,52 +66,52 @@ def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]
 
 class Rule(NamedTuple):
     needs: tuple[str, ...]  # sections
-    find: Callable[[Read], Iterator[Finding]]
-    on: ClusterKind | None = None  # of either kind, unless given
+    find: Callable[[ParsedSections], Iterator[Finding]]
+    on: ClusterKind | None = None  # None: either kind
 
-    def findings(self, read: Read) -> Iterator[Finding]:
-        kind = ClusterKind.EXISTING if read.existing else ClusterKind.EKS
-        if read.whole.issuperset(self.needs) and self.on in (None, kind):
-            yield from self.find(read)
+    def findings(self, parsed: ParsedSections) -> Iterator[Finding]:
+        kind = ClusterKind.EXISTING if parsed.existing else ClusterKind.EKS
+        if parsed.valid.issuperset(self.needs) and self.on in (None, kind):
+            yield from self.find(parsed)
 
 
-def _of_workloads(stack: StackSettings) -> Iterator[Placed]:
+def _workload_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, workload in stack.workloads.items():
         yield _workload((WORKLOADS, name), name, workload)
 
 
-def _of_services(stack: StackSettings) -> Iterator[Placed]:
+def _service_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, service in stack.services.items():
-        for variant, it in service.variants.items():
+        for variant, variant_settings in service.variants.items():
             at: Location = (SERVICES, name, VARIANTS, variant)
-            yield _workload(at, pod_name(name, variant), it.workload(name, service))
+            yield _workload(at, pod_name(name, variant), variant_settings.workload(name, service))
 
 
 def _workload(at: Location, name: str, pod: WorkloadSettings) -> Placed:
     return Placed(at, name, pod.category, pod, pod_size(pod), home_of(pod))
 
 
-def _of_workers(stack: StackSettings) -> Iterator[Placed]:
+def _pool_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, pool in stack.workers.items():
         yield _worker((WORKERS, name), name, pool)
 
 
-def _of_jobs(stack: StackSettings) -> Iterator[Placed]:
+def _job_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, job in stack.jobs.items():
         yield _worker((JOBS, name), name, job)
 
 
-def _of_cron_jobs(stack: StackSettings) -> Iterator[Placed]:
+def _cron_job_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, job in stack.cron_jobs.items():
         yield _worker((CRON_JOBS, name), name, job)
 
 
-def _of_ray(stack: StackSettings) -> Iterator[Placed]:
+def _ray_pods(stack: StackSettings) -> Iterator[Placed]:
     for name, cluster in stack.ray.items():
-        yield from _of_cluster(name, cluster)
+        yield from _ray_cluster_pods(name, cluster)
 
 
-def _of_cluster(name: str, cluster: RaySettings) -> Iterator[Placed]:
+def _ray_cluster_pods(name: str, cluster: RaySettings) -> Iterator[Placed]:
     head, size = cluster.head, head_size(cluster.head)
     yield Placed((RAY, name, "head"), head_name(name), Category.FIXED, head, size, NodeKind.FIXED)
     for key, group in cluster.groups.items():
@@ -127,10 +125,10 @@ def _worker(at: Location, name: str, pod: WorkerSettings | JobSettings | RayGrou
 
 
 _PODS_OF: Mapping[str, Callable[[StackSettings], Iterator[Placed]]] = {
-    WORKLOADS: _of_workloads,
-    SERVICES: _of_services,
-    WORKERS: _of_workers,
-    JOBS: _of_jobs,
-    CRON_JOBS: _of_cron_jobs,
-    RAY: _of_ray,
+    WORKLOADS: _workload_pods,
+    SERVICES: _service_pods,
+    WORKERS: _pool_pods,
+    JOBS: _job_pods,
+    CRON_JOBS: _cron_job_pods,
+    RAY: _ray_pods,
 }

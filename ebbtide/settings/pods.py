@@ -1,0 +1,190 @@
+"""Every pod section of a stack: its namespace, the Secrets it reads, and what the pods need of the cluster."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.settings.fragment.values import inside, mapping
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.entrance import TLS_PORT, Expose
+from ebbtide.settings.sections.pods.kubernetes import own_namespace
+from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings
+from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.settings.sections.redis import REDIS_SECRET
+from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, HTTP_PORT, KEDA_NAMESPACE
+from ebbtide.settings.sections.serving.services import pod_name
+from ebbtide.settings.sections.workloads import Vertical, WorkloadSettings
+from ebbtide.vocabulary.labels import NAMESPACE, Category
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingNeeds:
+    gateway: bool  # something has a route
+    keda: bool  # something scales by a metric of Prometheus
+    resource_metrics: bool  # something scales by CPU or memory
+    vertical: bool  # something's requests are set by the Vertical Pod Autoscaler
+
+    @property
+    def any(self) -> bool:
+        return self.gateway or self.keda or self.resource_metrics or self.vertical
+
+
+def serving_needs(settings: StackSettings) -> ServingNeeds:
+    grown = [
+        it.scale.metrics for service in settings.services.values() for it in service.variants.values() if it.scale.grows
+    ]
+    vertical = any(it.vertical is not Vertical.OFF for it in settings.all_workloads.values())
+    return ServingNeeds(
+        gateway=any(it.route is not None for it in settings.services.values()),
+        keda=any(it.external for it in grown),
+        resource_metrics=vertical or any(it.of_pods for it in grown),
+        vertical=vertical,
+    )
+
+
+def gateway_entrance(settings: StackSettings) -> Expose | None:
+    """Return the load balancer in front of the gateway, or None without routes.
+
+    On an existing cluster the gateway has its own.
+    """
+    if settings.cluster.context is not None or not serving_needs(settings).gateway:
+        return None
+    serving = settings.serving
+    return Expose.model_construct(
+        public=serving.public,
+        certificate=serving.certificate,
+        sources=serving.sources,
+        listen=HTTP_PORT if serving.certificate is None and serving.tls is None else TLS_PORT,
+    )
+
+
+SYSTEM_NAMESPACE = "kube-system"
+
+
+class PodEntry(NamedTuple):
+    path: str  # as messages have it: workloads.api
+    namespace: str
+    pod: PodSettings
+
+
+def namespace_of(name: str, workload: WorkloadSettings) -> str:
+    return own_namespace(name) if workload.starts_pods else NAMESPACE
+
+
+def rolling_pods(settings: StackSettings) -> Iterator[tuple[str, PodEntry, Category]]:
+    """Yield the pods that run until they are stopped, by name. A job's next pod takes new settings when it starts."""
+    for name, workload in settings.workloads.items():
+        yield name, PodEntry(f"workloads.{name}", namespace_of(name, workload), workload), workload.category
+    for name, service in settings.services.items():
+        for variant, pods in service.variants.items():
+            path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
+            yield pod_name(name, variant), PodEntry(path, NAMESPACE, pods.workload(name, service)), pods.category
+    for name, pool in settings.workers.items():
+        yield name, PodEntry(f"workers.{name}", WORKER_NAMESPACE, pool), Category.WORKER
+
+
+def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
+    for _, entry, _ in rolling_pods(settings):
+        yield entry
+    for section, jobs in (("jobs", settings.jobs), ("cronJobs", settings.cron_jobs)):
+        for name, job in jobs.items():
+            yield PodEntry(f"{section}.{name}", WORKER_NAMESPACE, job)
+    for name, cluster in settings.ray.items():
+        yield PodEntry(f"ray.{name}.head", namespace_of_ray(name), cluster.head)
+        for key, group in cluster.groups.items():
+            yield PodEntry(f"ray.{name}.groups.{key}", namespace_of_ray(name), group)
+
+
+def pull_secret_namespaces(settings: StackSettings) -> tuple[str, ...]:
+    """Return the namespaces that need each secret of `images.pullSecrets`: all in which Ebbtide renders pods."""
+    spaces = dict.fromkeys([NAMESPACE, WORKER_NAMESPACE, *(entry.namespace for entry in every_pod(settings))])
+    if settings.cluster.context is None:
+        needs = serving_needs(settings)
+        spaces |= dict.fromkeys([SYSTEM_NAMESPACE, *([KEDA_NAMESPACE] if needs.keda else [])])
+        spaces |= dict.fromkeys([GATEWAY_NAMESPACE] if needs.gateway else [])
+    return tuple(spaces)
+
+
+CONFIG_MAP, CLAIM = "ConfigMap", "PersistentVolumeClaim"
+
+_CONFIG_MAP_KEYS = ("configMapKeyRef", "configMapRef", "configMap")
+
+
+class Named(NamedTuple):
+    kind: str
+    name: str
+    key: str | None = None  # of its data; None for all or none of them
+
+
+def referenced_objects(pod: PodSettings) -> tuple[Named, ...]:
+    """Return each object that the pod names once."""
+    return tuple(dict.fromkeys((*_named_by_short_keys(pod), *_named_by_fragment(pod.pod))))
+
+
+def needs_external_objects(pod: PodSettings, secrets: Collection[str]) -> bool:
+    """True if the pod cannot start before objects outside the stack exist. `secrets` are the stack's own.
+
+    The certificate of an Ingress delays no pod.
+    """
+    secret_names = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
+    return bool(secret_names - {*secrets, REDIS_SECRET} or referenced_objects(pod)) or pod.service_account is not None
+
+
+def _named_by_short_keys(pod: PodSettings) -> Iterator[Named]:
+    for variable in pod.env.values():
+        if variable.config_map is not None:
+            yield Named(CONFIG_MAP, variable.config_map, variable.key)
+    for source in pod.env_from:
+        if source.config_map is not None:
+            yield Named(CONFIG_MAP, source.config_map)
+    for volume in pod.volumes.values():
+        if volume.config_map is not None:
+            yield Named(CONFIG_MAP, volume.config_map)
+        if volume.claim is not None:
+            yield Named(CLAIM, volume.claim)
+
+
+def _named_by_fragment(fragment: object) -> Iterator[Named]:
+    """Yield the objects that a fragment names, except those that may be missing (`optional: true`)."""
+    for _, key, value in inside(fragment):
+        reference = mapping(value)
+        name, claim, within = reference.get("name"), reference.get("claimName"), reference.get("key")
+        if key in _CONFIG_MAP_KEYS and isinstance(name, str) and reference.get("optional") is not True:
+            yield Named(CONFIG_MAP, name, within if isinstance(within, str) else None)
+        elif key == "persistentVolumeClaim" and isinstance(claim, str):
+            yield Named(CLAIM, claim)
+
+
+def secrets_by_namespace(settings: StackSettings) -> Mapping[str, Collection[str]]:
+    """Return the stack's own Secrets that pods read, by namespace. A Secret without a reader goes to the workloads."""
+    redis, monitoring = settings.redis, settings.monitoring
+    everywhere = {*settings.images.pull_secrets, *([redis.tls.secret] if redis.tls else [])}
+    places: dict[str, set[str]] = {NAMESPACE: set(everywhere), WORKER_NAMESPACE: set(everywhere)}
+    for _, namespace, pod in every_pod(settings):
+        referenced = {secret for _, secret, _ in pod.secret_references()}
+        places[namespace] = places.get(namespace, set(settings.images.pull_secrets)) | referenced
+    if redis.tls is not None:
+        for name in (name for name, cluster in settings.ray.items() if cluster.remembers):
+            places.setdefault(namespace_of_ray(name), set()).add(redis.tls.secret)
+    places[NAMESPACE] |= {secret for _, secret, _ in monitoring.secret_references()}
+    places[NAMESPACE] |= {redis.controller.secret} if redis.controller else set[str]()
+    of_serving = serving_secrets(settings, GATEWAY_NAMESPACE) | serving_secrets(settings, KEDA_NAMESPACE)
+    if settings.cluster.context is not None:  # on EKS the gateway and KEDA have their own namespaces
+        places[NAMESPACE] |= of_serving
+    places[NAMESPACE] |= settings.secrets.keys() - of_serving - set().union(*places.values())
+    return {namespace: names & settings.secrets.keys() for namespace, names in places.items()}
+
+
+def serving_secrets(settings: StackSettings, namespace: str) -> set[str]:
+    """Return the Secrets that the gateway or KEDA reads, by its namespace on EKS."""
+    needs, tls, access = serving_needs(settings), settings.serving.tls, settings.serving.prometheus_access
+    if namespace == GATEWAY_NAMESPACE:
+        return {tls} if tls is not None and needs.gateway else set()
+    return access.secrets if access is not None and needs.keda else set()
+
+
+def ingress_wants(settings: StackSettings) -> tuple[str | None, ...]:
+    """Return the ingress classes that the stack's Ingresses name, each once; None is the cluster's default class."""
+    ingresses = [workload.ingress for workload in settings.workloads.values()]
+    return tuple(dict.fromkeys(ingress.class_ for ingress in ingresses if ingress is not None))

@@ -1,0 +1,219 @@
+"""Build the config documents of the controller, the workload controller and the exporter from a stack's settings.
+
+Pure, except that the current year decides which holidays are listed. `ebbtide.vocabulary` holds the documents' types.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+
+from ebbtide.prices import NoPrice, on_demand
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import every_pod
+from ebbtide.settings.sections.checkpoints import Interruptible
+from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
+from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
+from ebbtide.settings.sections.serving.scale import EventSettings
+from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
+from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.vocabulary.controller_config import (
+    BudgetPolicy,
+    ControllerConfig,
+    Floor,
+    Morning,
+    PoolPolicy,
+    RedisEndpoint,
+)
+from ebbtide.vocabulary.exporter import ExporterConfig, Price
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, Category
+from ebbtide.vocabulary.workloads import (
+    FloorPolicy,
+    PlannedEvent,
+    PlannedNight,
+    RayPolicy,
+    Sleep,
+    Wake,
+    When,
+    WorkloadsConfig,
+)
+
+RESYNC = timedelta(seconds=2)
+"""Events wake the controller sooner; the resync covers lost events."""
+
+
+def controller_config(
+    settings: StackSettings, redis: RedisEndpoint, years: Sequence[int] | None = None
+) -> ControllerConfig:
+    """Return the controller's config. `years` are those whose holidays are resolved; default: this one and the next
+    two.
+
+    A pool's Deployment and a workload's budget have the name of the pool and of the workload. The controller opens
+    `budgets`, including those of pools with checkpoints. Fixed budgets, including Ebbtide's own, are in `never_opened`,
+    so that the closer closes them after a maintenance. All are sorted by name, since Pulumi passes the file sorted.
+    """
+    return ControllerConfig(
+        customer=settings.customer,
+        hours=settings.business_hours.hours(years),
+        closing_guard=settings.controller.closing_guard,
+        node_startup=settings.controller.node_startup,
+        resync=RESYNC,
+        redis=redis,
+        pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
+        budgets=(*_budgets(settings, Category.FLEXIBLE), *_pool_budgets(settings)),
+        never_opened=(*_budgets(settings, Category.FIXED), *_bundled_budgets(settings)),
+    )
+
+
+def _budgets(settings: StackSettings, category: Category) -> tuple[BudgetPolicy, ...]:
+    """Return the budgets of a category, except on spot nodes, where Pulumi keeps them open."""
+    workloads = {
+        name: workload
+        for name, workload in sorted(settings.all_workloads.items())
+        if workload.opens is (category is Category.FLEXIBLE) and not workload.on_spot
+    }
+    spaces = {name: own_namespace(name) for name, workload in workloads.items() if workload.starts_pods}
+    budgets = [BudgetPolicy(name=name, namespace=spaces.get(name, NAMESPACE)) for name in workloads]
+    started = [BudgetPolicy(name=started_by(name), namespace=space) for name, space in spaces.items()]
+    return (*budgets, *started)
+
+
+def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
+    """Yield the budgets of pools whose workers can pause. On spot nodes, where they must, Pulumi keeps them open."""
+    for name, pool in sorted(settings.workers.items()):
+        if pool.checkpoints is not None and not settings.stopped_together(pool):
+            always = pool.checkpoints.interruptible is Interruptible.ALWAYS
+            yield BudgetPolicy(name=name, namespace=WORKER_NAMESPACE, always=always)
+
+
+def _bundled_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
+    names = [CONTROLLER, *([IN_CLUSTER_REDIS] if settings.redis.kind is RedisKind.IN_CLUSTER else [])]
+    return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
+
+
+def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolicy:
+    return PoolPolicy(
+        name=name,
+        namespace=WORKER_NAMESPACE,
+        deployment=name,
+        source=str(pool.source.kind),
+        queues=pool.source.queues,
+        jobs_per_worker=pool.jobs_per_worker,
+        min_workers=pool.min,
+        max_workers=pool.max,
+        stabilization_window=pool.stabilization_window,
+        longest_job=pool.longest_job,
+        safe_stop=pool.safe_stop,
+        floors=tuple(
+            Floor(at=plan.minutes, lasting=plan.for_, workers=plan.workers)
+            for plan in settings.business_hours.overnight
+            if plan.pool == name
+        ),
+        morning=pool.morning and Morning(lasting=pool.morning.for_, workers=pool.morning.workers),
+        growth_per_minute=pool.growth_per_minute,
+        drain_within=pool.drain_within,
+        celery=pool.source.celery_keys,
+    )
+
+
+DASHBOARD_PORT = 8265
+"""Port of the jobs API of a Ray head."""
+
+
+def head_service(cluster: str) -> str:
+    """Return the name that KubeRay gives the head's Service."""
+    return f"{cluster}-head-svc.{namespace_of_ray(cluster)}.svc"
+
+
+def sleep_of(sleep: SleepSettings) -> Sleep:
+    wake = frozenset(Wake(reason.value) for reason in sleep.wake)
+    return Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake)
+
+
+def workloads_config(
+    settings: StackSettings, token_file: Callable[[str], str], years: Sequence[int] | None = None
+) -> WorkloadsConfig:
+    """Return the workload controller's config. `years` as for the controller."""
+    return WorkloadsConfig(
+        namespace=NAMESPACE,
+        hours=settings.business_hours.hours(years),
+        ray=tuple(
+            RayPolicy(
+                name=name,
+                namespace=namespace_of_ray(name),
+                head=f"http://{head_service(name)}:{DASHBOARD_PORT}",
+                token_file=token_file(name),
+                pools=tuple(sorted(pool for pool, workers in settings.workers.items() if workers.ray == name)),
+            )
+            for name in settings.ray
+        ),
+        pool_namespace=WORKER_NAMESPACE,
+        floors=tuple(floors_of(settings)),
+    )
+
+
+def has_workloads(settings: StackSettings) -> bool:
+    """True if the stack needs the workload controller."""
+    return bool(settings.ray) or any(floors_of(settings))
+
+
+def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:
+    """Yield the variants whose minimum follows the calendar, by name, since Pulumi passes the file sorted."""
+    for name, service in sorted(settings.services.items()):
+        for variant, pods in sorted(service.variants.items()):
+            if pods.scale.planned:
+                yield floor_policy(settings, pod_name(name, variant), pods)
+
+
+def lead_of(settings: StackSettings, variant: VariantSettings) -> timedelta:
+    """Return the time from requesting a pod to its first request, including the start of a node."""
+    return settings.controller.node_startup + variant.starts_within
+
+
+def floor_policy(settings: StackSettings, pods: str, variant: VariantSettings) -> FloorPolicy:
+    """Return the calendar of a variant's pods; `pods` is their name."""
+    scale = variant.scale
+    return FloorPolicy(
+        name=pods,
+        namespace=NAMESPACE,
+        keda=bool(scale.metrics.external),
+        least=scale.min,
+        most=scale.max,
+        lead=lead_of(settings, variant),
+        open=scale.open,
+        events=tuple(_event(event) for event in scale.events),
+        overnight=tuple(
+            PlannedNight(at=night.minutes, lasting=night.for_, pods=night.min) for night in scale.overnight
+        ),
+    )
+
+
+def _event(event: EventSettings) -> PlannedEvent:
+    at = event.at
+    return PlannedEvent(day=at.date(), at=at.hour * 60 + at.minute, lasting=event.for_, pods=event.min)
+
+
+def exporter_config(
+    settings: StackSettings, redis: RedisEndpoint, years: Sequence[int] | None = None
+) -> ExporterConfig:
+    """Return the exporter's config. `years` as for the controller."""
+    hours = settings.business_hours.hours(years)
+    return ExporterConfig(
+        namespace=NAMESPACE,
+        hpa_namespaces=tuple(sorted({NAMESPACE, *(entry.namespace for entry in every_pod(settings))})),
+        prices=tuple(_prices(settings)),
+        tls_endpoints=(f"{redis.host}:{redis.port}",) if redis.tls else (),
+        timezone=hours.timezone,
+        holidays_until=hours.holidays_known_until,
+    )
+
+
+def _prices(settings: StackSettings) -> Iterator[Price]:
+    """Yield the prices of the instance types in the file. Types without a price are left out."""
+    for name in sorted(
+        {instance_type for group in settings.node_groups.values() for instance_type in group.instance_types}
+    ):
+        try:
+            yield Price(instance_type=name, dollars_per_hour=on_demand(settings.region, name))
+        except NoPrice:
+            continue
