@@ -66,7 +66,7 @@ def wheel_of_this_version(given: Path | None) -> Path:
 def _installed_from() -> Path | None:
     """Return the wheel in pip's record of where a distribution came from (PEP 610)."""
     record = json.loads(distribution("ebbtide").read_text("direct_url.json") or "{}")
-    address = urlsplit(record.get("url", ""))
+    address = urlsplit(str(record.get("url", "")))
     return Path(unquote(address.path)) if address.scheme == "file" and "archive_info" in record else None
 
 
