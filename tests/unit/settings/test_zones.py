@@ -72,22 +72,27 @@ def test_a_zone_that_somebody_has_or_may_have_is_taken(region: str, zones: str, 
 
 
 def test_default_zones_that_new_accounts_lack_are_told_until_somebody_names_them(tmp_path: Path) -> None:
-    def told(zones: str, region: str) -> list[str]:
-        found = warnings_of(loaded(stack(zones, region), tmp_path))
-        return [it.text for it in found if it.code == "zones.of-old-accounts"]
+    def warnings_about(zones: str, region: str) -> list[str]:
+        cautions = warnings_of(loaded(stack(zones, region), tmp_path))
+        return [caution.text for caution in cautions if caution.code == "zones.of-old-accounts"]
 
-    (text,) = told("", "ap-northeast-1")
+    (text,) = warnings_about("", "ap-northeast-1")
     assert "[a, b]" in text
     assert "a, c, d" in text
     assert "which newer accounts do not have in ap-northeast-1" in text
     assert "(ids will do: apne1-az1)" in text
-    assert told("[a, b]", "ap-northeast-1") == told("", "us-east-1") == told("", "ca-central-1") == []
+    assert (
+        warnings_about("[a, b]", "ap-northeast-1")
+        == warnings_about("", "us-east-1")
+        == warnings_about("", "ca-central-1")
+        == []
+    )
 
 
 def test_a_cluster_of_others_has_zones_of_its_own(tmp_path: Path) -> None:
     text = f"{onprem()}  aws:region: ap-northeast-1\n"
 
-    assert [it for it in warnings_of(loaded(text, tmp_path)) if it.code == "zones.of-old-accounts"] == []
+    assert [caution for caution in warnings_of(loaded(text, tmp_path)) if caution.code == "zones.of-old-accounts"] == []
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-1", "ap-northeast-1", "ca-central-1", "eu-west-2"])

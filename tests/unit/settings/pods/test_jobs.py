@@ -37,27 +37,31 @@ def test_a_job_runs_once_on_the_cheapest_group_and_is_not_retried(tmp_path: Path
 def test_a_job_finds_redis_in_the_secret_that_ebbtide_writes(tmp_path: Path) -> None:
     text = job("env: { REDIS_URL: { secret: ebbtide-redis, key: url } }")
 
-    found = record(loaded(text, tmp_path))
-    made = {(name_of(one), namespace_of(one)): one for one in found if kind_of(one) in ("Job", "Secret")}
-    runs = made["migrate", "ebbtide-workers"]
+    resources = record(loaded(text, tmp_path))
+    created = {
+        (name_of(resource), namespace_of(resource)): resource
+        for resource in resources
+        if kind_of(resource) in ("Job", "Secret")
+    }
+    runs = created["migrate", "ebbtide-workers"]
     env = runs.inputs["spec"]["template"]["spec"]["containers"][0]["env"]
     assert env == [{"name": "REDIS_URL", "valueFrom": {"secretKeyRef": {"name": "ebbtide-redis", "key": "url"}}}]
-    assert made["ebbtide-redis", "ebbtide-workers"].urn in after(runs, found), "a Job runs at once"
+    assert created["ebbtide-redis", "ebbtide-workers"].urn in after(runs, resources), "a Job runs at once"
 
 
-def after(resource: Resource, found: Sequence[Resource]) -> set[str]:
+def after(resource: Resource, resources: Sequence[Resource]) -> set[str]:
     """What is registered before it: what it and its component depend on, and the parts of that."""
-    component = next(one for one in found if one.urn == resource.parent)
+    component = next(other_resource for other_resource in resources if other_resource.urn == resource.parent)
     before = {*resource.depends_on, *component.depends_on}
-    while more := {one.urn for one in found if one.parent in before} - before:
+    while more := {other_resource.urn for other_resource in resources if other_resource.parent in before} - before:
         before |= more
     return before
 
 
 def test_a_key_that_redis_secret_never_has_is_refused(tmp_path: Path) -> None:
-    told = problem_of(job("env: { REDIS_URL: { secret: ebbtide-redis, key: uri } }"), tmp_path)
+    problem = problem_of(job("env: { REDIS_URL: { secret: ebbtide-redis, key: uri } }"), tmp_path)
 
-    assert told.tells("secret.key-unknown", "env.REDIS_URL:", "password, url, python-url", "found 'uri'")
+    assert problem.tells("secret.key-unknown", "env.REDIS_URL:", "password, url, python-url", "found 'uri'")
 
 
 def test_a_job_with_a_gpu_brings_a_gpu_group(tmp_path: Path) -> None:
@@ -92,7 +96,7 @@ def test_an_image_without_a_version_is_warned_of(tmp_path: Path) -> None:
     text = job().replace("example.com/db:1", "example.com/db")
 
     assert ("image.no-version", "jobs.migrate.image") in {
-        (it.code, it.path) for it in warnings_of(loaded(text, tmp_path))
+        (caution.code, caution.path) for caution in warnings_of(loaded(text, tmp_path))
     }
 
 
@@ -134,7 +138,7 @@ def test_one_name_in_both_sections_is_refused(tmp_path: Path) -> None:
 def test_a_job_that_must_have_a_digest_is_told_so(tmp_path: Path) -> None:
     problems = problems_of(job(beside="ebbtide:images: { requireDigests: true }"), tmp_path)
 
-    assert any(it.code == "image.no-digest" and "jobs.migrate.image" in str(it) for it in problems)
+    assert any(problem.code == "image.no-digest" and "jobs.migrate.image" in str(problem) for problem in problems)
 
 
 @pytest.mark.parametrize(
