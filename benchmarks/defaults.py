@@ -19,10 +19,11 @@ from benchmarks.study import SCOPES, stack_for
 from ebbtide.files import write_file
 from ebbtide.settings import StackSettings, load_stack
 from ebbtide.simulator.cluster.model import GroupModel
-from ebbtide.simulator.replay.run import StrategyRun, controlled, play_run, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
 from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.run import StrategyRun, controlled, play
+from ebbtide.simulator.strategies.table import StrategyResults, cluster_plan
 from ebbtide.simulator.trace.traces import Trace, find_trace
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.units.durations import WEEK_S
@@ -113,7 +114,7 @@ def played(piece: Piece, choice: str) -> dict[str, str | float | int]:
     options = ReplayOptions(max_job_s=max_job_s, days=week.days)
     start = replay_setup_of(settings, whole, replace(options, days=None)).start
     setup = replay_setup_of(_stabilized(settings, CHOICES[choice].stabilization), week, replace(options, start=start))
-    result = play_run(setup, _run(setup, CHOICES[choice]), lambda _strategy, _share: None)
+    result = play(_run(setup, CHOICES[choice]), controlled)
     least = zero_wait(
         cluster_plan(settings, Strategy.ZERO_WAIT_BOUND),
         setup.jobs,
@@ -144,20 +145,14 @@ def _stabilized(settings: StackSettings, seconds: float) -> StackSettings:
 
 
 def _run(setup: ReplaySetup, dials: Dials) -> StrategyRun:
-    strategy = Strategy.FIXED_FLEXIBLE
-    world = world_setup_of(setup, strategy)
+    run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
     flags = replace(
-        world.flags,
+        run.world.flags,
         scale_down_delay_after_add_s=dials.rest,
         unremovable_recheck_s=dials.recheck,
         max_drain_parallelism=dials.drains,
     )
-    return StrategyRun(
-        strategy=strategy,
-        plan=_tuned(cluster_plan(setup.settings, strategy), dials),
-        control=controlled,
-        world=replace(world, flags=flags),
-    )
+    return replace(run, plan=_tuned(run.plan, dials), world=replace(run.world, flags=flags))
 
 
 def _tuned(plan: ClusterPlan, dials: Dials) -> ClusterPlan:

@@ -12,10 +12,11 @@ from benchmarks.measure import Figures, fresh_process, spread
 from ebbtide.advice.suggest import suggested_stack
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.replay.run import Control, controlled, play_world, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
 from ebbtide.simulator.strategies.keda import keda_controlled
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.strategies.run import Control, controlled, play
+from ebbtide.simulator.strategies.table import StrategyResults
 from ebbtide.simulator.trace.traces import Job, Trace, find_trace
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.world import World
@@ -105,5 +106,5 @@ def _played(setup: ReplaySetup, strategy: Strategy) -> tuple[float, int]:
         plays(config, world, tally)
 
     began = time.process_time()
-    play_world(setup, strategy, control, lambda _strategy, _share: None, world_setup_of(setup, strategy))
+    play(StrategyResults(setup).run_of(strategy), control)
     return time.process_time() - began, worlds[0].timeline.events

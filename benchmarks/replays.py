@@ -21,7 +21,7 @@ from benchmarks.measure import Figures, own_peak_mib, spread
 from ebbtide.jobs import __version__
 from ebbtide.settings.load import stack_path
 from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.plan import Asked, SweepPlan, plan_of
 from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store

@@ -17,11 +17,11 @@ from benchmarks.study import stack_for
 from ebbtide.files import write_file
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
+from ebbtide.simulator.outcome import busy_s
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.replay.outcome import busy_s
-from ebbtide.simulator.results import StrategyResult
+from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.strategies.on_spot import moved_to_spot
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.traces import find_trace
 from ebbtide.simulator.world.failures import Failures
 from ebbtide.simulator.world.saves import SAVE_S

@@ -26,9 +26,8 @@ from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text, stack_path
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.replay.setup import replay_setup_of
-from ebbtide.simulator.results import Series, as_json
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Series, Strategy, as_json
+from ebbtide.simulator.setup import replay_setup_of
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Trace, bundled, find_trace
 from ebbtide.simulator.world.pools import PooledJob

@@ -15,7 +15,7 @@ from ebbtide.cli.options import Days, JsonFile, MaxJob
 from ebbtide.jobs import __version__
 from ebbtide.report.pages.sweep import render_sweep
 from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.calls import cores
 from ebbtide.sweep.cluster import NoCluster, code
 from ebbtide.sweep.objective import EXAMPLE

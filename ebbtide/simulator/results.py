@@ -8,9 +8,30 @@ A replay as a JSON document: the figures, without the series that only the repor
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any
 
 SCHEMA = 1
+
+
+class Strategy(StrEnum):
+    """The strategies in the order of their results; `strategies.table` defines them."""
+
+    FIXED_FLEXIBLE = "fixed-flexible"
+    FIXED_FLEXIBLE_SPOT = "fixed-flexible-spot"
+    CLUSTER_AUTOSCALING = "cluster-autoscaling"
+    WORKER_AUTOSCALING = "worker-autoscaling"
+    FIXED_FLEET = "fixed-fleet"
+    PEAK_FLEET = "peak-fleet"
+    KEDA_DEFAULTS = "keda-defaults"
+    ZERO_WAIT_BOUND = "zero-wait-bound"
+
+
+BASELINE = Strategy.FIXED_FLEET
+"""Savings are relative to this strategy."""
+
+DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy is not Strategy.FIXED_FLEXIBLE_SPOT)
+"""The strategies that run the stack unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from ebbtide.settings.file.problems import did_you_mean
-from ebbtide.simulator.results import StrategyResult
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy, StrategyResult
 
 EXAMPLE = "usd where wait_p95_s <= keda-defaults + 60"
 FIGURES = tuple(f.name for f in fields(StrategyResult) if f.type in (float, int, float | None))

@@ -11,8 +11,8 @@ from ebbtide.settings.file.problems import StackInvalid
 from ebbtide.settings.load import StackFile, read_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.replay.setup import replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import replay_setup_of
 from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace, trace_path
 from ebbtide.sweep.objective import Objective, ObjectiveError, read_objective
 from ebbtide.sweep.sources import digest_of

@@ -13,7 +13,7 @@ from math import isnan, nan
 from statistics import fmean
 from typing import Any
 
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.objective import FIGURES, Objective
 from ebbtide.sweep.plan import SweepPlan
 from ebbtide.sweep.task import SweepTask

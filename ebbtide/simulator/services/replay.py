@@ -13,7 +13,6 @@ from time import perf_counter
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.arrivals import arrivals
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, NOTHING_COUNTED, Backtest, TooLittle, Way, backtest
 from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
@@ -30,6 +29,7 @@ from ebbtide.simulator.services.strategies import (
     with_forecast,
     with_headroom,
 )
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.strategies.hpa import Hpa
 from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, busiest_hours, start_for
 from ebbtide.simulator.trace.counted import RequestTrace

@@ -16,7 +16,7 @@ from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
 from ebbtide.settings.workloads_document import floor_policy
-from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.setup import ReplayError, require_node_groups
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.vocabulary.workloads import FloorPolicy

@@ -22,12 +22,14 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scheduler import group_takes
-from ebbtide.simulator.results import Series, SeriesRecorder
+from ebbtide.simulator.results import Series, SeriesRecorder, StrategyResult
 from ebbtide.simulator.strategies.covering import Covering
 from ebbtide.simulator.strategies.plans import spot_or_none, steady_usd
 from ebbtide.simulator.strategies.ray_fleet import share_of_worker
+from ebbtide.simulator.strategies.run import StrategyRun
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.schedules import Busy
+from ebbtide.simulator.world.waits import percentile
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.vocabulary.workloads import When
 
@@ -56,6 +58,45 @@ class ZeroWait:
     usd_on_demand: float
     usd_with_spot: float | None
     series: Series
+
+
+def zero_wait_bound(run: StrategyRun) -> StrategyResult:
+    """Every job has its workers at once: nothing scales."""
+    setup = run.setup
+    bound = zero_wait(
+        run.plan,
+        setup.jobs,
+        busy=setup.busy,
+        discounts=discounts_of(setup.settings),
+        end_s=setup.end_s,
+        day_ends=setup.day_ends,
+    )
+    return _result(bound, setup.jobs, setup.end_s)
+
+
+def _result(bound: ZeroWait, jobs: Sequence[PooledJob], end_s: float) -> StrategyResult:
+    """Every job starts when it is submitted, and nothing is ever moved."""
+    done = sum(job.submitted_at + job.duration_s <= end_s for job in jobs)
+    return StrategyResult(
+        node_hours=sum(bound.node_hours.values()),
+        node_hours_by_group=bound.node_hours,
+        usd=sum(bound.usd_per_day),
+        usd_per_day=bound.usd_per_day,
+        usd_on_demand=bound.usd_on_demand,
+        usd_with_spot=bound.usd_with_spot,
+        saving_vs_fixed_fleet=None,
+        jobs_done=done,
+        jobs_interrupted=0,
+        jobs_unfinished=len(jobs) - done,
+        wait_p50_s=0.0,
+        wait_p95_s=0.0,
+        completion_p95_s=percentile([min(job.duration_s, end_s - job.submitted_at) for job in jobs], 0.95),
+        evictions_in_window=0,
+        evictions_in_business_hours=0,
+        budget_openings=0,
+        scale_downs_to_zero=0,
+        series=bound.series,
+    )
 
 
 def zero_wait(

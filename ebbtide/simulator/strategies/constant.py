@@ -1,7 +1,8 @@
-"""The fixed fleet of a stack as a strategy: its plan becomes a fleet search, and the fleet an outcome."""
+"""Constant fleets as strategies: the stack becomes a search for a fleet, and the fleet becomes figures."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
 from ebbtide.provisioning_labels import NodeKind
@@ -10,16 +11,77 @@ from ebbtide.settings.placement import PodSize, head_size, pod_size, takes
 from ebbtide.settings.sections.ray import RayGroup
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.simulator.billing import Bill, Rates, billed
-from ebbtide.simulator.results import Series, SeriesRecorder
-from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool
+from ebbtide.simulator.outcome import EvictionCounts, strategy_result
+from ebbtide.simulator.results import Series, SeriesRecorder, Strategy, StrategyResult
+from ebbtide.simulator.setup import ReplaySetup
+from ebbtide.simulator.strategies.fleet import (
+    Beside,
+    Fleet,
+    FleetGroup,
+    FleetPool,
+    late_allowed,
+    least_late,
+    most_at_once,
+    peak_fleet,
+    smallest_fleet,
+)
 from ebbtide.simulator.strategies.plans import on_spot, steady_usd
-from ebbtide.simulator.strategies.ray_fleet import RayFleet
+from ebbtide.simulator.strategies.ray_fleet import RayFleet, allowed_late, late_of, peak, smallest
+from ebbtide.simulator.strategies.run import StrategyRun
+from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.pools import PooledJob
-from ebbtide.simulator.world.ray.work import workload_of_group
+from ebbtide.simulator.world.ray.work import RayPlan, workload_of_group
 from ebbtide.simulator.world.schedules import Busy, every_job, workload_of
 from ebbtide.simulator.world.waits import fifo_starts
 from ebbtide.simulator.world.workers import JobRun
 from ebbtide.simulator.world.world import ClusterPlan
+
+
+def keep_smallest_fleet(run: StrategyRun) -> StrategyResult:
+    """The smallest constant fleet whose p95 wait is not above that of `fixed-flexible`."""
+    setup = run.setup
+    target_p95_s = run.result_of(Strategy.FIXED_FLEXIBLE).wait_p95_s
+    pools = fleet_pools(setup.settings, setup.jobs)
+    ray, beside = _smallest_ray(run, pools, target_p95_s)
+    groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
+    fleet = smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s, beside=beside)
+    return _result(setup, pools, fleet, ray)
+
+
+def keep_peak_fleet(run: StrategyRun) -> StrategyResult:
+    """A constant fleet in which no job ever waits."""
+    setup = run.setup
+    pools = fleet_pools(setup.settings, setup.jobs)
+    ray = [peak(cluster, _driven(setup, cluster), most_at_once, setup.end_s) for cluster in run.plan.ray]
+    groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
+    return _result(setup, pools, peak_fleet(pools, groups), ray)
+
+
+def _smallest_ray(run: StrategyRun, pools: Sequence[FleetPool], target_s: float) -> tuple[list[RayFleet], Beside]:
+    """The Ray clusters come first, then the exact search for all else with the jobs that may still be late."""
+    setup = run.setup
+    needed, allowed = least_late(pools, target_s, setup.end_s), late_allowed(len(setup.jobs))
+    fleets: list[RayFleet] = []
+    for cluster in run.plan.ray:
+        jobs = _driven(setup, cluster)
+        most = {pool: setup.settings.workers[pool].max for pool in cluster.drivers}
+        late = allowed_late(len(jobs), len(setup.jobs), allowed, needed)
+        fleets.append(smallest(cluster, most, jobs, late_after_s=target_s, late=late, end_s=setup.end_s))
+    late = sum(late_of(fleet, target_s, setup.end_s) for fleet in fleets)
+    # In a world the same jobs may meet in another order and be late less often: the other pools do not pay for that.
+    return fleets, Beside(sum(len(fleet.runs) for fleet in fleets), min(late, allowed - needed))
+
+
+def _driven(setup: ReplaySetup, cluster: RayPlan) -> list[PooledJob]:
+    return [job for job in setup.jobs if job.pool in cluster.drivers]
+
+
+def _result(setup: ReplaySetup, pools: Sequence[FleetPool], fleet: Fleet, ray: Sequence[RayFleet]) -> StrategyResult:
+    runs = [*fleet_runs(pools, fleet.workers, setup.end_s), *(run for cluster in ray for run in cluster.runs)]
+    series = fleet_series(fleet, runs, setup.end_s)
+    bill = fleet_bill(fleet, setup.settings, series, setup.day_ends)
+    result = strategy_result(runs, bill, series, (EvictionCounts(), Tally()), setup.end_s)
+    return replace(result, ray={cluster.plan.name: cluster.result for cluster in ray})
 
 
 def fleet_groups(

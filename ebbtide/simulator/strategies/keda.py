@@ -16,7 +16,9 @@ import math
 from datetime import timedelta
 
 from controllers.ports import Known, Reading, Scale, Unknown
+from ebbtide.simulator.results import StrategyResult
 from ebbtide.simulator.strategies.hpa import SYNC_S, Hpa, HpaSight, of_total
+from ebbtide.simulator.strategies.run import StrategyRun, play
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.world import World
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
@@ -25,6 +27,11 @@ POLL_S = 30.0
 COOLDOWN_S = 300.0
 
 _LONG = timedelta(days=365)
+
+
+def keda(run: StrategyRun) -> StrategyResult:
+    """KEDA owns the replicas."""
+    return play(run, keda_controlled)
 
 
 def keda_controlled(config: ControllerConfig, world: World, tally: Tally) -> None:

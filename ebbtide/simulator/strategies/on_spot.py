@@ -14,7 +14,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.simulator.world.failures import Failures
+from ebbtide.simulator.strategies.plans import Topology, separate_groups
 from ebbtide.units.durations import format_duration
 
 _STORE = "s3://checkpoints"
@@ -32,9 +32,10 @@ def moved_to_spot(settings: StackSettings) -> StackSettings:
     return settings.model_copy(update={"node_groups": groups, "workers": workers})
 
 
-def rated(failures: Failures) -> Failures:
-    """The failures that were asked for, with spot interruptions at the published rate if nobody said how many."""
-    return replace(failures, spot_interruptions=failures.spot_interruptions or 1.0)
+def spot_groups(settings: StackSettings) -> Topology:
+    """The moved stack. Its nodes are interrupted at the published rate, unless the replay sets another."""
+    moved = separate_groups(moved_to_spot(settings))
+    return replace(moved, spot_interruptions=1.0, assumptions=tuple(spot_assumptions(settings)))
 
 
 def spot_assumptions(settings: StackSettings) -> Iterator[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.plan import Asked, SweepPlan, plan_of
 
 STACK = """config:

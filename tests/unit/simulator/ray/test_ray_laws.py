@@ -12,9 +12,10 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster import ClusterModel, GroupModel, Pod, StopReason, WorkloadModel
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.replay.run import controlled, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.edges import Tally

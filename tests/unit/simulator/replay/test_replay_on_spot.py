@@ -10,9 +10,9 @@ from ebbtide.prices import on_demand, spot_typical
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import Replay, as_json
+from ebbtide.simulator.results import Replay, Strategy, as_json
 from ebbtide.simulator.strategies.on_spot import moved_to_spot
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.failures import Failures
 from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
 

@@ -8,9 +8,9 @@ import pytest
 
 from components.serving.scaling import Scaled, behavior
 from ebbtide.preview.cost.services import service_costs
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.floors import CalendarFloor
 from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaPolicy, HpaRules, TargetKind
 from ebbtide.units.money import HOURS_PER_MONTH
 from ebbtide.vocabulary.workloads import FloorPolicy

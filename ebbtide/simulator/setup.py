@@ -1,4 +1,4 @@
-"""What all strategies of a replay share: the jobs with their pools, the customer's calendar, the measured time."""
+"""The inputs that all strategies of a replay share: jobs with their pools, the calendar, the measured time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from ebbtide.settings.controller_document import controller_config
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import day_ends
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, aligned_start
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.simulator.world.failures import Failures, accidents_of
@@ -54,6 +54,7 @@ class ReplaySetup:
     """`start` is second 0 of the trace, in the customer's zone; `day_ends` are the local midnights, in seconds."""
 
     settings: StackSettings
+    options: ReplayOptions
     config: ControllerConfig
     assignment: Assignment
     left_out: int  # jobs that are too long for this replay
@@ -68,6 +69,17 @@ class ReplaySetup:
     @property
     def jobs(self) -> tuple[PooledJob, ...]:
         return self.assignment.jobs
+
+    def on_stack(self, settings: StackSettings) -> "ReplaySetup":
+        """The same jobs and calendar on a changed stack."""
+        if settings is self.settings:
+            return self
+        return replace(
+            self,
+            settings=settings,
+            config=replay_config(settings, self.options.start),
+            accidents=accidents_of(self.options.failures, settings),
+        )
 
     @property
     def busy(self) -> tuple[Busy, ...]:
@@ -111,6 +123,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
     return ReplaySetup(
         settings=settings,
+        options=options,
         config=config,
         assignment=assignment,
         left_out=len(submitted) - len(chosen),
