@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any
 
 from ebbtide.report.words import several
-from ebbtide.simulator.services.arrivals import within
+from ebbtide.simulator.services.counts import within
 from ebbtide.simulator.services.run import Span, play, quantile
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.simulator.services.strategies import Fixed

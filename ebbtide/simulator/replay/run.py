@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
-from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates
+from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, require_node_groups
 from ebbtide.simulator.strategies.run import Progress
@@ -17,7 +17,6 @@ from ebbtide.simulator.strategies.table import STRATEGIES, StrategyResults, stac
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.failures import failure_assumptions
 from ebbtide.simulator.world.pools import gang_assumptions
-from ebbtide.simulator.world.ray.assumptions import ray_assumptions
 from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import job_assumptions
 from ebbtide.units.durations import DAY_S

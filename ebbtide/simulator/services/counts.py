@@ -1,15 +1,25 @@
-"""Requests a minute, with holes: what a forecast knows, and what pods are needed for.
+"""The requests of a trace: their rate by minute, and drawn times of arrival.
 
-A trace counts by window, often of ten minutes, and a rush is over in less. Minutes between the middles of two windows
-are interpolated, which flatters every strategy alike; a hole stays one.
+A trace counts by window, often of ten minutes, and a rush is over in less. The rate between the middles of two windows
+is interpolated, which flatters every strategy alike. A minute without data stays unknown.
+
+Arrivals are drawn for each queue and merged. A queue's requests in a window are its count times one constant; the
+fraction of a request is carried into the next window. Arrivals are a renewal process: gaps are gamma distributed with
+the window's coefficient of variation, `iat_cv` (1 is Poisson), and stretched to fill the window. A window without data
+has no arrivals.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import accumulate
+from random import Random
 
-from ebbtide.simulator.trace.counted import RequestTrace
+from ebbtide.simulator.trace.counted import CountedQueue, RequestTrace
 
 MINUTE_S = 60.0
 DAY_MINUTES = 24 * 60
+LEAST_SHAPE = 1e-3
+"""A gamma distribution with a smaller shape draws one gap and zeros."""
 
 
 class Minutes:
@@ -54,3 +64,41 @@ def minutes_of(trace: RequestTrace, factor: float) -> Minutes:
 def busiest_rate(trace: RequestTrace) -> float:
     """Requests a second in the window with most of them."""
     return max(count for count in trace.totals if count is not None) / trace.window_s
+
+
+def arrivals(trace: RequestTrace, factor: float, seed: int, begin: float = 0.0) -> Iterator[float]:
+    """Seconds from the trace's second 0, in order, of the windows that begin at `begin` or later.
+
+    The same seed and `begin` give the same times.
+    """
+    skipped = round(begin / trace.window_s)
+    each = [
+        _of_queue(queue, trace.window_s, factor, Random(f"{seed} arrivals {name}"), skipped)
+        for name, queue in trace.queues.items()
+    ]
+    return each[0] if len(each) == 1 else merge(*each)
+
+
+def _of_queue(queue: CountedQueue, length: float, factor: float, chance: Random, skipped: int) -> Iterator[float]:
+    left = 0.5  # so that a sum of many windows is rounded, and not cut
+    for place, (count, cv) in enumerate(zip(queue.counts, queue.cv, strict=True)):
+        if place < skipped:
+            continue
+        left += factor * (count or 0.0)
+        whole = int(left)
+        left -= whole
+        yield from within(place * length, length, whole, cv, chance)
+
+
+def within(begin: float, length: float, count: int, cv: float, chance: Random) -> list[float]:
+    """So many times in [begin, begin + length), in order."""
+    if not count:
+        return []
+    if cv == 1:
+        draw = chance.random
+        return sorted(begin + length * draw() for _ in range(count))
+    shape, gamma = max(LEAST_SHAPE, 1 / cv**2), chance.gammavariate
+    gaps = [gamma(shape, 1.0) for _ in range(count + 1)]
+    whole = sum(gaps) or 1.0
+    stretch = length / whole
+    return [begin + stretch * at for at in accumulate(gaps[:-1])]

@@ -13,9 +13,8 @@ from time import perf_counter
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
-from ebbtide.simulator.services.arrivals import arrivals
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, NOTHING_COUNTED, Backtest, TooLittle, Way, backtest
-from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
+from ebbtide.simulator.services.counts import MINUTE_S, Minutes, arrivals, busiest_rate, minutes_of
 from ebbtide.simulator.services.floors import CalendarFloor, ForecastTrigger
 from ebbtide.simulator.services.results import STEP_MINUTES, Played, ServiceReplay, result_of
 from ebbtide.simulator.services.run import Decider, Span, play

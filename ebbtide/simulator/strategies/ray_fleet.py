@@ -16,8 +16,7 @@ from ebbtide.simulator.results import RayClusterResult, RayGroupResult
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.ray.drives import JOIN_S, Drive, DriveEdges
-from ebbtide.simulator.world.ray.lines import Line
-from ebbtide.simulator.world.ray.meter import GroupMeter
+from ebbtide.simulator.world.ray.lines import GroupMeter, Line
 from ebbtide.simulator.world.ray.work import RayGroupPlan, RayPlan, RayWork, key_of_group
 from ebbtide.simulator.world.workers import JobRun, PoolEdges, PoolQueue, WorkerTimes, runs_of
 

@@ -18,8 +18,7 @@ from ebbtide.simulator.cluster import ClusterModel, Pod
 from ebbtide.simulator.results import RayClusterResult
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.ray.drives import Drive, DriveEdges
-from ebbtide.simulator.world.ray.lines import Line, workers_lacking
-from ebbtide.simulator.world.ray.meter import GroupMeter
+from ebbtide.simulator.world.ray.lines import GroupMeter, Line, workers_lacking
 from ebbtide.simulator.world.ray.work import RayPlan, RayWork, key_of_group
 from ebbtide.vocabulary.workloads import Purpose, When
 
