@@ -21,14 +21,14 @@ from ebbtide.vocabulary.windows import DisruptionWindow
 
 @dataclass(frozen=True, slots=True)
 class EvictionCounts:
-    """Evictions by when they happened. One in the closing guard is in neither: budgets are closed, business is not."""
+    """Evictions by time. One in the closing guard is in neither: budgets are closed, but business hours are over."""
 
     in_window: int = 0
     in_business_hours: int = 0
 
 
 def count_evictions(evictions: Sequence[Eviction], window: DisruptionWindow, start: datetime) -> EvictionCounts:
-    """Sort evictions, at seconds from `start`, by the customer's calendar."""
+    """Count evictions, at seconds from `start`, by the customer's calendar."""
     begin = start.astimezone(UTC)
     instants = [begin + timedelta(seconds=eviction.at) for eviction in evictions]
     return EvictionCounts(
@@ -56,7 +56,7 @@ def busy_s(series: Series, end_s: float) -> float:
 def strategy_result(
     jobs: Sequence[JobRun], bill: Bill, series: Series, counts: tuple[EvictionCounts, Tally], end_s: float
 ) -> StrategyResult:
-    """The figures of one strategy; the saving is filled in once the fixed fleet is known."""
+    """The figures of one strategy, without the saving, which needs the fixed fleet."""
     waits = waits_of(jobs, end_s)
     evictions, tally = counts
     lost = sum(job.lost_s for job in jobs)
@@ -90,7 +90,7 @@ def strategy_result(
 
 
 def _quantiles(waits: Sequence[float]) -> tuple[float, ...]:
-    """Nearest-rank quantiles at 0, 1, … 100 %: enough to draw the distribution, whatever the number of jobs."""
+    """Nearest-rank quantiles at 0, 1, … 100 %: enough to draw the distribution of any number of jobs."""
     ordered = sorted(waits)
     return tuple(ordered[rank(len(ordered), share / 100) - 1] for share in range(101)) if ordered else ()
 
@@ -102,7 +102,7 @@ _BUDGETS: Mapping[str, str] = {
 
 
 class Survivors:
-    """Watches a world from its first second; `categories` are those of its workloads. Ask once it is over."""
+    """Watches a world from its first second. `categories`: by workload. Read the result after the replay."""
 
     def __init__(self, world: World, window: DisruptionWindow, categories: Mapping[str, str]) -> None:
         self._cluster = world.cluster
@@ -121,8 +121,8 @@ class Survivors:
         if self._open:
             self._turn()
         hours: dict[str, float] = {}
-        for kept, seconds in self._seconds.items():
-            reason = self._reason(kept)
+        for node, seconds in self._seconds.items():
+            reason = self._reason(node)
             hours[reason] = hours.get(reason, 0.0) + seconds / 3600
         longest_first = sorted(hours.items(), key=lambda spent: (-spent[1], spent[0]))
         return {reason: spent for reason, spent in longest_first if spent > 0}
@@ -130,16 +130,16 @@ class Survivors:
     def _turn(self) -> None:
         now = self._cluster.retained_seconds()
         if self._open:
-            for kept, seconds in now.items():
-                spent = seconds - self._opened_with.get(kept, 0.0)
-                self._seconds[kept] = self._seconds.get(kept, 0.0) + spent
+            for node, seconds in now.items():
+                spent = seconds - self._opened_with.get(node, 0.0)
+                self._seconds[node] = self._seconds.get(node, 0.0) + spent
         self._opened_with = now
         self._open = not self._open
 
-    def _reason(self, kept: RetainedNode) -> str:
-        if kept.workload is None:
-            return str(kept.why)
-        if kept.why is DrainBlock.BUDGET:
-            category = self._categories.get(kept.workload, "")
-            return _BUDGETS.get(category, f"the budget of {kept.workload} is closed or used up")
-        return f"{kept.why}: {kept.workload}"
+    def _reason(self, node: RetainedNode) -> str:
+        if node.workload is None:
+            return str(node.why)
+        if node.why is DrainBlock.BUDGET:
+            category = self._categories.get(node.workload, "")
+            return _BUDGETS.get(category, f"the budget of {node.workload} is closed or used up")
+        return f"{node.why}: {node.workload}"

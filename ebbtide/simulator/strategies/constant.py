@@ -58,7 +58,7 @@ def keep_peak_fleet(run: StrategyRun) -> StrategyResult:
 
 
 def _smallest_ray(run: StrategyRun, pools: Sequence[FleetPool], target_s: float) -> tuple[list[RayFleet], Beside]:
-    """The Ray clusters come first, then the exact search for all else with the jobs that may still be late."""
+    """Size the Ray clusters first; the exact search for the other pools gets the remaining late jobs."""
     setup = run.setup
     needed, allowed = least_late(pools, target_s, setup.end_s), late_allowed(len(setup.jobs))
     fleets: list[RayFleet] = []
@@ -68,7 +68,7 @@ def _smallest_ray(run: StrategyRun, pools: Sequence[FleetPool], target_s: float)
         late = allowed_late(len(jobs), len(setup.jobs), allowed, needed)
         fleets.append(smallest(cluster, most, jobs, late_after_s=target_s, late=late, end_s=setup.end_s))
     late = sum(late_of(fleet, target_s, setup.end_s) for fleet in fleets)
-    # In a world the same jobs may meet in another order and be late less often: the other pools do not pay for that.
+    # In a world the same jobs may run in another order and be late less often: the other pools do not pay for that.
     return fleets, Beside(sum(len(fleet.runs) for fleet in fleets), min(late, allowed - needed))
 
 
@@ -87,19 +87,19 @@ def _result(setup: ReplaySetup, pools: Sequence[FleetPool], fleet: Fleet, ray: S
 def fleet_groups(
     settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy] = (), ray: Sequence[RayFleet] = ()
 ) -> list[FleetGroup]:
-    """The stack's own groups, with the workloads that live there; a kind's workloads go to its cheapest group.
+    """The stack's groups with their workloads; a kind's workloads go to its cheapest group.
 
-    `busy`: what the stack's own jobs run, which the fleet has room for as well. `ray`: clusters with their drivers.
+    `busy`: pods of the stack file's jobs, for which the fleet has capacity, too. `ray`: clusters with their drivers.
     """
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
     for spec in settings.all_workloads.values():
         size = pod_size(spec)
-        homes = [name for name, group in settings.node_groups.items() if takes(group, spec)]
-        if homes:
-            residents[_cheapest(settings, homes)].append((size, spec.replicas))
+        groups = [name for name, group in settings.node_groups.items() if takes(group, spec)]
+        if groups:
+            residents[_cheapest(settings, groups)].append((size, spec.replicas))
     for fleet in ray:
-        for home, size, count in _of_ray(settings, fleet):
-            residents[home].append((size, count))
+        for group, size, count in _ray_pods(settings, fleet):
+            residents[group].append((size, count))
     jobs = {workload_of(name): (job.node_group, pod_size(job)) for name, job in every_job(settings).items()}
     return [
         FleetGroup(
@@ -108,18 +108,20 @@ def fleet_groups(
             usd_per_hour=steady_usd(settings, group.name),
             min_nodes=group.min,
             residents=tuple(residents[group.name]),
-            guests=tuple(_at_once(busy, {name: size for name, (home, size) in jobs.items() if home == group.name})),
+            guests=tuple(
+                _at_once(busy, {name: size for name, (node_group, size) in jobs.items() if node_group == group.name})
+            ),
         )
         for group in plan.groups
     ]
 
 
-def _cheapest(settings: StackSettings, homes: Sequence[str]) -> str:
-    return min(homes, key=lambda name: (steady_usd(settings, name), name))
+def _cheapest(settings: StackSettings, groups: Sequence[str]) -> str:
+    return min(groups, key=lambda name: (steady_usd(settings, name), name))
 
 
-def _of_ray(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, PodSize, int]]:
-    """Home, size and number of a cluster's head, drivers and workers."""
+def _ray_pods(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, PodSize, int]]:
+    """Node group, size and number of a cluster's head, drivers and workers."""
     spec = settings.ray[fleet.plan.name]
     fixed = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED]
     yield _cheapest(settings, fixed), head_size(spec.head), 1
@@ -130,33 +132,33 @@ def _of_ray(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, Pod
 
 
 def _at_once(busy: Sequence[Busy], sizes: Mapping[str, PodSize]) -> Iterator[tuple[tuple[PodSize, int], ...]]:
-    """Which pods of these jobs run at the same time; of sets of which one holds another, the larger one."""
+    """Sets of pods of these jobs that run at the same time, without sets that another one includes."""
     steps: list[tuple[float, int, str]] = []
     for part in busy:
         if part.workload in sizes:
             steps += [(part.begin, part.pods, part.workload), (part.end, -part.pods, part.workload)]
     running: Counter[str] = Counter()
     sets: dict[frozenset[tuple[str, int]], Counter[str]] = {}
-    for _, more, workload in sorted(steps):  # at one instant what ends goes before what begins
+    for _, more, workload in sorted(steps):  # at one instant ends come before begins
         running[workload] += more
         sets.setdefault(frozenset((+running).items()), +running)
-    for found in sets.values():
-        if found and not any(found < other for other in sets.values()):
-            yield tuple((sizes[name], pods) for name, pods in sorted(found.items()))
+    for pods_at_once in sets.values():
+        if pods_at_once and not any(pods_at_once < other for other in sets.values()):
+            yield tuple((sizes[name], pods) for name, pods in sorted(pods_at_once.items()))
 
 
 def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[FleetPool]:
-    """Those without drivers: `ray_fleet` has these."""
-    of_pool: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
+    """The pools without drivers; `ray_fleet` has pools of drivers."""
+    jobs_of: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
     for job in jobs:
-        of_pool[job.pool].append(job)
+        jobs_of[job.pool].append(job)
     return [
         FleetPool(
             name=name,
             group=spec.node_group,
             worker=pod_size(spec),
             max_workers=spec.max,
-            jobs=tuple(of_pool[name]),
+            jobs=tuple(jobs_of[name]),
         )
         for name, spec in sorted(settings.workers.items())
         if spec.ray not in settings.ray
@@ -164,7 +166,7 @@ def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[Flee
 
 
 def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: float) -> list[JobRun]:
-    """What becomes of every job that starts before the end."""
+    """The run of every job; one that would start after the end never starts."""
     runs: list[JobRun] = []
     for pool in pools:
         for job, start in zip(pool.jobs, fifo_starts(pool.jobs, workers[pool.name]), strict=True):
@@ -176,12 +178,12 @@ def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: fl
 
 
 def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: Sequence[float]) -> Bill:
-    """Every node is steady, so a sensible owner has all of them under the plan."""
-    planned = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
+    """Every node is steady, so the commitment covers all of them."""
+    committed = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
     money = Rates(
-        assumed=planned,
+        assumed=committed,
         on_demand={group: _steady(settings, group, PricingAssumption.ON_DEMAND) for group in fleet.nodes},
-        with_spot=on_spot(settings, planned, {group: group for group in fleet.nodes}),
+        with_spot=on_spot(settings, committed, {group: group for group in fleet.nodes}),
     )
     node_hours = {group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()}
     return billed(node_hours, series, money, day_ends)

@@ -41,7 +41,7 @@ from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category
 NODE_BOOT_S = 120.0  # from launch to a node that takes pods
 POD_START_S = 15.0  # pull, import and registration of a worker; readiness of a service
 KUBERNETES_GRACE_S = 30.0
-"""Of a pod that states none."""
+"""The grace period of a pod that states none."""
 
 MIXED = "mixed"
 
@@ -54,12 +54,11 @@ FLAGS = AutoscalerFlags(
     skip_nodes_with_local_storage=False,
     skip_nodes_with_system_pods=False,
 )
-"""What the product tells the autoscaler for all groups; what it says of a group is in `UNNEEDED_S` and `THRESHOLD`."""
+"""Ebbtide's flags of the cluster autoscaler. `UNNEEDED_S` and `THRESHOLD` are set for each group."""
 
 UNNEEDED_S: Mapping[NodeKind, float] = {NodeKind.FLEXIBLE: 60.0, NodeKind.GPU: 180.0, NodeKind.SPOT: 60.0}
 THRESHOLD = 0.65
-"""As the tags of the Auto Scaling groups say. Fixed groups have none: the autoscaler's careful defaults hold for them.
-Where nobody set the product's flags, nobody set its tags either."""
+"""The values of the Auto Scaling groups' tags. Fixed groups have none, so the autoscaler's careful defaults apply."""
 
 _GPU_TAINT = Taint(GPU_TAINT_KEY, GPU_TAINT_VALUE)
 
@@ -118,7 +117,7 @@ def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
         workers={name: _worker(name, spec, topology, flags) for name, spec in sorted(settings.workers.items())},
         saves=saves_of(settings.workers) if flags.safe_stop else {},
         jobs=tuple(
-            _of_category_worker(workload_of(name), spec, topology, flags, KUBERNETES_GRACE_S)
+            _worker_pod(workload_of(name), spec, topology, flags, KUBERNETES_GRACE_S)
             for name, spec in sorted(every_job(settings).items())
         ),
         ray=tuple(_ray(name, spec, topology, flags) for name, spec in sorted(settings.ray.items())),
@@ -142,11 +141,11 @@ def mixed_group(settings: StackSettings) -> Topology:
 
     def largest(name: str) -> tuple[bool, int, int, str]:
         shape = separate.groups[name]
-        usual = architecture(settings.node_groups[name]) is Architecture.AMD64
-        return usual, shape.cpu_m, shape.memory_mib, name
+        is_amd64 = architecture(settings.node_groups[name]) is Architecture.AMD64
+        return is_amd64, shape.cpu_m, shape.memory_mib, name
 
-    pattern = max(flexible, key=largest)
-    shape = separate.groups[pattern]
+    source = max(flexible, key=largest)
+    shape = separate.groups[source]
     merged = frozenset(name for name, kind in kinds.items() if _all_fit(settings, name, kind, shape))
     mixed = GroupModel(
         name=MIXED,
@@ -163,21 +162,22 @@ def mixed_group(settings: StackSettings) -> Topology:
         utilization_threshold=shape.utilization_threshold,
         zones=shape.zones,
     )
-    kept = {name: group for name, group in separate.groups.items() if name not in merged}
+    unmerged = {name: group for name, group in separate.groups.items() if name not in merged}
     return Topology(
         settings,
-        groups={MIXED: mixed, **kept},
-        source_of={MIXED: pattern, **{name: name for name in kept}},
+        groups={MIXED: mixed, **unmerged},
+        source_of={MIXED: source, **{name: name for name in unmerged}},
         merged=merged,
         merged_kinds=frozenset(kinds[name] for name in merged),
     )
 
 
 def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
-    its_own = settings.node_groups[group]
-    if kind is NodeKind.GPU or architecture(its_own) != shape.labels[ARCH]:
+    """True if nodes of `shape` can run all pods of the group."""
+    replaced = settings.node_groups[group]
+    if kind is NodeKind.GPU or architecture(replaced) != shape.labels[ARCH]:
         return False
-    pods: list[PodSettings] = [spec for spec in settings.all_workloads.values() if takes(its_own, spec)]
+    pods: list[PodSettings] = [spec for spec in settings.all_workloads.values() if takes(replaced, spec)]
     pods += [spec for spec in settings.workers.values() if spec.node_group == group]
     pods += [spec for spec in every_job(settings).values() if spec.node_group == group]
     pods += [spec for ray in settings.ray.values() for spec in ray.groups.values() if spec.node_group == group]
@@ -188,18 +188,18 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
 
 
 def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
-    room = offered(usable(instance_type(group.instance_types[0])), group.reserved)
+    capacity = offered(usable(instance_type(group.instance_types[0])), group.reserved)
     return GroupModel(
         name=name,
         min=group.min,
         max=group.max,
-        cpu_m=room.cpu,
-        memory_mib=room.memory,
-        gpu=room.gpu,
-        max_pods=room.pods,
+        cpu_m=capacity.cpu,
+        memory_mib=capacity.memory,
+        gpu=capacity.gpu,
+        max_pods=capacity.pods,
         priority=group.growth_priority,
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value, ARCH: architecture(group).value},
-        taints=(_GPU_TAINT,) if room.gpu else (),
+        taints=(_GPU_TAINT,) if capacity.gpu else (),
         boot_s=NODE_BOOT_S,
         initial=group.min,
         scale_down_unneeded_s=UNNEEDED_S.get(group.kind),
@@ -209,7 +209,7 @@ def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> Group
 
 
 def _money(topology: Topology) -> Rates:
-    """Spot groups at the typical spot price, whatever the plan, which covers none of them."""
+    """Spot groups have the typical spot price under every pricing assumption: no commitment covers them."""
     settings = topology.settings
     listed: dict[str, GroupRate] = {}
     assumed: dict[str, GroupRate] = {}
@@ -225,7 +225,7 @@ def _money(topology: Topology) -> Rates:
 
 
 def _spot_rate(region: str, instance: str) -> GroupRate:
-    """On demand where no saving is known: `without_spot_price` names those."""
+    """The spot price, or the on-demand price if no saving is known (see `without_spot_price`)."""
     usd = spot_or_none(region, instance)
     price = on_demand(region, instance) if usd is None else usd
     return GroupRate(floor=0, floor_usd=price, above_usd=price)
@@ -234,13 +234,14 @@ def _spot_rate(region: str, instance: str) -> GroupRate:
 def without_spot_price(settings: StackSettings) -> tuple[str, ...]:
     """The spot groups that a replay bills on demand."""
     groups = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT}
-    return tuple(name for name, it in groups.items() if spot_or_none(settings.region, it.instance_types[0]) is None)
+    types = {name: group.instance_types[0] for name, group in groups.items()}
+    return tuple(name for name, instance in types.items() if spot_or_none(settings.region, instance) is None)
 
 
 def on_spot(
     settings: StackSettings, rates: Mapping[str, GroupRate], source_of: Mapping[str, str]
 ) -> Mapping[str, GroupRate] | None:
-    """The same rates with flexible nodes above the floor at typical spot prices; None if one is not known."""
+    """The rates with flexible nodes above the floor at typical spot prices; None if a price is unknown."""
     cheaper = dict(rates)
     for name, rate in rates.items():
         group = settings.node_groups[source_of[name]]
@@ -253,7 +254,7 @@ def on_spot(
 
 
 def spot_or_none(region: str, instance: str) -> float | None:
-    """Typical spot dollars an hour of an instance type; None where no saving is known."""
+    """Typical spot dollars an hour of an instance type; None if no saving is known."""
     try:
         return spot_typical(region, instance)
     except NoPrice:
@@ -261,13 +262,13 @@ def spot_or_none(region: str, instance: str) -> float | None:
 
 
 def steady_usd(settings: StackSettings, group: str) -> float:
-    """US dollars an hour of one node that always runs, so that a plan can cover it. Raises `NoPrice`."""
+    """US dollars an hour of a node that always runs, so a commitment can cover it. Raises `NoPrice`."""
     kind = settings.node_groups[group].instance_types[0]
     return hourly(settings.region, kind, settings.costs.pricing_assumption)
 
 
 def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flags) -> WorkloadModel:
-    """On spot nodes all of them may be evicted, as a node's two minutes ask for, and none by the autoscaler."""
+    """All pods on spot nodes may be evicted at once, within the two minutes of notice, but not by the autoscaler."""
     size = pod_size(spec)
     kind = home_of(spec)
     names = frozenset(name for name, group in topology.settings.node_groups.items() if takes(group, spec))
@@ -290,8 +291,8 @@ def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flag
 
 def _worker(name: str, spec: WorkerSettings, topology: Topology, flags: Flags) -> WorkloadModel:
     if not flags.safe_stop:
-        return _of_category_worker(name, spec, topology, flags, KUBERNETES_GRACE_S)
-    model = _of_category_worker(name, spec, topology, flags, float(grace_seconds(spec)))
+        return _worker_pod(name, spec, topology, flags, KUBERNETES_GRACE_S)
+    model = _worker_pod(name, spec, topology, flags, float(grace_seconds(spec)))
     if not topology.settings.told_together(spec):
         return model
     # Its budget is open for all workers at once, and the autoscaler may not evict them (docs/adr/0025).
@@ -336,12 +337,12 @@ def _ray_head(cluster: str, head: RayHead, topology: Topology, flags: Flags) -> 
 
 
 def _ray_worker(name: str, group: RayGroup, topology: Topology, flags: Flags, grace_s: float) -> WorkloadModel:
-    """A group on spot may be evicted as a whole, as its nodes' two minutes ask for, and never by the autoscaler."""
-    model = _of_category_worker(name, group, topology, flags, grace_s)
+    """All pods of a spot group may be evicted at once, within the two minutes of notice, but not by the autoscaler."""
+    model = _worker_pod(name, group, topology, flags, grace_s)
     return replace(model, pdb_max_unavailable=group.max, safe_to_evict=False) if group.spot else model
 
 
-def _of_category_worker(
+def _worker_pod(
     name: str, spec: WorkerSettings | JobSettings | RayGroup, topology: Topology, flags: Flags, grace_s: float
 ) -> WorkloadModel:
     size = pod_size(spec)
