@@ -27,7 +27,7 @@ class Task:
 
     work: RayWork
     number: int  # in the order of requests
-    asked_at: float
+    requested_at: float
     began: Callable[[], None]
     ended: "Callable[[Task], None]"
     on: "list[RayWorker]" = field(default_factory=list["RayWorker"])
@@ -174,7 +174,7 @@ class Line:
         now = task.began_at = self.timeline.now
         if task.first_began_at is None:
             task.first_began_at = now
-            self.counts.waits.append(now - task.asked_at)
+            self.counts.waits.append(now - task.requested_at)
         task.on = places
         self.running += 1
         for worker in places:
