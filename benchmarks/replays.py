@@ -22,7 +22,7 @@ from ebbtide.jobs import __version__
 from ebbtide.settings.load import stack_path
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.sweep.plan import Asked, SweepPlan, plan_of
+from ebbtide.sweep.plan import SweepRequest, SweepPlan, plan_of
 from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store
 
@@ -64,7 +64,7 @@ def stacks_in(folder: Path, count: int) -> list[str]:
 
 def planned(stacks: Sequence[str], seeds: int, days: int) -> SweepPlan:
     return plan_of(
-        Asked(
+        SweepRequest(
             stacks=stacks,
             traces=["openb2023-a"],
             vary=["stabilizationWindow=30s,2m"],

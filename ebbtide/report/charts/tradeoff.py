@@ -7,7 +7,7 @@ from math import isfinite
 from ebbtide.report.charts import axes, svg
 from ebbtide.report.charts.axes import ChartView, Key
 from ebbtide.report.charts.scales import Box, ranged_ticks
-from ebbtide.sweep.summary import SettingFound, SweepSummary
+from ebbtide.sweep.summary import SettingSummary, SweepSummary
 from ebbtide.sweep.table import figure
 
 _INKS = ("k3", "k1", "k5", "k4", "k2", "k7", "k8", "k6")
@@ -55,7 +55,7 @@ def _keys(summary: SweepSummary, width: float) -> list[Key]:
     return [Key(text, f"f-{ink}") for text, ink in zip(texts, cycle(_INKS), strict=False)]
 
 
-def _point(each: SettingFound, ink: str, x: tuple[float, float, float], y: float) -> str:
+def _point(each: SettingSummary, ink: str, x: tuple[float, float, float], y: float) -> str:
     """`x`: of the lowest seed, the mean and the highest."""
     low, middle, high = x
     spread = svg.line(low, y, high, y, class_=f"curve s-{ink}")

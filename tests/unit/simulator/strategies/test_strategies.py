@@ -14,7 +14,7 @@ from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.simulator.cluster.scheduler import group_takes
-from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.strategies.constant import fleet_groups
 from ebbtide.simulator.strategies.plans import FLAGS, MIXED, separate_groups, without_spot_price
 from ebbtide.simulator.strategies.table import STRATEGIES, cluster_plan
@@ -133,7 +133,7 @@ def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
     assert plan.workloads[0][0].node_selector == {NODE_KIND: "fixed"}
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", DEFAULT_STRATEGIES)
 def test_every_budget_starts_closed_and_all_but_kedas_workers_may_end_their_longest_job(strategy: Strategy) -> None:
     plan = cluster_plan(a_stack(), strategy)
 
