@@ -22,7 +22,7 @@ from ebbtide.jobs import __version__
 from ebbtide.settings.load import stack_path
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.sweep.plan import SweepRequest, SweepPlan, plan_of
+from ebbtide.sweep.plan import SweepPlan, SweepRequest, plan_of
 from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store
 

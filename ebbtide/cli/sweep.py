@@ -19,7 +19,7 @@ from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.calls import cores
 from ebbtide.sweep.cluster import NoCluster, code
 from ebbtide.sweep.objective import EXAMPLE
-from ebbtide.sweep.plan import SweepRequest, SweepInvalid, SweepPlan, own_prices, plan_of
+from ebbtide.sweep.plan import SweepInvalid, SweepPlan, SweepRequest, own_prices, plan_of
 from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store, StoreError, rows_of
 from ebbtide.sweep.summary import as_json, summary_of

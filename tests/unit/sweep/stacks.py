@@ -6,7 +6,7 @@ from typing import Any
 
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.sweep.plan import SweepRequest, SweepPlan, plan_of
+from ebbtide.sweep.plan import SweepPlan, SweepRequest, plan_of
 
 STACK = """config:
   aws:region: us-east-1
