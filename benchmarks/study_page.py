@@ -33,7 +33,7 @@ def _sentence(words: str) -> str:
 def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     dates = sorted({row["price_date"] for row in rows})
     services = sorted({row["case"].get("services_of") or "" for row in rows})
-    beside = f", beside the services of the stack `{services[0]}`" if services[0] else ", without any services"
+    stack = f", beside the services of the stack `{services[0]}`" if services[0] else ", without any services"
     hours = (
         ", and with that start shifted"
         if services[0]
@@ -45,7 +45,7 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     yield ""
     yield (
         "Each trace is replayed on the pools and groups that `ebbtide simulate --describe TRACE --suggest FILE` "
-        f"suggests for it{beside}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
+        f"suggests for it{stack}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
         "`fixed-fleet`, the smallest fixed fleet with a p95 wait no longer than that of `fixed-flexible`; "
         "*attainable* is what the [zero-wait bound](../explanation/bound.md) would save against it. *On demand*: no "
         "commitments. *With the plan*: the whole fixed fleet and the product's minimum nodes are committed, and the "

@@ -117,7 +117,7 @@ class Survivors:
             edge = window.next_change(edge)
 
     def node_hours(self) -> dict[str, float]:
-        """By reason, the longest first."""
+        """Node-hours by reason, the largest first."""
         if self._open:
             self._turn()
         hours: dict[str, float] = {}

@@ -77,14 +77,14 @@ class Store:
     def _refuse(self, about: Mapping[str, Any]) -> None:
         if about == self._about:
             return
-        found = (
+        origin = (
             f"those of {about['release']} (code {about['code']}, schema {about['schema']})"
             if about
             else "Parquet of another origin"
         )
         raise StoreError(
             f"--results {self.place}: wanted results of {self._about['release']} (code {self._about['code']}, schema "
-            f"{SCHEMA}), found {found}: figures of different code do not belong together, so name another folder"
+            f"{SCHEMA}), found {origin}: figures of different code do not belong together, so name another folder"
         )
 
     def add(self, task: SweepTask, outcome: Played | Failed) -> None:

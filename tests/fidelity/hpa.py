@@ -164,7 +164,7 @@ def alone(scenario: HpaScenario, looks: Iterable[float]) -> Numbers:
                 fleet.scale(change.at_s, change.replicas)
         fleet.become_ready(now)
         seen = [values.get(name) for name in scenario.metrics]
-        before = fleet.asked
+        before = fleet.replicas
         wanted = hpa.sync(now, HpaSight(before, seen, ready=len(fleet.ready), existing=before + surge))
         if wanted != before:
             found.append((now, wanted))

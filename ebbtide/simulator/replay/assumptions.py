@@ -130,9 +130,9 @@ def _checkpoint_sentences(saves: Mapping[str, Saves]) -> Iterator[str]:
     """`saves`: by pool, with those of every strategy."""
     for pools, save in _pools_by_saves(saves):
         yield (
-            f"Each job of {pools} opens a checkpoint, saves after every {save.every_s:g} s of work, which takes it "
-            f"{save.takes_s:g} s, and when its worker is told to stop; it then goes on from there, from the head of "
-            "its queue, and to load takes no time. keda-defaults has no checkpoints."
+            f"Each job of {pools} opens a checkpoint and saves after every {save.every_s:g} s of work, which takes "
+            f"{save.takes_s:g} s, and when its worker receives SIGTERM. It continues from its save, at the head of its "
+            "queue; loading takes no time. keda-defaults has no checkpoints."
         )
 
 
@@ -145,9 +145,9 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
     names = [name for name, spec in settings.all_workloads.items() if spec.has_disks]
     if names:
         yield (
-            f"Each pod of {', '.join(names)} has a disk of its own (perPod) in the zone of its first node, and runs on "
-            "nodes of that zone alone; a new node goes to the zone with the fewest of its group, unless such a pod "
-            "waits. For nothing else zones are told apart. A pod's disk is free when the pod before it is gone."
+            f"Each pod of {', '.join(names)} has a disk (perPod) in the zone of its first node, and runs only on nodes "
+            "of that zone; a new node goes to the zone with the fewest nodes of its group, unless such a pod waits. "
+            "Zones matter for nothing else. A pod's disk is free once the pod before it no longer exists."
         )
 
 
@@ -203,7 +203,7 @@ def ray_assumptions(ray: Mapping[str, RaySettings], works: Sequence[RayWork]) ->
     if sleeping:
         yield (
             f"{', '.join(sleeping)} sleeps by the workload controller's own decision, in which a driver counts from "
-            "its start to its end; nobody wakes it by hand."
+            "its start to its end; there are no manual wake-ups."
         )
     yield (
         "fixed-fleet keeps Ray's heads, drivers and workers all the time: group by group as few as leave no more jobs "

@@ -42,9 +42,9 @@ def keep_smallest_fleet(run: StrategyRun) -> StrategyResult:
     setup = run.setup
     target_p95_s = run.result_of(Strategy.FIXED_FLEXIBLE).wait_p95_s
     pools = fleet_pools(setup.settings, setup.jobs)
-    ray, beside = _smallest_ray(run, pools, target_p95_s)
+    ray, ray_jobs = _smallest_ray(run, pools, target_p95_s)
     groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
-    fleet = smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s, beside=beside)
+    fleet = smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s, beside=ray_jobs)
     return _result(setup, pools, fleet, ray)
 
 

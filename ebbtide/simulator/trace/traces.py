@@ -152,9 +152,9 @@ def _header() -> str:
 def _check_header(table: Table, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        found = header_text(header) if header else "an empty file"
+        columns = header_text(header) if header else "an empty file"
         table.note(
-            f"row 1: missing column {', '.join(missing)}: found {found}, wanted {_header()} (one row per job, sorted "
+            f"row 1: missing column {', '.join(missing)}: found {columns}, wanted {_header()} (one row per job, sorted "
             f"by submitted_at) or {','.join(request_trace.COLUMNS)} (one row per window and queue)"
         )
     _once(table, header, COLUMNS)

@@ -167,16 +167,16 @@ def job_assumptions(settings: StackSettings) -> Iterator[str]:
     if every:
         yield (
             f"Jobs start once, at second 0 ({_named(settings.jobs)}), and cron jobs by their schedules "
-            f"({_named([name for name in settings.cron_jobs if name in running])}); no run is under way at second 0. "
-            "Nobody moves their pods, so their nodes stay until they end; they stand in no queue and count in no wait. "
+            f"({_named([name for name in settings.cron_jobs if name in running])}); no run is active at second 0. "
+            "Their pods are never moved, so their nodes stay until they end; they are in no queue and in no wait. "
             "fixed-fleet, peak-fleet and zero-wait-bound start each run when it is due."
         )
-    known = [f"{name} {format_duration(job.run_takes)}" for name, job in running.items() if job.run_takes is not None]
-    if known:
-        yield f"A run takes its runTakes: {', '.join(known)}; several pods share that time evenly."
-    unknown = [f"{name} {format_duration(job.longest_run)}" for name, job in running.items() if job.run_takes is None]
-    if unknown:
-        yield f"A run without runTakes takes all of its longestRun, the most that it can: {', '.join(unknown)}."
+    stated = [f"{name} {format_duration(job.run_takes)}" for name, job in running.items() if job.run_takes is not None]
+    if stated:
+        yield f"A run takes its runTakes: {', '.join(stated)}; several pods share that time evenly."
+    unstated = [f"{name} {format_duration(job.longest_run)}" for name, job in running.items() if job.run_takes is None]
+    if unstated:
+        yield f"A run without runTakes takes its longestRun: {', '.join(unstated)}."
     if suspended:
         yield f"Suspended cron jobs never start: {', '.join(suspended)}."
 

@@ -81,5 +81,5 @@ def test_it_is_said_whose_disks_have_a_zone() -> None:
     few = ReplayOptions(days=1, start=MONDAY, strategies=(Strategy.FIXED_FLEXIBLE,))
     with_them, without = (" ".join(replay(stack, TRACE, few).assumptions) for stack in (stateful(), plain()))
 
-    assert "Each pod of db has a disk of its own" in with_them
-    assert "disk of its own" not in without
+    assert "Each pod of db has a disk (perPod)" in with_them
+    assert "has a disk" not in without
