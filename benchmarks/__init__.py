@@ -1,1 +1,1 @@
-"""The figures that the documents quote, measured anew: `make bench`. Nothing here is asserted."""
+"""Measurements of the figures that the documents quote: `make bench`. They assert nothing."""

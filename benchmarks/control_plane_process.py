@@ -1,4 +1,4 @@
-"""The controller's process as its pod runs it: its own account's token, and only what its image installs."""
+"""The controller's process as in its pod: with its account's token, and only the packages of its image."""
 
 import os
 import re
@@ -34,7 +34,7 @@ class ControllerProcess:
     port: int
 
     def page(self, path: str) -> str:
-        """Empty while it does not answer."""
+        """The page, or an empty text without an answer."""
         try:
             with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return answer.read().decode()
@@ -42,7 +42,7 @@ class ControllerProcess:
             return ""
 
     def metric(self, name: str) -> float:
-        """The sum of its samples; 0 while there is none."""
+        """The sum of the metric's samples; 0 without one."""
         lines = self.page("/metrics").splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
 
@@ -70,9 +70,7 @@ class SilentJournal:
 def controller(
     plane: ControlPlane, config: ControllerConfig, *, kubeconfig: Path | None = None
 ) -> Generator[ControllerProcess]:
-    """Started at once, by default with its own account's token; ended with the block. What it said is in the error if
-    it does not live until then.
-    """
+    """Start the process, by default with its account's token. If it ends before the block, the error has its output."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -82,12 +80,12 @@ def controller(
         file, log = Path(folder) / "config.json", Path(folder) / "log"
         file.write_text(dump(config), encoding="utf-8")
         program = [str(interpreter()), "-m", "controllers"]
-        # As in the image: bytecode that a process must make first costs it 14 MiB.
+        # Compile the bytecode as in the image: in the process that would take 14 MiB.
         subprocess.run([*program, "--help"], env=environment, stdout=subprocess.DEVNULL, check=True)
         command = [*program, "--config", str(file), "--kubeconfig", str(kubeconfig)]
-        with log.open("wb") as words:
+        with log.open("wb") as output:
             process = subprocess.Popen(
-                [*command, "--listen", f"127.0.0.1:{port}"], stdout=words, stderr=words, cwd=folder, env=environment
+                [*command, "--listen", f"127.0.0.1:{port}"], stdout=output, stderr=output, cwd=folder, env=environment
             )
         try:
             yield ControllerProcess(process.pid, port)
@@ -98,16 +96,16 @@ def controller(
             process.wait(timeout=_LEAVE)
 
 
-def until(done: Callable[[], object], what: str, patience: float = 240.0) -> None:
-    deadline = time.monotonic() + patience
+def until(done: Callable[[], object], event: str, timeout: float = 240.0) -> None:
+    deadline = time.monotonic() + timeout
     while not done():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"still waiting for {what} after {patience:.0f} s")
+            raise TimeoutError(f"still waiting for {event} after {timeout:.0f} s")
         time.sleep(0.05)
 
 
 def _image_environment() -> dict[str, str]:
-    """This one with what the image sets, but for the writing of bytecode: there it is written before."""
+    """This environment with the variables of the image, except the one against bytecode: the image has it compiled."""
     _, _, last_stage = (_ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("\nFROM ")
     lines: list[str] = re.findall(r"^ENV (.*)$", last_stage, re.MULTILINE)
     settings = dict(setting.split("=", 1) for line in lines for setting in line.split())
@@ -117,13 +115,13 @@ def _image_environment() -> dict[str, str]:
 
 
 def interpreter() -> Path:
-    """One that has what the controller's image installs and nothing else: a library uses what it finds."""
+    """An interpreter with only the packages of the controller's image, since libraries use what is installed."""
     home, lock = _ROOT / ".venvs" / "controller", _ROOT / "tools" / "locks" / "controller.txt"
     stamp = home / "built-from"
     if not stamp.exists() or stamp.read_text() != lock.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
         pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # As in the image: what only the asynchronous client needs is not in the lock.
+        # As in the image: the lock lacks packages that only the asynchronous client needs.
         subprocess.run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)], check=True)
         stamp.write_text(lock.read_text())
     return home / "bin" / "python"

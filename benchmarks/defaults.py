@@ -1,9 +1,9 @@
-"""`python -m benchmarks.defaults`: what the product's defaults are worth, week by week of every trace, one by one.
+"""`python -m benchmarks.defaults`: the gain of the product's defaults on each week of every trace.
 
-A *piece* is a week of a trace on the stack suggested for that trace, or on the demo's, whose services are there by
-night. On each piece the product runs with other settings of the same four dials, and its dollars on demand are measured
-by the zero-wait bound of that piece. Cross-validation by week: what is best on all other pieces is what a piece that
-was left out is played with; so the gain shown is that of a choice made without it.
+A *piece* is a week of a trace on the stack suggested for that trace, or on the demo's, whose services run at night. On
+each piece the product runs with different settings, and its dollars on demand are relative to the zero-wait bound of
+that piece. Cross-validation by week: a held-out piece is played with the choice that is best on all other pieces, so
+the gain is that of a choice made without it.
 """
 
 import argparse
@@ -13,28 +13,29 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+from benchmarks.cases import documents_of, folder_of
 from benchmarks.defaults_page import PlayedChoice, page
-from benchmarks.kept import folder_of, kept
 from benchmarks.study import SCOPES, stack_for
 from ebbtide.files import write_file
 from ebbtide.settings import StackSettings, load_stack
 from ebbtide.simulator.cluster.model import GroupModel
-from ebbtide.simulator.replay.run import StrategyRun, controlled, play_run, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
 from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.run import StrategyRun, controlled, play
+from ebbtide.simulator.strategies.table import StrategyResults, cluster_plan
 from ebbtide.simulator.trace.traces import Trace, find_trace
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.units.durations import WEEK_S
 
-DEMO, OF_THE_DEMO = "demo", "openb2023-a"  # whose pools are made for that trace
+DEMO, OF_THE_DEMO = "demo", "openb2023-a"  # the demo's pools fit this trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dials:
-    """Seconds: how long demand stays low before workers leave, how long nodes with and without GPUs stay unneeded, how
-    long a group rests after it grew, and how long a node that could not go is not looked at again. Then how many nodes
-    are drained at a time, and above which share of requests a node stays.
+    """Seconds: stabilization window of workers, unneeded time of nodes without and with GPUs, delay after a group grew,
+    re-check of unremovable nodes. Then the number of nodes drained at a time, and the utilization above which a node
+    stays.
     """
 
     stabilization: float
@@ -71,7 +72,7 @@ CHOICES: Mapping[str, Dials] = {
     "now and threshold 0.8": replace(NOW, threshold=0.8),
 }
 OF_NIGHTS = tuple(name for name in CHOICES if name.startswith(("now and drains", "now and re-", "now and thr")))
-"""They matter where services are moved by night; suggested stacks have none."""
+"""Choices that matter if services are moved at night; suggested stacks have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ def played(piece: Piece, choice: str) -> dict[str, str | float | int]:
     options = ReplayOptions(max_job_s=max_job_s, days=week.days)
     start = replay_setup_of(settings, whole, replace(options, days=None)).start
     setup = replay_setup_of(_stabilized(settings, CHOICES[choice].stabilization), week, replace(options, start=start))
-    result = play_run(setup, _run(setup, CHOICES[choice]), lambda _strategy, _share: None)
+    result = play(_run(setup, CHOICES[choice]), controlled)
     least = zero_wait(
         cluster_plan(settings, Strategy.ZERO_WAIT_BOUND),
         setup.jobs,
@@ -144,20 +145,14 @@ def _stabilized(settings: StackSettings, seconds: float) -> StackSettings:
 
 
 def _run(setup: ReplaySetup, dials: Dials) -> StrategyRun:
-    strategy = Strategy.FIXED_FLEXIBLE
-    world = world_setup_of(setup, strategy)
+    run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
     flags = replace(
-        world.flags,
+        run.world.flags,
         scale_down_delay_after_add_s=dials.rest,
         unremovable_recheck_s=dials.recheck,
         max_drain_parallelism=dials.drains,
     )
-    return StrategyRun(
-        strategy=strategy,
-        plan=_tuned(cluster_plan(setup.settings, strategy), dials),
-        control=controlled,
-        world=replace(world, flags=flags),
-    )
+    return replace(run, plan=_tuned(run.plan, dials), world=replace(run.world, flags=flags))
 
 
 def _tuned(plan: ClusterPlan, dials: Dials) -> ClusterPlan:
@@ -173,26 +168,26 @@ def _tuned(plan: ClusterPlan, dials: Dials) -> ClusterPlan:
 def main(arguments: Sequence[str], shown: Callable[[str], None] = print) -> None:
     chosen = _options().parse_args(arguments)
     place = folder_of(chosen.out, "benchmarks.defaults")
-    wanted = {
+    calls = {
         place / f"{piece}_{choice.replace('/', '-')}.json": (piece, choice)
         for piece in pieces_of(chosen)
         for choice in chosen.choices
     }
-    found = [PlayedChoice(**document) for document in kept(played, wanted, chosen.processes, shown)]
+    choices = [PlayedChoice(**document) for document in documents_of(played, calls, chosen.processes, shown)]
     if chosen.page is not None:
-        told = {name: str(CHOICES[name]) for name in chosen.choices}
-        write_file(chosen.page, page(found, told, " ".join(["python -m benchmarks.defaults", *arguments])))
+        settings = {name: str(CHOICES[name]) for name in chosen.choices}
+        write_file(chosen.page, page(choices, settings, " ".join(["python -m benchmarks.defaults", *arguments])))
 
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.defaults", description=__doc__)
-    usual = ["openb2023-a", "surf2022-july", "itp2021-a", "requests-servegen-m-small"]
-    parser.add_argument("--traces", nargs="+", default=usual)
-    usual_choices = [name for name in CHOICES if name not in OF_NIGHTS]
+    traces = ["openb2023-a", "surf2022-july", "itp2021-a", "requests-servegen-m-small"]
+    parser.add_argument("--traces", nargs="+", default=traces)
+    default_choices = [name for name in CHOICES if name not in OF_NIGHTS]
     parser.add_argument("--scopes", nargs="+", choices=list(SCOPES), default=["8h"])
     parser.add_argument("--stacks", nargs="+", choices=["suggested", DEMO], default=["suggested", DEMO])
     parser.add_argument("--weeks", type=int, default=4, help="of each trace at most")
-    parser.add_argument("--choices", nargs="+", choices=list(CHOICES), default=usual_choices)
+    parser.add_argument("--choices", nargs="+", choices=list(CHOICES), default=default_choices)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/defaults"))
     parser.add_argument("--page", type=Path, help="write this Markdown page")

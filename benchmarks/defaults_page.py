@@ -1,4 +1,4 @@
-"""The defaults as a page: each choice on each trace, what cross-validation chose, and what that gained."""
+"""The page of the defaults: each choice on each trace, the choices of cross-validation, and their gain."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from statistics import fmean
 
 BEFORE = "before"
 SAME_WAIT_S, SAME_WAIT = 30.0, 0.10
-"""A p95 wait that is longer by no more than the larger of these counts as equal, as in the report."""
+"""A p95 wait counts as equal if it is longer by no more than the larger of these, as in the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,23 +33,23 @@ class PlayedChoice:
         return f"{trace}, {scope}, {stack}"
 
 
-def best(found: Sequence[PlayedChoice]) -> str:
-    """The choice with the fewest dollars, among those that keep the p95 wait of before on every piece."""
-    before = {each.piece: each.wait_p95_s for each in found if each.choice == BEFORE}
-    hasty = {each.choice for each in found if not _same_wait(before[each.piece], each.wait_p95_s)}
-    names = [name for name in dict.fromkeys(each.choice for each in found) if name not in hasty]
-    return min(names, key=lambda name: fmean(each.usd_of_bound for each in found if each.choice == name))
+def best(played: Sequence[PlayedChoice]) -> str:
+    """The choice with the fewest dollars, of those that do not lengthen the p95 wait on any piece."""
+    before = {row.piece: row.wait_p95_s for row in played if row.choice == BEFORE}
+    slower = {row.choice for row in played if not _same_wait(before[row.piece], row.wait_p95_s)}
+    names = [name for name in dict.fromkeys(row.choice for row in played) if name not in slower]
+    return min(names, key=lambda name: fmean(row.usd_of_bound for row in played if row.choice == name))
 
 
 def _same_wait(before_s: float, after_s: float) -> bool:
     return after_s <= before_s + max(SAME_WAIT_S, SAME_WAIT * before_s)
 
 
-def page(found: Sequence[PlayedChoice], told: Mapping[str, str], command: str) -> str:
-    return "\n".join([*_head(told, command), *_by_load(found), *_left_out(found)]) + "\n"
+def page(played: Sequence[PlayedChoice], settings: Mapping[str, str], command: str) -> str:
+    return "\n".join([*_head(settings, command), *_by_load(played), *_held_out(played)]) + "\n"
 
 
-def _head(told: Mapping[str, str], command: str) -> Iterator[str]:
+def _head(settings: Mapping[str, str], command: str) -> Iterator[str]:
     yield "# Defaults and their measured gain"
     yield ""
     yield f"Written by `{command}`."
@@ -64,36 +64,37 @@ def _head(told: Mapping[str, str], command: str) -> Iterator[str]:
     yield ""
     yield "| choice | settings |"
     yield "|---|---|"
-    for name, dials in told.items():
+    for name, dials in settings.items():
         yield f"| {name} | {dials} |"
     yield ""
 
 
-def _by_load(found: Sequence[PlayedChoice]) -> Iterator[str]:
-    loads = list(dict.fromkeys(each.load for each in found))
+def _by_load(played: Sequence[PlayedChoice]) -> Iterator[str]:
+    loads = list(dict.fromkeys(row.load for row in played))
     yield "## Each choice on each load"
     yield ""
     yield f"| choice | {' | '.join(loads)} | all pieces | p50, p95, p99 wait | evictions | interrupted |"
     yield "|" + "---|" * (len(loads) + 5)
-    for name in dict.fromkeys(each.choice for each in found):
-        mine = [each for each in found if each.choice == name]
-        cells = [_cell([each for each in mine if each.load == load]) for load in loads]
+    for name in dict.fromkeys(row.choice for row in played):
+        rows = [row for row in played if row.choice == name]
+        cells = [_cell([row for row in rows if row.load == load]) for load in loads]
         waits = [
-            fmean(values) for values in zip(*((e.wait_p50_s, e.wait_p95_s, e.wait_p99_s) for e in mine), strict=True)
+            fmean(values)
+            for values in zip(*((row.wait_p50_s, row.wait_p95_s, row.wait_p99_s) for row in rows), strict=True)
         ]
-        counts = (sum(each.evictions for each in mine), sum(each.interrupted for each in mine))
+        counts = (sum(row.evictions for row in rows), sum(row.interrupted for row in rows))
         yield (
-            f"| {name} | {' | '.join(cells)} | {fmean(each.usd_of_bound for each in mine):.3f} | "
+            f"| {name} | {' | '.join(cells)} | {fmean(row.usd_of_bound for row in rows):.3f} | "
             f"{', '.join(f'{wait:.0f} s' for wait in waits)} | {counts[0]} | {counts[1]} |"
         )
     yield ""
 
 
-def _cell(some: Sequence[PlayedChoice]) -> str:
-    return f"{fmean(each.usd_of_bound for each in some):.3f} ({fmean(each.wait_p95_s for each in some):.0f} s)"
+def _cell(played: Sequence[PlayedChoice]) -> str:
+    return f"{fmean(row.usd_of_bound for row in played):.3f} ({fmean(row.wait_p95_s for row in played):.0f} s)"
 
 
-def _left_out(found: Sequence[PlayedChoice]) -> Iterator[str]:
+def _held_out(played: Sequence[PlayedChoice]) -> Iterator[str]:
     yield "## Cross-validation"
     yield ""
     yield (
@@ -104,11 +105,11 @@ def _left_out(found: Sequence[PlayedChoice]) -> Iterator[str]:
     yield ""
     yield "| held out | chosen on the others | dollars / bound before | with the choice | change | p95 before | with |"
     yield "|---|---|---|---|---|---|---|"
-    of = {(each.piece, each.choice): each for each in found}
+    by_choice = {(row.piece, row.choice): row for row in played}
     gains: list[float] = []
-    for piece in dict.fromkeys(each.piece for each in found):
-        chosen = best([each for each in found if each.piece != piece])
-        before, after = of[piece, BEFORE], of[piece, chosen]
+    for piece in dict.fromkeys(row.piece for row in played):
+        chosen = best([row for row in played if row.piece != piece])
+        before, after = by_choice[piece, BEFORE], by_choice[piece, chosen]
         gains.append(after.usd_of_bound / before.usd_of_bound - 1)
         yield (
             f"| {piece} | {chosen} | {before.usd_of_bound:.3f} | {after.usd_of_bound:.3f} | {100 * gains[-1]:+.1f} % | "
@@ -116,6 +117,6 @@ def _left_out(found: Sequence[PlayedChoice]) -> Iterator[str]:
         )
     yield ""
     yield (
-        f"Chosen on all pieces: {best(found)}. On average over the held-out pieces the bill changes by "
+        f"Chosen on all pieces: {best(played)}. On average over the held-out pieces the bill changes by "
         f"{100 * fmean(gains):+.1f} %; the worst changes by {100 * max(gains):+.1f} %."
     )

@@ -1,9 +1,9 @@
-"""The controller's own process on a real API server and a real Redis.
+"""The controller's process on a real API server and a real Redis.
 
-`reaction`: a job pushed by a second client, until a watch shows the raised replicas; beside it the same loop polling
+`reaction`: from a job pushed by a second client to the raised replicas in a watch; compared with the same loop polling
 every second and every 30 seconds (the default of KEDA), as ratios of the medians.
-`idle`, `memory`: 200 Deployments with 1,000 pods on KWOK nodes and nothing to do. `start`: from nothing to the first
-correct decision. The process has an administrator's token here: rights cost the same whoever has them.
+`idle`, `memory`: 200 Deployments with 1,000 pods on KWOK nodes, without work. `start`: from the start of the process to
+the first correct decision. The process has an administrator's token: rights do not change the cost.
 """
 
 import json
@@ -59,9 +59,9 @@ def measured() -> dict[str, Figures]:
 def _reaction(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
     config = _config(server, [_pool("reaction", max_workers=ARRIVALS)])
     _deploy(plane.api, "reaction", replicas=0)
-    with controller(plane, config, kubeconfig=plane.kubeconfig) as process, _Seen(plane.api) as seen:
+    with controller(plane, config, kubeconfig=plane.kubeconfig) as process, _ReplicaWatch(plane.api) as watch:
         until(lambda: _reconciles(process), "the first report")
-        ours = [_arrival(server, seen, "reaction", number) for number in range(1, ARRIVALS + 1)]
+        ours = [_arrival(server, watch, "reaction", number) for number in range(1, ARRIVALS + 1)]
     each_second = _polled(plane, server, timedelta(seconds=1), 5 * SLOW_ARRIVALS)
     each_half_minute = _polled(plane, server, timedelta(seconds=30), SLOW_ARRIVALS)
     return {
@@ -71,17 +71,17 @@ def _reaction(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
     }
 
 
-def _arrival(server: EmbeddedRedis, seen: "_Seen", name: str, number: int) -> float:
+def _arrival(server: EmbeddedRedis, watch: "_ReplicaWatch", name: str, number: int) -> float:
     time.sleep(random.uniform(0.05, 0.2))
     with server.client() as client:
         client.ping()
         began = time.monotonic()
         client.rpush(f"rq:queue:{name}", f"job-{number}")
-    return (seen.wait(name, number) - began) * 1000
+    return (watch.wait(name, number) - began) * 1000
 
 
 def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arrivals: int) -> list[float]:
-    """Jobs for as many pools at random instants of two periods: what one period's phase does to each."""
+    """Push jobs to many pools at random instants of two periods, to cover all phases of a period."""
     names = [f"polled-{period.seconds}-{number}" for number in range(arrivals)]
     config = _config(server, [_pool(name, max_workers=1) for name in names])
     for name in names:
@@ -96,17 +96,17 @@ def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arriv
     loop = threading.Thread(target=run, args=(config, ports))
     loop.start()
     began: dict[str, float] = {}
-    with server.client() as client, _Seen(plane.api) as seen:
+    with server.client() as client, _ReplicaWatch(plane.api) as watch:
         at = time.monotonic()
         for moment, name in sorted((random.uniform(0, 2 * period.total_seconds()), name) for name in names):
             time.sleep(max(0.0, at + moment - time.monotonic()))
             began[name] = time.monotonic()
             client.rpush(f"rq:queue:{name}", "job")
-        taken = [(seen.wait(name, 1) - began[name]) * 1000 for name in names]
+        latencies = [(watch.wait(name, 1) - began[name]) * 1000 for name in names]
     waker.stopped = True
     loop.join()
     cluster.close()
-    return taken
+    return latencies
 
 
 class _Poller:
@@ -114,7 +114,7 @@ class _Poller:
         self._period = period.total_seconds()
         self.stopped = False
 
-    def wait(self, timeout: timedelta) -> bool:  # noqa: ARG002 - a poller has its own pace
+    def wait(self, timeout: timedelta) -> bool:  # noqa: ARG002 - a poller waits for its period
         until = time.monotonic() + self._period
         while not self.stopped and time.monotonic() < until:
             time.sleep(min(0.1, max(0.0, until - time.monotonic())))
@@ -122,15 +122,15 @@ class _Poller:
 
 
 @dataclass
-class _Seen:
-    """When a watch of our own first showed a Deployment with at least so many replicas."""
+class _ReplicaWatch:
+    """The time at which a separate watch first showed a Deployment with at least `number` replicas."""
 
     api: KubeApi
     times: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     _news: threading.Condition = field(default_factory=threading.Condition)
     _over: bool = False
 
-    def __enter__(self) -> "_Seen":
+    def __enter__(self) -> "_ReplicaWatch":
         threading.Thread(target=self._follow, daemon=True).start()
         time.sleep(0.5)
         return self
@@ -173,32 +173,32 @@ def _latency(values: Sequence[float]) -> Figures:
     }
 
 
-def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
-    return round(median(theirs) / median(ours), 1)
+def _ratio(others: Sequence[float], ours: Sequence[float]) -> float:
+    return round(median(others) / median(ours), 1)
 
 
 # --- start, idle, memory ----------------------------------------------------------------------------------------------
 
 
 def _start(plane: ControlPlane, server: EmbeddedRedis) -> Figures:
-    """CPU of the process up to its first raise of the replicas."""
-    taken: list[float] = []
+    """CPU of the process until it first raises replicas."""
+    cpu: list[float] = []
     walls: list[float] = []
     for number in range(STARTS):
         name = f"start-{number}"
         _deploy(plane.api, name, replicas=0)
         with server.client() as client:
             client.rpush(f"rq:queue:{name}", "job")
-        with _Seen(plane.api) as seen:
+        with _ReplicaWatch(plane.api) as watch:
             began = time.monotonic()
             config = _config(server, [_pool(name, max_workers=1)])
             with controller(plane, config, kubeconfig=plane.kubeconfig) as process:
-                walls.append(seen.wait(name, 1) - began)
-                taken.append(process.cpu_seconds())
+                walls.append(watch.wait(name, 1) - began)
+                cpu.append(process.cpu_seconds())
     return {
-        "cpu_s": round(median(taken), 2),
-        "cpu_s_min": round(min(taken), 2),
-        "cpu_s_max": round(max(taken), 2),
+        "cpu_s": round(median(cpu), 2),
+        "cpu_s_min": round(min(cpu), 2),
+        "cpu_s_max": round(max(cpu), 2),
         "wall_s": round(median(walls), 2),
         "n": STARTS,
     }
@@ -224,12 +224,12 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
         after, minutes = _calls(process), (time.monotonic() - began) / 60
         used = process.cpu_seconds() - cpu
         memory = process.resident_mib()
-    made = {verb: after.get(verb, 0) - before.get(verb, 0) for verb in {*after, *before}}
-    lease = made.get("PUT", 0)  # the Lease is the only object that is replaced whole
+    calls = {verb: after.get(verb, 0) - before.get(verb, 0) for verb in {*after, *before}}
+    lease = calls.get("PUT", 0)  # only the Lease is replaced
     return {
         "idle": {
-            "writes": made.get("PATCH", 0) + made.get("POST", 0) + made.get("DELETE", 0),
-            "reads_per_min": round((made.get("GET", 0) + made.get("WATCH", 0)) / minutes, 2),
+            "writes": calls.get("PATCH", 0) + calls.get("POST", 0) + calls.get("DELETE", 0),
+            "reads_per_min": round((calls.get("GET", 0) + calls.get("WATCH", 0)) / minutes, 2),
             "lease_writes_per_min": round(lease / minutes, 1),
             "cpu_percent": round(100 * used / (minutes * 60), 2),
             "minutes": round(minutes, 1),
@@ -239,7 +239,7 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
     }
 
 
-# --- what runs --------------------------------------------------------------------------------------------------------
+# --- objects --------------------------------------------------------------------------------------------------------
 
 
 def _pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
@@ -302,14 +302,14 @@ def _running(api: KubeApi) -> int:
 
 
 def _calls(process: ControllerProcess) -> dict[str, float]:
-    """API requests by verb, as the controller counts them."""
+    """API requests by verb, from the controller's metrics."""
     counts: dict[str, float] = {}
     for line in process.page("/metrics").splitlines():
         if line.startswith("ebbtide_api_calls_total{"):
             labels, value = line.rsplit(" ", 1)
             counts[labels.split('"')[1]] = float(value)
     if not counts:
-        raise RuntimeError("the controller told no count of its API calls")
+        raise RuntimeError("the controller has no metric of its API calls")
     return counts
 
 

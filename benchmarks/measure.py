@@ -1,4 +1,4 @@
-"""Runs and their spread: minimum, median and maximum, never a single time."""
+"""Measurements with their spread: minimum, median and maximum, never a single time."""
 
 import resource
 import subprocess

@@ -1,8 +1,8 @@
-"""What a preview takes: the whole command for one customer, with and without a replay, and for fifty.
+"""Time, memory and sockets of the preview command for one customer, with and without a replay, and for fifty.
 
-In a repository of its own. Every file differs from its commit in a few keys, so both sides of each customer are
-recorded. Memory is the sum over the command and its processes, looked at ten times a second. Sockets are those to other
-machines, asked for by any Python process of the command (sockets between processes of one machine have another family).
+The command runs in a temporary repository. Every file differs from its commit in a few keys, so both sides of each
+customer are recorded. Memory is the sum over the command and its processes, sampled ten times a second. Sockets are
+those of any Python process of the command, except sockets between processes of one machine (AF_UNIX).
 """
 
 import subprocess
@@ -30,25 +30,25 @@ _REPLAY = ("--trace", "openb2023-a")
 
 
 def measured() -> dict[str, Figures]:
-    found: dict[str, Figures] = {}
+    figures: dict[str, Figures] = {}
     for name, customers, runs, more in (("one", 1, 3, ()), ("replayed", 1, 3, _REPLAY), ("fifty", CUSTOMERS, 1, ())):
         seconds, peaks, sockets = zip(*[_run(customers, more) for _ in range(runs)], strict=True)
-        found[f"preview_{name}_wall_s"] = spread(seconds)
-        found[f"preview_{name}_peak_mib"] = spread(peaks, 0)
-        found[f"preview_{name}_sockets"] = spread(sockets, 0)
-    return found
+        figures[f"preview_{name}_wall_s"] = spread(seconds)
+        figures[f"preview_{name}_peak_mib"] = spread(peaks, 0)
+        figures[f"preview_{name}_sockets"] = spread(sockets, 0)
+    return figures
 
 
 def _run(customers: int, more: Sequence[str]) -> tuple[float, float, float]:
     """Wall seconds, peak MiB, sockets. `more` are further options of the command."""
-    with TemporaryDirectory() as place:
-        folder = Path(place)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         root = folder / "repository"
         _repository(root, customers)
         (folder / "sitecustomize.py").write_text(_WATCH)
         seen = folder / "sockets"
         seen.touch()
-        environment = {"PYTHONPATH": place, "SOCKETS_SEEN": str(seen), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        environment = {"PYTHONPATH": temporary, "SOCKETS_SEEN": str(seen), "PATH": "/usr/local/bin:/usr/bin:/bin"}
         began, peak = time.perf_counter(), 0.0
         with (folder / "page.md").open("w") as page:
             command = [sys.executable, *_COMMAND, "--against", "HEAD", *more]
@@ -81,7 +81,7 @@ def _repository(root: Path, customers: int) -> None:
 
 
 def _tree_mib(pid: int) -> float:
-    """The resident memory of a process and of all below it; pages that several share count for each."""
+    """The resident memory of a process and its descendants; shared pages count for each."""
     parents: dict[int, int] = {}
     pages: dict[int, int] = {}
     for entry in Path("/proc").iterdir():

@@ -1,7 +1,7 @@
-"""What a replay costs: weeks of a busy trace per strategy, its memory, and whether an event costs more in a longer one.
+"""The cost of a replay: CPU and memory for weeks of a busy trace, and the cost of an event in longer replays.
 
-A longer trace must be the same load for longer: a thousand jobs of the busy trace, in batches as they came, follow
-themselves again and again, whole days apart. Jobs over 8 h stay out, since they would pile up over the repetitions.
+A longer trace has the same load for longer: a thousand jobs of the busy trace are repeated, entire days apart. Jobs
+over 8 h are excluded, since they would accumulate over the repetitions.
 """
 
 import time
@@ -12,10 +12,11 @@ from benchmarks.measure import Figures, fresh_process, spread
 from ebbtide.advice.suggest import suggested_stack
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.replay.run import Control, controlled, play_world, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
 from ebbtide.simulator.strategies.keda import keda_controlled
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.strategies.run import Control, controlled, play
+from ebbtide.simulator.strategies.table import StrategyResults
 from ebbtide.simulator.trace.traces import Job, Trace, find_trace
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.world import World
@@ -29,7 +30,7 @@ PLAYED = (
     Strategy.WORKER_AUTOSCALING,
     Strategy.KEDA_DEFAULTS,
 )
-"""The others have no events: they are computed."""
+"""The strategies with events; the others are calculated."""
 
 ALL_STRATEGIES = f"""
 from benchmarks.replay import suggested
@@ -45,12 +46,12 @@ def measured() -> dict[str, Figures]:
 
 
 def suggested(trace: Trace) -> StackSettings:
-    """A stack that runs the trace, made from the trace alone."""
+    """The stack suggested for the trace."""
     return stack_of_text(suggested_stack(trace), stack="suggested", file="suggested")
 
 
 def repeated(trace: Trace, jobs: int) -> Trace:
-    """As many jobs, in pieces that are alike."""
+    """A trace of `jobs` jobs in equal pieces."""
     short = [job for job in trace.jobs if job.duration_s <= LONGEST_S and job.submitted_at >= FROM_DAY * DAY_S]
     piece = [replace(job, submitted_at=job.submitted_at - FROM_DAY * DAY_S) for job in short[:PIECE]]
     period = (piece[-1].submitted_at // DAY_S + 1) * DAY_S
@@ -84,9 +85,11 @@ def _per_event() -> dict[str, Figures]:
     figures: dict[str, Figures] = {}
     for jobs, runs in ((1_000, 5), (10_000, 3), (100_000, 1)):
         setup = replay_setup_of(settings, repeated(trace, jobs), ReplayOptions())
-        taken = [_played(setup, Strategy.FIXED_FLEXIBLE) for _ in range(runs)]
-        figures[f"replay_{jobs}_jobs_cpu_us_per_event"] = spread([1e6 * cpu / events for cpu, events in taken], 1)
-        figures[f"replay_{jobs}_jobs_events_per_job"] = spread([taken[0][1] / jobs], 1)
+        measurements = [_played(setup, Strategy.FIXED_FLEXIBLE) for _ in range(runs)]
+        figures[f"replay_{jobs}_jobs_cpu_us_per_event"] = spread(
+            [1e6 * cpu / events for cpu, events in measurements], 1
+        )
+        figures[f"replay_{jobs}_jobs_events_per_job"] = spread([measurements[0][1] / jobs], 1)
     return {**figures, "replay_event_cost_100000_to_1000_jobs": {"ratio": _ratio(figures, (100_000, 1_000))}}
 
 
@@ -105,5 +108,5 @@ def _played(setup: ReplaySetup, strategy: Strategy) -> tuple[float, int]:
         plays(config, world, tally)
 
     began = time.process_time()
-    play_world(setup, strategy, control, lambda _strategy, _share: None, world_setup_of(setup, strategy))
+    play(StrategyResults(setup).run_of(strategy), control)
     return time.process_time() - began, worlds[0].timeline.events

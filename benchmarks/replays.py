@@ -1,7 +1,7 @@
-"""`python -m benchmarks.replays --stacks 300`: a sweep of generated customers: its time, its memory, its overheads.
+"""`python -m benchmarks.replays --stacks 300`: time, memory and overhead of a sweep of generated customers.
 
-Each stack is the demo's with a customer, a size and a time zone of its own. Times on a machine that others use too say
-little, so what a sweep adds is told in CPU seconds: those of all its processes over those of the replays themselves.
+Each stack is the demo's with another customer, size and time zone. Wall times on a shared machine vary, so the overhead
+is a ratio of CPU seconds: those of all processes of the sweep to those of the replays.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from benchmarks.measure import Figures, own_peak_mib, spread
 from ebbtide.jobs import __version__
 from ebbtide.settings.load import stack_path
 from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
-from ebbtide.sweep.plan import Asked, SweepPlan, plan_of
+from ebbtide.simulator.results import Strategy
+from ebbtide.sweep.plan import SweepPlan, SweepRequest, plan_of
 from ebbtide.sweep.run import run
 from ebbtide.sweep.store import Store
 
@@ -53,18 +53,18 @@ def stacks_in(folder: Path, count: int) -> list[str]:
     names: list[str] = []
     for number, zone in zip(range(count), cycle(ZONES), strict=False):
         path = folder / f"Pulumi.customer-{number}.yaml"
-        own = text.replace("ebbtide:customer: demo", f"ebbtide:customer: customer-{number}")
-        own = own.replace("timezone: America/New_York", f"timezone: {zone}").replace(
+        changed = text.replace("ebbtide:customer: demo", f"ebbtide:customer: customer-{number}")
+        changed = changed.replace("timezone: America/New_York", f"timezone: {zone}").replace(
             "max: 30", f"max: {4 + number % 27}"
         )
-        path.write_text(own, encoding="utf-8")
+        path.write_text(changed, encoding="utf-8")
         names.append(str(path))
     return names
 
 
 def planned(stacks: Sequence[str], seeds: int, days: int) -> SweepPlan:
     return plan_of(
-        Asked(
+        SweepRequest(
             stacks=stacks,
             traces=["openb2023-a"],
             vary=["stabilizationWindow=30s,2m"],
@@ -77,25 +77,25 @@ def planned(stacks: Sequence[str], seeds: int, days: int) -> SweepPlan:
 
 
 def swept(plan: SweepPlan, processes: int) -> Figures:
-    """Seconds of the clock and of all processes, and how often the replays' own seconds these are."""
+    """Wall seconds, CPU seconds of all processes, and their ratio to those of the replays."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder, "benchmark", "benchmark")
         clock, cpu = time.perf_counter(), _cpu()
         run(plan, store, processes=processes, ray=None, progress=lambda _done, _failed: None)
-        taken, burnt = time.perf_counter() - clock, _cpu() - cpu
+        wall_s, cpu_s = time.perf_counter() - clock, _cpu() - cpu
         replays = sum(row["cpu_s"] for row in store.rows() if row["strategy"] == "fixed-flexible")
-    return {"seconds": taken, "cpu_s": burnt, "replays_cpu_s": replays, "of_replays": burnt / replays}
+    return {"seconds": wall_s, "cpu_s": cpu_s, "replays_cpu_s": replays, "of_replays": cpu_s / replays}
 
 
 def _cpu() -> float:
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+    parent, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return parent.ru_utime + parent.ru_stime + children.ru_utime + children.ru_stime
 
 
 def ray_overhead(tasks: int) -> tuple[float, float]:
-    """Milliseconds of the clock and of the driver's CPU for a task that does nothing, with a replay's arguments."""
+    """Wall milliseconds and the driver's CPU milliseconds of an empty task with a replay's arguments."""
     with tempfile.TemporaryDirectory() as image:
-        about = Path(image) / f"ebbtide-{__version__}.dist-info" / "METADATA"  # says that Ebbtide is installed there
+        about = Path(image) / f"ebbtide-{__version__}.dist-info" / "METADATA"  # marks Ebbtide as installed there
         about.parent.mkdir()
         about.write_text(f"Metadata-Version: 2.1\nName: ebbtide\nVersion: {__version__}\n", encoding="utf-8")
         variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{image}", "RAY_AUTH_MODE": "disabled"}
@@ -108,18 +108,18 @@ def ray_overhead(tasks: int) -> tuple[float, float]:
 def measured() -> dict[str, Figures]:
     with tempfile.TemporaryDirectory() as folder:
         plan = planned(stacks_in(Path(folder), 6), 2, 7)
-    found: dict[str, Figures] = {}
+    figures: dict[str, Figures] = {}
     runs = {processes: [swept(plan, processes) for _ in range(RUNS)] for processes in (1, 2)}
-    for processes, some in runs.items():
+    for processes, sweeps in runs.items():
         for figure in ("seconds", "of_replays"):
-            found[f"sweep_{processes}_{figure}"] = spread([each[figure] for each in some])
+            figures[f"sweep_{processes}_{figure}"] = spread([sweep[figure] for sweep in sweeps])
     pairs = zip(runs[1], runs[2], strict=True)
-    found["sweep_efficiency"] = spread([one["seconds"] / two["seconds"] / 2 for one, two in pairs])
+    figures["sweep_efficiency"] = spread([one["seconds"] / two["seconds"] / 2 for one, two in pairs])
     if _RAY.exists():
         overheads = [ray_overhead(200) for _ in range(RUNS)]
-        found["sweep_ray_task_ms"] = spread([clock for clock, _ in overheads])
-        found["sweep_ray_driver_cpu_ms"] = spread([cpu for _, cpu in overheads])
-    return found
+        figures["sweep_ray_task_ms"] = spread([clock for clock, _ in overheads])
+        figures["sweep_ray_driver_cpu_ms"] = spread([cpu for _, cpu in overheads])
+    return figures
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -128,12 +128,12 @@ def main(arguments: Sequence[str]) -> None:
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--days", type=int, default=7)
     options.add_argument("--processes", type=int, default=2)
-    asked = options.parse_args(arguments)
+    chosen = options.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        plan = planned(stacks_in(Path(folder), asked.stacks), asked.seeds, asked.days)
+        plan = planned(stacks_in(Path(folder), chosen.stacks), chosen.seeds, chosen.days)
         figures: dict[str, Any] = {"replays": len(plan.tasks), "reading_cpu_s": time.process_time() - began}
-    figures |= swept(plan, asked.processes)
+    figures |= swept(plan, chosen.processes)
     figures["own_peak_mib"] = own_peak_mib()
     figures["largest_worker_mib"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(json.dumps(figures, indent=2))

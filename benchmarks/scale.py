@@ -1,8 +1,8 @@
 """The controller with a large customer: a rendered stack file, real servers, 100 nodes.
 
 `scale_*`: 200 Deployments (160 pools and 40 flexible workloads) with 1,000 pods and 10,000 queues. `scale_start`: from
-the start of the process to its first raise of replicas, and to 800 bound pods. `scale_turn`: a turn of the loop when
-nothing changes; `scale_churn`: the turns while pods are deleted and made anew, and what the watches bring meanwhile.
+the start of the process to its first raise of replicas, and to 800 bound pods. `scale_turn`: a turn of the loop without
+changes; `scale_churn`: turns while pods are deleted and created again, and the events of the watches.
 `scale_process`: memory and CPU of the process, at rest and in churn. `scale_1000_pools_*`: the same, of 1,000 pools.
 """
 
@@ -29,7 +29,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 POOLS, QUEUES, WORKLOADS, COPIES, MOST = 160, 10_000, 40, 5, 10
-BUSY = 80  # pools with as many jobs as they may have workers
+BUSY = 80  # pools with as many jobs as their limit of workers
 MANY_POOLS, MANY_BUSY = 1_000, 100
 NODES = {"fixed": 4, "flexible": 96}
 SECONDS = float(os.environ.get("EBBTIDE_BENCH_SCALE_SECONDS", "20"))  # of each measurement in time
@@ -72,14 +72,14 @@ def _measured(name: str, scene: _Scene, *, busy: int, jobs: int) -> dict[str, Fi
     _enqueue(scene, busy, jobs)
     began = time.monotonic()
     with controller(scene.plane, scene.config) as process:
-        until(lambda: _wanted(scene.plane), "the first decision")
+        until(lambda: _requested(scene.plane), "the first decision")
         first, cpu = time.monotonic() - began, process.cpu_seconds()
-        until(lambda: _wanted(scene.plane) == busy * jobs, "all workers to be asked for")
-        wanted = time.monotonic() - began
+        until(lambda: _requested(scene.plane) == busy * jobs, "all workers to be requested")
+        requested = time.monotonic() - began
         until(lambda: len(_bound(scene.plane)) == busy * jobs, "all workers to be bound")
         bound = time.monotonic() - began
         _register_workers(scene)
-        of_process = _process_figures(scene, process)
+        process_figures = _process_figures(scene, process)
     quiet = back_to_back(scene.config, scene.token, TURNS)
     with _churn(scene.plane):
         churned = as_woken(scene.config, scene.token, SECONDS)
@@ -87,11 +87,11 @@ def _measured(name: str, scene: _Scene, *, busy: int, jobs: int) -> dict[str, Fi
         f"{name}_start": {
             "first_decision_s": round(first, 1),
             "cpu_s": round(cpu, 2),
-            "all_asked_s": round(wanted, 1),
+            "all_asked_s": round(requested, 1),
             "all_bound_s": round(bound, 1),
             "n": 1,
         },
-        f"{name}_process": of_process,
+        f"{name}_process": process_figures,
         f"{name}_turn": _turn_figures(quiet),
         f"{name}_churn": {
             **_turn_figures(churned),
@@ -102,7 +102,7 @@ def _measured(name: str, scene: _Scene, *, busy: int, jobs: int) -> dict[str, Fi
 
 
 def _enqueue(scene: _Scene, busy: int, jobs: int) -> None:
-    """Over all queues of the first pools; every queue has been used before."""
+    """Push jobs to all queues of the first pools; every queue is registered in RQ."""
     with scene.redis.client() as client:
         for number, pool in enumerate(scene.config.pools):
             client.sadd("rq:queues", *(f"rq:queue:{queue}" for queue in pool.queues))
@@ -111,7 +111,7 @@ def _enqueue(scene: _Scene, busy: int, jobs: int) -> None:
 
 
 def _register_workers(scene: _Scene) -> None:
-    """As RQ does: a worker stands at every queue that it serves."""
+    """Register each worker at all its queues, as RQ does."""
     queues = {pool.name: pool.queues for pool in scene.config.pools}
     with scene.redis.client() as client:
         for item in scene.plane.api.get(_PODS)["items"]:
@@ -129,7 +129,7 @@ def _turn_figures(turns: Turns) -> Figures:
 
 
 def _process_figures(scene: _Scene, process: ControllerProcess) -> Figures:
-    time.sleep(5)  # the Events of the growth are told, each with a pause
+    time.sleep(5)  # the Events of the scale-up are written, each with a pause
     rest = _spent(process)
     memory = process.resident_mib()
     with _churn(scene.plane):
@@ -151,14 +151,14 @@ def _spent(process: ControllerProcess) -> tuple[float, float, float]:
     names = ("ebbtide_reconciles_total", "ebbtide_reconcile_seconds_total")
     before, cpu, began = [process.metric(name) for name in names], process.cpu_seconds(), time.monotonic()
     time.sleep(SECONDS)
-    took, used = time.monotonic() - began, process.cpu_seconds() - cpu
+    wall_s, cpu_s = time.monotonic() - began, process.cpu_seconds() - cpu
     passes, seconds = (process.metric(name) - value for name, value in zip(names, before, strict=True))
-    return round(100 * used / took, 1), round(1000 * seconds / max(1, passes), 1), round(passes / took * 60)
+    return round(100 * cpu_s / wall_s, 1), round(1000 * seconds / max(1, passes), 1), round(passes / wall_s * 60)
 
 
 @contextmanager
 def _churn(plane: ControlPlane) -> Generator[None]:
-    """Pods of workers are deleted, one after another, and made anew by their ReplicaSets."""
+    """Delete pods of workers one after another; their ReplicaSets create them again."""
     over, victims = threading.Event(), _bound(plane)
     thread = threading.Thread(target=_delete, args=(plane, victims, over))
     thread.start()
@@ -177,13 +177,13 @@ def _delete(plane: ControlPlane, victims: Sequence[str], over: threading.Event) 
         plane.api.delete(f"{_PODS}/{pod}")
 
 
-def _wanted(plane: ControlPlane) -> int:
-    """Workers asked for, in all pools."""
+def _requested(plane: ControlPlane) -> int:
+    """The requested workers of all pools."""
     return sum(item["spec"].get("replicas", 0) for item in plane.api.get(_DEPLOYMENTS)["items"])
 
 
 def _bound(plane: ControlPlane) -> list[str]:
-    """The pods that have a node and are to stay."""
-    found = plane.api.get(_PODS)["items"]
-    stay = [item for item in found if item["spec"].get("nodeName") and "deletionTimestamp" not in item["metadata"]]
-    return [item["metadata"]["name"] for item in stay]
+    """The pods with a node that are not stopping."""
+    pods = plane.api.get(_PODS)["items"]
+    bound = [item for item in pods if item["spec"].get("nodeName") and "deletionTimestamp" not in item["metadata"]]
+    return [item["metadata"]["name"] for item in bound]

@@ -1,4 +1,4 @@
-"""A legal stack file of any size, so that what is measured at scale is what a customer's file renders to."""
+"""A valid stack file of any size, so that the measurements at scale use rendered resources."""
 
 import re
 import tempfile
@@ -26,11 +26,11 @@ config:
 """
 _SIZE = "cpu: 100m, memory: 64Mi"
 _AT_ONCE = 200  # objects of one apply, which has a time limit
-_SHARERS = 4  # of so many pools one serves all the queues that are left over
+_SHARERS = 4  # one pool in this number serves several of the remaining queues
 
 
 def large_stack(*, pools: int, queues: int, workloads: int, copies: int, most: int) -> StackSettings:
-    """`pools` that serve all `queues`, each at `most` workers at most, and flexible `workloads` of so many `copies`."""
+    """`pools` for all `queues`, each with at most `most` workers, and flexible `workloads` with `copies` replicas."""
     lines = [_HEAD.strip()]
     if workloads:
         lines.append("  ebbtide:workloads:")
@@ -51,7 +51,7 @@ def large_stack(*, pools: int, queues: int, workloads: int, copies: int, most: i
 
 
 def shared(queues: int, pools: int) -> list[list[str]]:
-    """Each pool's queues: one for most of them, and many for the others."""
+    """The queues of each pool: one for most pools, many for the others."""
     served = [[f"pool-{number}-0"] for number in range(pools)]
     for number in range(queues - pools):
         several = served[number % -(-pools // _SHARERS) * _SHARERS]
@@ -60,7 +60,7 @@ def shared(queues: int, pools: int) -> list[list[str]]:
 
 
 def install_at_zero(plane: ControlPlane, settings: StackSettings) -> ControllerConfig:
-    """Render and apply, with pools that begin without the worker that each would start with and then send home."""
+    """Render and apply, with pools at 0 replicas instead of a first worker that would be removed again."""
     files = {str(path): text for path, text in output_files(record(settings)).items()}
     for name, text in sorted(files.items()):
         if name.startswith("kubernetes/"):

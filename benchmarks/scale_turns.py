@@ -1,4 +1,4 @@
-"""The controller's loop in this process, turn by turn, and what comes in on its watches: a process tells only sums."""
+"""The controller's loop in this process, turn by turn, with the events of its watches: a process exports only sums."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 
 @dataclass
 class Turns:
-    """One entry per turn; `events` and `bytes` came in on the watches meanwhile."""
+    """One entry per turn, and the `events` and `bytes` of the watches in the same time."""
 
     wall_ms: list[float] = field(default_factory=list[float])
     cpu_ms: list[float] = field(default_factory=list[float])
@@ -34,17 +34,17 @@ class Turns:
 
 
 def back_to_back(config: ControllerConfig, configuration: Configuration, number: int) -> Turns:
-    """So many turns without a pause, after one that fills what is kept."""
+    """Run `number` turns without a pause, after one that fills the caches."""
     return _run(config, configuration, lambda turns, _: len(turns.wall_ms) < number, paced=False)
 
 
 def as_woken(config: ControllerConfig, configuration: Configuration, seconds: float) -> Turns:
-    """Turns as the controller takes them: at each change it hears of, and at each resync."""
+    """Run turns like the controller: at each event, and at each resync."""
     return _run(config, configuration, lambda _, spent: spent < seconds, paced=True)
 
 
 def _run(
-    config: ControllerConfig, configuration: Configuration, more: Callable[[Turns, float], bool], *, paced: bool
+    config: ControllerConfig, configuration: Configuration, goes_on: Callable[[Turns, float], bool], *, paced: bool
 ) -> Turns:
     clock, waker, api, turns = SystemClock(), EventWaker(), _TappedApi(configuration), Turns()
     cluster = KubeCluster(api, config, may_write=lambda: True, notify=waker.notify)
@@ -55,7 +55,7 @@ def _run(
     with closing(cluster):
         until(cluster.ready, "the caches to be filled")
         pause, events, size, first = loop.reconcile(clock.now()), api.events, api.bytes, time.monotonic()
-        while more(turns, time.monotonic() - first):
+        while goes_on(turns, time.monotonic() - first):
             if paced:
                 waker.wait(pause)
             began, began_cpu = time.perf_counter(), time.thread_time()
@@ -70,7 +70,7 @@ def _run(
 
 
 class _TappedApi(KubeApi):
-    """Counts what its watches bring."""
+    """Counts the events and bytes of its watches."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.services`: ways to have pods for a service, on each queue of a public trace of requests.
+"""`python -m benchmarks.services`: the strategies of a service on each queue of a public trace of requests.
 
-Each queue is a service of its own, scaled so that its busiest window takes 80 % of `max`, with a pod that starts fast
-and with one that starts slowly. `--page` writes docs/evidence/results-of-services.md.
+Each queue is a separate service, scaled so that its busiest window takes 80 % of `max`, with a pod that starts fast and
+with one that starts slowly. `--page` writes docs/evidence/results-of-services.md.
 """
 
 import argparse
@@ -78,21 +78,20 @@ def stack(starts: str) -> StackSettings:
 def case_of(trace: RequestTrace, queue: str, starts: str, seed: int) -> Case:
     options = ServiceOptions(seed=seed, days=PLAYED_DAYS)
     course = service_course(stack(starts), SERVICE, trace.only(queue), options)
-    found = replay_service(course, options)
-    if found.tested is None:
+    replayed = replay_service(course, options)
+    if replayed.tested is None:
         raise TypeError(f"{queue} has too little history")
     return Case(
         queue=queue,
         starts=starts,
         load=describe_requests(trace.only(queue)).loads[0],
-        tested=found.tested,
-        results={name: played.result for name, played in found.strategies.items()},
-        seconds=found.replay_seconds,
+        tested=replayed.tested,
+        results={name: played.result for name, played in replayed.strategies.items()},
+        seconds=replayed.replay_seconds,
     )
 
 
-def _case(asked: tuple[str, str, int]) -> Case:
-    queue, starts, seed = asked
+def _case(queue: str, starts: str, seed: int) -> Case:
     return case_of(find_requests(TRACE), queue, starts, seed)
 
 
@@ -130,23 +129,23 @@ def _page(cases: Sequence[Case], seed: int) -> Iterator[str]:
         "| headroom in hindsight | offered |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|"
-    for it in cases:
-        yield _verdict_row(it)
+    for case in cases:
+        yield _verdict_row(case)
     yield ""
     yield from _offers(cases)
     yield ""
     for starts in STARTS:
-        some = [it for it in cases if it.starts == starts]
-        if some:
-            yield from _played(some, starts)
+        started = [case for case in cases if case.starts == starts]
+        if started:
+            yield from _played(started, starts)
 
 
 def _offers(cases: Sequence[Case]) -> Iterator[str]:
-    offered = [it for it in cases if it.tested.offered]
-    names = ", ".join(f"{it.queue} ({it.starts})" for it in offered) or "none"
+    offered = [case for case in cases if case.tested.offered]
+    names = ", ".join(f"{case.queue} ({case.starts})" for case in offered) or "none"
     yield f"Offered in {len(offered)} of {len(cases)} cases: {names}."
-    refused = [it for it in cases if not it.tested.offered]
-    missed = sum(not it.tested.tuned[Way.FORECAST].keeps for it in refused)
+    refused = [case for case in cases if not case.tested.offered]
+    missed = sum(not case.tested.tuned[Way.FORECAST].keeps for case in refused)
     yield (
         f"Each of these keeps {KEPT:.1%} on the days that it was not tuned on, and costs less than the best constant "
         "headroom there: that is what an offer is, and no days are left that had no say in it. "
@@ -155,23 +154,23 @@ def _offers(cases: Sequence[Case]) -> Iterator[str]:
     )
 
 
-def _verdict_row(it: Case) -> str:
-    tuned, day = it.tested.tuned, it.load.like_the_day_before
+def _verdict_row(case: Case) -> str:
+    tuned, day = case.tested.tuned, case.load.like_the_day_before
     cells = [
-        it.queue,
+        case.queue,
         "-" if day is None else f"{day:.2f}",
-        f"{it.load.between:.1f}",
-        it.starts,
+        f"{case.load.between:.1f}",
+        case.starts,
         *(_judged(tuned[way]) for way in (Way.REACTIVE, Way.CALENDAR, Way.HEADROOM)),
         f"{_judged(tuned[Way.FORECAST])} ({tuned[Way.FORECAST].number:g})",
-        _judged(it.tested.equal[Way.HEADROOM]),
-        "**yes**" if it.tested.offered else "no",
+        _judged(case.tested.equal[Way.HEADROOM]),
+        "**yes**" if case.tested.offered else "no",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _judged(it: Judged | None) -> str:
-    return "none does" if it is None else f"{it.kept_requests:.1%}, {it.pod_hours:,.0f}"
+def _judged(judged: Judged | None) -> str:
+    return "none does" if judged is None else f"{judged.kept_requests:.1%}, {judged.pod_hours:,.0f}"
 
 
 def _played(cases: Sequence[Case], starts: str) -> Iterator[str]:
@@ -182,12 +181,12 @@ def _played(cases: Sequence[Case], starts: str) -> Iterator[str]:
     yield ""
     yield "| queue | strategy | pod-hours | dollars | p50 | p95 | p99 | beyond | lost | of | pods |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    for it in cases:
-        for name, its in it.results.items():
+    for case in cases:
+        for name, result in case.results.items():
             yield (
-                f"| {it.queue} | {name} | {its.pod_hours:,.0f} | {its.usd or 0:,.0f} | {its.p50_s:.1f} s "
-                f"| {its.p95_s:.1f} s | {its.p99_s:.1f} s | {its.beyond_slo:.2%} | {its.lost:,} | {its.sent:,} "
-                f"| {its.least_pods} to {its.most_pods} |"
+                f"| {case.queue} | {name} | {result.pod_hours:,.0f} | {result.usd or 0:,.0f} | {result.p50_s:.1f} s "
+                f"| {result.p95_s:.1f} s | {result.p99_s:.1f} s | {result.beyond_slo:.2%} | {result.lost:,} "
+                f"| {result.sent:,} | {result.least_pods} to {result.most_pods} |"
             )
     yield ""
     yield "All queues together:"
@@ -195,13 +194,12 @@ def _played(cases: Sequence[Case], starts: str) -> Iterator[str]:
     yield "| strategy | pod-hours | dollars | beyond | lost | of |"
     yield "|---|---|---|---|---|---|"
     for name in ServiceStrategy:
-        some = [it.results[name.value] for it in cases if name.value in it.results]
-        sent = sum(its.sent for its in some)
-        beyond = sum(its.beyond_slo * its.sent for its in some) / max(1, sent)
-        yield (
-            f"| {name.value} | {sum(its.pod_hours for its in some):,.0f} | {sum(its.usd or 0 for its in some):,.0f} "
-            f"| {beyond:.2%} | {sum(its.lost for its in some):,} | {sent:,} |"
-        )
+        played = [case.results[name.value] for case in cases if name.value in case.results]
+        sent = sum(result.sent for result in played)
+        beyond = sum(result.beyond_slo * result.sent for result in played) / max(1, sent)
+        hours, usd = sum(result.pod_hours for result in played), sum(result.usd or 0 for result in played)
+        lost = sum(result.lost for result in played)
+        yield f"| {name.value} | {hours:,.0f} | {usd:,.0f} | {beyond:.2%} | {lost:,} | {sent:,} |"
     yield ""
 
 
@@ -212,15 +210,15 @@ def main(arguments: Sequence[str]) -> None:
     options.add_argument("--starts", action="append", choices=STARTS)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--workers", type=int, default=2)
-    asked = options.parse_args(arguments)
-    queues = asked.queue or list(find_requests(TRACE).queues)
-    todo = [(queue, starts, asked.seed) for starts in asked.starts or STARTS for queue in queues]
-    cases = results(_case, [(each,) for each in todo], processes=asked.workers)
-    for it in cases:
-        print(f"{it.queue:<22}{it.starts:>5}  {it.seconds:5.1f} s  {it.tested.reason}", flush=True)
-    text = page(cases, asked.seed)
-    if asked.page is not None:
-        write_file(asked.page, text)
+    chosen = options.parse_args(arguments)
+    queues = chosen.queue or list(find_requests(TRACE).queues)
+    calls = [(queue, starts, chosen.seed) for starts in chosen.starts or STARTS for queue in queues]
+    cases = results(_case, calls, processes=chosen.workers)
+    for case in cases:
+        print(f"{case.queue:<22}{case.starts:>5}  {case.seconds:5.1f} s  {case.tested.reason}", flush=True)
+    text = page(cases, chosen.seed)
+    if chosen.page is not None:
+        write_file(chosen.page, text)
 
 
 if __name__ == "__main__":

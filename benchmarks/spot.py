@@ -1,8 +1,8 @@
-"""`python -m benchmarks.spot`: what spot nodes with checkpoints would save on the bundled traces of jobs.
+"""`python -m benchmarks.spot`: the savings of spot nodes with checkpoints on the bundled traces of jobs.
 
-Each trace is replayed on the stack that Ebbtide suggests for it: as it is, and with all workers on spot nodes, with
+Each trace is replayed on the stack that Ebbtide suggests for it: unchanged, and with all workers on spot nodes, with
 checkpoints and without, at the published rates of interruption and above them. `--page` writes
-docs/evidence/results-on-spot.md. A case that is done is a file of its own, as in `benchmarks.study`.
+docs/evidence/results-on-spot.md. Each finished case is a file, as in `benchmarks.study`.
 """
 
 import argparse
@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import folder_of, kept
+from benchmarks.cases import documents_of, folder_of
 from benchmarks.study import stack_for
 from ebbtide.files import write_file
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
+from ebbtide.simulator.outcome import busy_s
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.replay.outcome import busy_s
-from ebbtide.simulator.results import StrategyResult
+from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.strategies.on_spot import moved_to_spot
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.traces import find_trace
 from ebbtide.simulator.world.failures import Failures
 from ebbtide.simulator.world.saves import SAVE_S
@@ -29,9 +29,9 @@ from ebbtide.units.durations import DAY_S
 
 TRACES = ("openb2023-a", "surf2022-july", "itp2021-a")
 ALSO_WITHOUT = TRACES[:2]
-"""Played without checkpoints as well: enough to see why nobody should."""
+"""The traces that are also played without checkpoints: enough to see why checkpoints are required."""
 MOST_DOLLARS, MOST_COMPLETION, MOST_LOST = 0.6, 1.1, 0.01
-"""The goal: dollars and p95 completion as parts of today's, lost work as a part of all work."""
+"""The goals: dollars and p95 completion relative to today's, lost work relative to all work."""
 TODAY, SPOT = Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEXIBLE_SPOT
 Row = Mapping[str, Any]
 
@@ -72,21 +72,21 @@ def played(case: SpotCase) -> dict[str, Any]:
     failures = Failures(spot_interruptions=case.rate, missed_notices=case.missed)
     days = None if case.days is None else min(case.days, trace.days)
     if case.checkpoints:
-        found = replay(stack, trace, ReplayOptions(days=days, strategies=(TODAY, SPOT), failures=failures))
-        today, spot = found.strategies[TODAY], found.strategies[SPOT]
+        replayed = replay(stack, trace, ReplayOptions(days=days, strategies=(TODAY, SPOT), failures=failures))
+        today, spot = replayed.strategies[TODAY], replayed.strategies[SPOT]
     else:
         options = ReplayOptions(days=days, strategies=(TODAY,), failures=failures)
-        found = replay(_without_checkpoints(moved), trace, options)
-        today, spot = None, found.strategies[TODAY]
+        replayed = replay(_without_checkpoints(moved), trace, options)
+        today, spot = None, replayed.strategies[TODAY]
     return {
         "case": asdict(case),
         "price_date": price_date(stack.region).spot.isoformat(),
-        "jobs": found.jobs,
-        "days": found.days,
-        "today": None if today is None else _figures(today, found.days * DAY_S),
-        "spot": _figures(spot, found.days * DAY_S),
+        "jobs": replayed.jobs,
+        "days": replayed.days,
+        "today": None if today is None else _figures(today, replayed.days * DAY_S),
+        "spot": _figures(spot, replayed.days * DAY_S),
         "usd_without_gpu_pools": None if today is None else _without_gpus(stack, moved, today, spot),
-        "rates": {name: _usd(moved, name) / _usd(stack, home) for name, home in _twins(stack, moved).items()},
+        "rates": {name: _usd(moved, name) / _usd(stack, source) for name, source in _twins(stack, moved).items()},
     }
 
 
@@ -104,28 +104,28 @@ def _figures(result: StrategyResult, end_s: float) -> dict[str, float]:
 
 
 def _without_checkpoints(stack: StackSettings) -> StackSettings:
-    """What `check` refuses for jobs of more than an hour, as measured here."""
+    """The stack without checkpoints, which `check` refuses for jobs of more than an hour."""
     pools = {name: pool.model_copy(update={"checkpoints": None}) for name, pool in stack.workers.items()}
     return stack.model_copy(update={"workers": pools})
 
 
 def _twins(stack: StackSettings, moved: StackSettings) -> dict[str, str]:
-    """The spot group of each pool, and the group that it came from."""
+    """The spot group of each pool, and its original group."""
     return {moved.workers[name].node_group: pool.node_group for name, pool in stack.workers.items()}
 
 
 def _usd(stack: StackSettings, group: str) -> float:
-    """An hour of a node above the group's minimum."""
+    """Dollars an hour of a node above the group's minimum."""
     return cluster_plan(stack, TODAY).rates[group].above_usd
 
 
 def _without_gpus(stack: StackSettings, moved: StackSettings, today: StrategyResult, spot: StrategyResult) -> float:
-    """Dollars if only pools without GPUs move: groups share no node, so each counts by itself. None has a minimum."""
+    """Dollars if only pools without GPUs move: groups share no nodes and have no minimum, so each counts separately."""
     usd = today.usd
     gpus = {pool.node_group for pool in stack.workers.values() if pool.gpu.count}
-    for twin, home in _twins(stack, moved).items():
-        if home not in gpus:
-            usd -= (today.node_hours_by_group[home] - spot.node_hours_by_group[home]) * _usd(stack, home)
+    for twin, source in _twins(stack, moved).items():
+        if source not in gpus:
+            usd -= (today.node_hours_by_group[source] - spot.node_hours_by_group[source]) * _usd(stack, source)
             usd += spot.node_hours_by_group[twin] * _usd(moved, twin)
     return usd
 
@@ -165,7 +165,7 @@ def _with(rows: Sequence[Row]) -> Iterator[str]:
         "| of today's | interruptions | lost | saving |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
-    for row in _of(rows, checkpoints=True):
+    for row in _rows_with(rows, checkpoints=True):
         case, today, spot = row["case"], row["today"], row["spot"]
         cells = (
             case["trace"],
@@ -194,15 +194,15 @@ def _verdicts(rows: Sequence[Row]) -> Iterator[str]:
         f"lost work at most {_share(MOST_LOST)}."
     )
     yield ""
-    for row in _of(rows, checkpoints=True):
+    for row in _rows_with(rows, checkpoints=True):
         case = row["case"]
-        told = "without notices" if case["missed"] else "with notices"
-        yield f"- **{case['trace']}, {case['rate']:g} times the rate, {told}**: {verdict(row)}"
+        notices = "without notices" if case["missed"] else "with notices"
+        yield f"- **{case['trace']}, {case['rate']:g} times the rate, {notices}**: {verdict(row)}"
     yield ""
 
 
 def verdict(row: Row) -> str:
-    """What is missed, by how much, and why."""
+    """The missed goals with their figures, and the reason."""
     today, spot = row["today"], row["spot"]
     missed: list[str] = []
     dollars = spot["usd"] / today["usd"]
@@ -214,16 +214,16 @@ def verdict(row: Row) -> str:
     if spot["lost_share"] > MOST_LOST:
         missed.append(f"{_share(spot['lost_share'])} of the work lost")
     prices = " to ".join(dict.fromkeys(f"{edge(row['rates'].values()):.2f}" for edge in (min, max)))
-    found = [f"missed: {'; '.join(missed)}" if missed else "all reached"]
+    parts = [f"missed: {'; '.join(missed)}" if missed else "all reached"]
     staying = row["usd_without_gpu_pools"] / today["usd"]
     if staying > MOST_DOLLARS:
-        found.append(f"only if GPU pools move too. By what a stack file can say today it is missed, with {staying:.2f}")
-        found.append("times the dollars: check refuses pods with GPUs on spot groups")
-    return f"{' '.join(found)}. A spot node of its groups costs {prices} times one on demand."
+        parts.append(f"only if GPU pools move too. By what a stack file can say today it is missed, with {staying:.2f}")
+        parts.append("times the dollars: check refuses pods with GPUs on spot groups")
+    return f"{' '.join(parts)}. A spot node of its groups costs {prices} times one on demand."
 
 
 def _without(rows: Sequence[Row]) -> Iterator[str]:
-    today = {row["case"]["trace"]: row["today"] for row in _of(rows, checkpoints=True)}
+    today = {row["case"]["trace"]: row["today"] for row in _rows_with(rows, checkpoints=True)}
     yield "## Without checkpoints"
     yield ""
     yield (
@@ -233,22 +233,22 @@ def _without(rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield "| trace | rate | $ on spot, of today's | p95 completion, of today's | interruptions | lost | jobs done |"
     yield "|---|---|---|---|---|---|---|"
-    for row in _of(rows, checkpoints=False):
+    for row in _rows_with(rows, checkpoints=False):
         case, spot = row["case"], row["spot"]
-        before = today[case["trace"]]
+        baseline = today[case["trace"]]
         cells = (
             case["trace"],
             f"{case['rate']:g}",
-            f"{spot['usd'] / before['usd']:.2f}",
-            f"{spot['completion_p95_s'] / before['completion_p95_s']:.3f}",
+            f"{spot['usd'] / baseline['usd']:.2f}",
+            f"{spot['completion_p95_s'] / baseline['completion_p95_s']:.3f}",
             f"{spot['interrupted']:,}",
             _share(spot["lost_share"]),
-            f"{spot['done'] - before['done']:+,}",
+            f"{spot['done'] - baseline['done']:+,}",
         )
         yield f"| {' | '.join(cells)} |"
 
 
-def _of(rows: Sequence[Row], *, checkpoints: bool) -> list[Row]:
+def _rows_with(rows: Sequence[Row], *, checkpoints: bool) -> list[Row]:
     return [row for row in rows if row["case"]["checkpoints"] == checkpoints]
 
 
@@ -266,7 +266,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = parser.parse_args(arguments)
     place = folder_of(chosen.out, "benchmarks.spot")
     cases = cases_of(chosen.traces, chosen.days)
-    rows = kept(played, {place / f"{case.name}.json": (case,) for case in cases}, chosen.processes)
+    rows = documents_of(played, {place / f"{case.name}.json": (case,) for case in cases}, chosen.processes)
     if chosen.page is not None:
         write_file(chosen.page, page(rows, " ".join(["python -m benchmarks.spot", *arguments])))
 

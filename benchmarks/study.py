@@ -1,9 +1,8 @@
 """`python -m benchmarks.study`: every strategy on every bundled trace, on the stack that Ebbtide suggests for it.
 
-A case is a trace, a longest job, a shift of the start and a seed. Each case that is done is a file of its own, kept
-under a digest of everything that it depends on in this tree: a run that was ended goes on where it stopped, and figures
-of other code are never mixed in. `--page` writes docs/evidence/results.md from what is
-there, and its JSON beside the cases.
+A case is a trace, a longest job, a shift of the start and a seed. Each finished case is a file below a digest of the
+code and data on which it depends: an interrupted run continues, and figures of different code are never mixed. `--page`
+writes docs/evidence/results.md from the cases, and its JSON next to them.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.kept import folder_of, kept
+from benchmarks.cases import documents_of, folder_of
 from benchmarks.study_page import BOUND, FLEET, PRODUCT, page
 from ebbtide.advice.adapt import adapted_stack
 from ebbtide.advice.suggest import suggested_stack
@@ -26,9 +25,8 @@ from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text, stack_path
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.replay.setup import replay_setup_of
-from ebbtide.simulator.results import Series, as_json
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Series, Strategy, as_json
+from ebbtide.simulator.setup import replay_setup_of
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Trace, bundled, find_trace
 from ebbtide.simulator.world.pools import PooledJob
@@ -57,7 +55,7 @@ class StudyCase:
 
 
 def stack_for(trace: Trace, max_job_s: float | None, services_of: str | None = None) -> StackSettings:
-    """What is suggested for the trace, alone or in place of the pools of a stack that has services."""
+    """The stack suggested for the trace: alone, or with the services of another stack instead of its pools."""
     if services_of is None:
         return stack_of_text(suggested_stack(trace, name=ALONE, max_job_s=max_job_s), stack=ALONE, file=ALONE)
     path = stack_path(services_of, ROOT)
@@ -75,9 +73,9 @@ def played(case: StudyCase) -> dict[str, Any]:
     )
     setup = replay_setup_of(settings, trace, options)
     [start] = shifted_starts(setup.start, [timedelta(hours=case.shift_h)])
-    found = replay(settings, trace, replace(options, start=start))
-    document = as_json(found)
-    del document["assumptions"]  # the same in every case; the page says those of the trace
+    replayed = replay(settings, trace, replace(options, start=start))
+    document = as_json(replayed)
+    del document["assumptions"]  # equal in every case; the page has those of the trace
     for result in document["strategies"].values():
         del result["usd_per_day"]
     return {
@@ -85,7 +83,7 @@ def played(case: StudyCase) -> dict[str, Any]:
         "aligned_start": setup.start.isoformat(),
         "price_date": price_date(settings.region).on_demand.isoformat(),
         "median_job_s": median(job.duration_s for job in setup.jobs),
-        "launches": _launches(found.strategies[PRODUCT].series),
+        "launches": _launches(replayed.strategies[PRODUCT].series),
         "work_share_over_8h": _share_over(setup.jobs, settings, 8 * HOUR, setup.end_s),
         "work_share_over_24h": _share_over(setup.jobs, settings, 24 * HOUR, setup.end_s),
         **document,
@@ -93,12 +91,12 @@ def played(case: StudyCase) -> dict[str, Any]:
 
 
 def _launches(series: Series) -> int:
-    """Nodes that were started in the replay; of those that came and went in one instant none is seen."""
+    """Nodes that were started in the replay, except those that were also terminated in the same instant."""
     return sum(max(0, after - before) for counts in series.nodes.values() for before, after in pairwise(counts))
 
 
 def _share_over(jobs: Sequence[PooledJob], settings: StackSettings, length_s: float, end_s: float) -> float:
-    """The share of the work done in the replay, in GPU-hours where jobs use GPUs, that is in longer jobs."""
+    """The share of longer jobs in the work of the replay, in GPU-hours if jobs use GPUs."""
     gpus = any(settings.workers[job.pool].gpu.count for job in jobs)
 
     def work(job: PooledJob) -> float:
@@ -110,7 +108,7 @@ def _share_over(jobs: Sequence[PooledJob], settings: StackSettings, length_s: fl
 
 
 def cases_of(chosen: argparse.Namespace) -> Iterator[StudyCase]:
-    measured = {PRODUCT, FLEET, BOUND} | set(chosen.strategies)  # no figure of the page does without these three
+    measured = {PRODUCT, FLEET, BOUND} | set(chosen.strategies)  # every figure of the page needs these three
     for trace in chosen.traces:
         for scope in chosen.scopes:
             for shift_h in chosen.shifts:
@@ -129,7 +127,7 @@ def cases_of(chosen: argparse.Namespace) -> Iterator[StudyCase]:
 def main(arguments: Sequence[str]) -> None:
     chosen = _options().parse_args(arguments)
     place = folder_of(chosen.out, "benchmarks.study")
-    rows = kept(played, {place / f"{case.name}.json": (case,) for case in cases_of(chosen)}, chosen.processes)
+    rows = documents_of(played, {place / f"{case.name}.json": (case,) for case in cases_of(chosen)}, chosen.processes)
     if chosen.page is None:
         return
     command = " ".join(["python -m benchmarks.study", *arguments])
@@ -147,9 +145,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--shifts", nargs="+", type=int, default=[-6, 0, 6], help="hours added to the aligned start")
     parser.add_argument("--seeds", type=int, default=1, help="how many, from 0")
     parser.add_argument("--days", type=int, help="of each trace at most; default: all")
-    every = [strategy.value for strategy in Strategy]
-    usual = [strategy.value for strategy in DEFAULT_STRATEGIES]
-    parser.add_argument("--strategies", nargs="+", choices=every, default=usual)
+    names = [strategy.value for strategy in Strategy]
+    default = [strategy.value for strategy in DEFAULT_STRATEGIES]
+    parser.add_argument("--strategies", nargs="+", choices=names, default=default)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/study"))
     parser.add_argument("--page", type=Path, help="write this Markdown page, and its JSON to --out")

@@ -1,4 +1,4 @@
-"""The study as a page: what the product reaches of what is attainable, and all strategies side by side."""
+"""The page of the study: the product's saving relative to the attainable one, and all strategies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
@@ -12,7 +12,7 @@ _SCOPES = {"all": "jobs of every length", "8h": "jobs up to 8 h"}
 
 
 def page(rows: Sequence[Row], command: str, assumed: Mapping[str, Sequence[str]]) -> str:
-    """`assumed`: what is assumed of each trace."""
+    """`assumed`: the assumptions of each trace."""
     return "\n".join([*_head(rows, command), *_goals(rows), *_why(rows), *_assumed(assumed), *_tables(rows)]) + "\n"
 
 
@@ -33,7 +33,7 @@ def _sentence(words: str) -> str:
 def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     dates = sorted({row["price_date"] for row in rows})
     services = sorted({row["case"].get("services_of") or "" for row in rows})
-    beside = f", beside the services of the stack `{services[0]}`" if services[0] else ", without any services"
+    stack = f", beside the services of the stack `{services[0]}`" if services[0] else ", without any services"
     hours = (
         ", and with that start shifted"
         if services[0]
@@ -45,7 +45,7 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     yield ""
     yield (
         "Each trace is replayed on the pools and groups that `ebbtide simulate --describe TRACE --suggest FILE` "
-        f"suggests for it{beside}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
+        f"suggests for it{stack}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
         "`fixed-fleet`, the smallest fixed fleet with a p95 wait no longer than that of `fixed-flexible`; "
         "*attainable* is what the [zero-wait bound](../explanation/bound.md) would save against it. *On demand*: no "
         "commitments. *With the plan*: the whole fixed fleet and the product's minimum nodes are committed, and the "
@@ -89,13 +89,13 @@ def _goals(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def summary(row: Row) -> dict[str, Any]:
-    """The product of one case, measured by the fleet and the bound of that case."""
+    """The product's figures in one case, relative to its fleet and its bound."""
     product, fleet, bound = (row["strategies"][name] for name in (PRODUCT, FLEET, BOUND))
 
     def against_fleet(result: Figures, dollars: str) -> float:
         return 1 - result[dollars] / fleet[dollars]
 
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "wait_p95_s": product["wait_p95_s"],
         "fleet_p95_s": fleet["wait_p95_s"],
         "node_hours_of_bound": product["node_hours"] / bound["node_hours"],
@@ -105,12 +105,12 @@ def summary(row: Row) -> dict[str, Any]:
     for suffix, dollars in (("_on_demand", "usd_on_demand"), ("", "usd")):
         attainable, saving = against_fleet(bound, dollars), against_fleet(product, dollars)
         share = saving / attainable if attainable > 0 else 1.0
-        found |= {f"attainable{suffix}": attainable, f"saving{suffix}": saving, f"share{suffix}": share}
-    return found
+        figures |= {f"attainable{suffix}": attainable, f"saving{suffix}": saving, f"share{suffix}": share}
+    return figures
 
 
 def _why(rows: Sequence[Row]) -> Iterator[str]:
-    """One sentence per trace and scope: what is missed, by how much, and what the load says about it."""
+    """One sentence per trace and scope: the missed goals with their figures, and properties of the load."""
     yield "## Goals"
     yield ""
     yield (
@@ -122,14 +122,14 @@ def _why(rows: Sequence[Row]) -> Iterator[str]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["case"]["trace"], row["case"]["scope"]), []).append(row)
-    for (trace, scope), some in groups.items():
-        yield f"- **{trace}, {_SCOPES[scope]}**: {_verdict(some)}"
+    for (trace, scope), cases in groups.items():
+        yield f"- **{trace}, {_SCOPES[scope]}**: {_verdict(cases)}"
     yield ""
 
 
 def _verdict(rows: Sequence[Row]) -> str:
-    found = [summary(row) for row in rows]
-    middle = {key: median(each[key] for each in found) for key in found[0]}
+    summaries = [summary(row) for row in rows]
+    middle = {key: median(figures[key] for figures in summaries) for key in summaries[0]}
     missed: list[str] = []
     if middle["share_on_demand"] < 0.90:
         missed.append(
@@ -141,7 +141,7 @@ def _verdict(rows: Sequence[Row]) -> str:
         missed.append(f"node-hours {middle['node_hours_of_bound']:.2f} times the bound's")
     if middle["coverage"] < 0.95:
         missed.append(f"{_percent(middle['coverage'])} of the jobs covered")
-    if max(each["interrupted"] for each in found):
+    if max(figures["interrupted"] for figures in summaries):
         missed.append("jobs interrupted")
     row = rows[0]
     beyond = row["strategies"][PRODUCT]["node_hours"] - row["strategies"][BOUND]["node_hours"]
@@ -155,8 +155,8 @@ def _verdict(rows: Sequence[Row]) -> str:
     return f"{'missed: ' + '; '.join(missed) if missed else 'all reached'}. {load}"
 
 
-def _points(wanted: float, found: float) -> str:
-    return f"{100 * (wanted - found):.0f} points too few"
+def _points(goal: float, reached: float) -> str:
+    return f"{100 * (goal - reached):.0f} points too few"
 
 
 def _tables(rows: Sequence[Row]) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """One reading of 100, 1,000 and 10,000 RQ queues, half of them with jobs, on a real Redis.
 
-`p50_ms`, `p99_ms`: the wall time of one reading; `cpu_ms`: this process's own share of it (median). `ping_p99_ms`: how
-long another process's PING waits while such readings follow each other without a pause; `quiet_ping_p99_ms`: without
-them.
+`p50_ms`, `p99_ms`: the wall time of one reading; `cpu_ms`: this process's CPU for it (median). `ping_p99_ms`: the time
+of another process's PING during such readings without a pause; `quiet_ping_p99_ms`: without them.
 """
 
 import subprocess
@@ -22,7 +21,7 @@ from ebbtide.vocabulary.controller_config import RedisEndpoint
 SIZES = {"sweep_100": (100, 300), "sweep_1000": (1_000, 150), "sweep": (10_000, 60)}  # queues, readings
 PING_SECONDS = 2.0
 
-# Another process: in this one the pings would wait for Python, not for Redis.
+# Another process: here the pings would wait for Python, not for Redis.
 _PINGER = """
 import sys, time
 from redis import Redis
@@ -69,11 +68,11 @@ def _sweep(server: EmbeddedRedis, size: int, runs: int) -> Figures:
             demand.read(names)
             wall.append((time.perf_counter() - began) * 1000)
             cpu.append((time.process_time() - began_cpu) * 1000)
-        seen = demand.read(names)
-        jobs = sum(reading.waiting for reading in seen.values() if isinstance(reading, Known))
+        readings = demand.read(names)
+        jobs = sum(reading.waiting for reading in readings.values() if isinstance(reading, Known))
         if jobs != 3 * len(names[::2]):
-            raise RuntimeError(f"the readings are wrong: {jobs} jobs seen")
-        others = _ping_p99(server.port, lambda: demand.read(names))
+            raise RuntimeError(f"the readings are wrong: {jobs} jobs")
+        ping_p99_ms = _ping_p99(server.port, lambda: demand.read(names))
     times = percentiles(wall)
     return {
         "p50_ms": times["p50"],
@@ -82,7 +81,7 @@ def _sweep(server: EmbeddedRedis, size: int, runs: int) -> Figures:
         "max_ms": times["max"],
         "cpu_ms": round(median(cpu), 2),
         "n": runs,
-        "ping_p99_ms": others,
+        "ping_p99_ms": ping_p99_ms,
     }
 
 

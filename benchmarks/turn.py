@@ -1,7 +1,7 @@
 """`pass`: one turn of the loop over 1,000 pools with 5,000 pods and 200 budgets, from readings to reports.
 
-The edges hand out prepared values, so this is what the decisions themselves cost. Nothing changes from turn to turn in
-most of the pools; in one of twenty the demand moves, and workers are asked for or marked.
+The ports return prepared values, so this measures only the decisions. Most pools do not change between turns; in one of
+twenty the demand changes, and workers are requested or marked.
 """
 
 import time
@@ -31,13 +31,13 @@ from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig,
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 
 POOLS, PODS_EACH, BUDGETS, TURNS = 1_000, 5, 200, 60
-MOVING = 20  # the demand of every so many-th pool changes with each turn
+MOVING = 20  # the demand of every 20th pool changes with each turn
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
 @dataclass
-class _Desk:
-    """The other side of every port: prepared values out, nothing done with what comes in."""
+class _Ports:
+    """All ports, with prepared values; actions are only counted."""
 
     pools: Mapping[PoolName, ObservedPool]
     budgets: Mapping[BudgetName, ObservedBudget]
@@ -68,26 +68,26 @@ class _Desk:
 
 
 def measured() -> dict[str, Figures]:
-    desk = _Desk(
+    ports = _Ports(
         {name: _pool(name) for name in _names()},
         {f"app-{number}": ObservedBudget(max_unavailable=0, version="1") for number in range(BUDGETS)},
         [{name: _reading(name, moving=turn * (n % MOVING == 0)) for n, name in enumerate(_names())} for turn in (0, 1)],
     )
-    loop = Loop(_config(), Ports(demand=desk, cluster=desk, clock=SystemClock(), waker=desk, journal=desk))
+    loop = Loop(_config(), Ports(demand=ports, cluster=ports, clock=SystemClock(), waker=ports, journal=ports))
     loop.reconcile(NOON)
-    taken: list[float] = []
+    cpu_ms: list[float] = []
     for turn in range(1, TURNS + 1):
         began = time.process_time()
         loop.reconcile(NOON + timedelta(seconds=turn))
-        taken.append((time.process_time() - began) * 1000)
-    if desk.report is None or len(desk.report.pools) != POOLS or not desk.actions:
+        cpu_ms.append((time.process_time() - began) * 1000)
+    if ports.report is None or len(ports.report.pools) != POOLS or not ports.actions:
         raise RuntimeError("the turns decided nothing")
     return {
         "pass": {
-            "cpu_ms": round(median(taken), 1),
-            "min_ms": round(min(taken), 1),
-            "max_ms": round(max(taken), 1),
-            "n": len(taken),
+            "cpu_ms": round(median(cpu_ms), 1),
+            "min_ms": round(min(cpu_ms), 1),
+            "max_ms": round(max(cpu_ms), 1),
+            "n": len(cpu_ms),
         }
     }
 
@@ -102,7 +102,7 @@ def _pool(name: PoolName) -> ObservedPool:
 
 
 def _reading(name: PoolName, *, moving: int) -> Known:
-    """Three busy workers and two idle ones; a moving pool has a job more waiting than it has workers."""
+    """Three busy workers and two idle ones; a moving pool has one more waiting job than idle workers."""
     idle = frozenset({f"{name}-0", f"{name}-1"})
     return Known(waiting=3 * moving, in_transit=0, running=3, oldest_wait=timedelta(seconds=moving), idle=idle)
 

@@ -23,7 +23,7 @@ from ebbtide.settings.file.keys import GROUPS, WORKERS
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.placement import pod_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.simulator.replay.setup import require_node_groups
+from ebbtide.simulator.setup import require_node_groups
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import replay
-from ebbtide.simulator.replay.setup import ReplayOptions
 from ebbtide.simulator.results import Replay, StrategyResult, as_json
+from ebbtide.simulator.setup import ReplayOptions
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Trace
 

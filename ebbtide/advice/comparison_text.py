@@ -9,8 +9,7 @@ from rich.text import Text
 from ebbtide.advice.comparison import differences
 from ebbtide.report.pages.sentences import coverage_line, scope_line
 from ebbtide.report.words import DASH, count, dollars, duration, percent, short
-from ebbtide.simulator.results import Replay, StrategyResult
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Replay, Strategy, StrategyResult
 
 _SAME_START = (
     "All stacks are replayed from the same start, aligned with the first stack's hours: a change of hours moves no job."

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any
 
 from ebbtide.report.words import several
-from ebbtide.simulator.services.arrivals import within
+from ebbtide.simulator.services.counts import within
 from ebbtide.simulator.services.run import Span, play, quantile
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.simulator.services.strategies import Fixed
@@ -144,7 +144,7 @@ def _alike(counts: Sequence[float | None], apart: int) -> float | None:
 
 def borne(service: SimulatedService, seed: int = 0) -> Borne:
     """By halving between nothing and what keeps a pod busy all the time."""
-    low, high, p95_s = 0.0, service.bears, 0.0
+    low, high, p95_s = 0.0, service.full_rate, 0.0
     for _ in range(_STEPS):
         rate = (low + high) / 2
         found = _p95(service, rate, seed)
@@ -155,7 +155,7 @@ def borne(service: SimulatedService, seed: int = 0) -> Borne:
     return Borne(
         service=service.name,
         rate=low,
-        busy=low / service.bears,
+        busy=low / service.full_rate,
         p95_s=p95_s,
         slo_s=service.slo_s,
         meant=service.pod_rate,
@@ -166,7 +166,7 @@ def latencies(service: SimulatedService, seed: int = 0) -> tuple[Latency, ...]:
     """What pods that share a load gain: with more of them a request finds an idle one more often."""
     counts = sorted({1, math.ceil(math.sqrt(service.most)), service.most})
     return tuple(
-        Latency(pods=pods, busy=busy, p95_s=_p95(service, busy * service.bears, seed, pods))
+        Latency(pods=pods, busy=busy, p95_s=_p95(service, busy * service.full_rate, seed, pods))
         for busy in BUSY
         for pods in counts
     )

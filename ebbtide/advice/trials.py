@@ -16,9 +16,10 @@ from ebbtide.advice.baseline import WEEK_S, Calendar, PoolDemand, morning_slots
 from ebbtide.advice.floors import RULES, FloorRule, LearntFloor, Means, floor_of, with_floors
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import usd_per_day
-from ebbtide.simulator.replay.run import controlled, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.simulator.world.edges import Tally

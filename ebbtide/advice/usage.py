@@ -16,8 +16,7 @@ from pathlib import Path
 from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.settings.file.problems import one_line, show
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.results import Replay, Series
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Replay, Series, Strategy
 from ebbtide.simulator.trace.table import header_text
 from ebbtide.units.durations import DAY_S
 from ebbtide.vocabulary.windows import BusinessHours

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from ebbtide.settings import StackSettings
-    from ebbtide.simulator.replay.setup import ReplayOptions
     from ebbtide.simulator.results import Replay
+    from ebbtide.simulator.setup import ReplayOptions
     from ebbtide.simulator.trace.traces import Trace
 
 
@@ -114,7 +114,7 @@ def replay_with_bars(settings: "StackSettings", trace: "Trace", options: "Replay
     """One replay with a bar for each strategy, or one line that says why it cannot be."""
     from ebbtide.prices import NoPrice
     from ebbtide.simulator.replay import ReplayError, replay
-    from ebbtide.simulator.strategies.plans import Strategy
+    from ebbtide.simulator.results import Strategy
 
     try:
         with progress_bars(Strategy) as report:

@@ -33,9 +33,8 @@ from ebbtide.report import load_step_picture, strategy_table, write_report
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.replay.setup import require_node_groups
-from ebbtide.simulator.results import Replay, as_json
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Replay, Strategy, as_json
+from ebbtide.simulator.setup import require_node_groups
 from ebbtide.simulator.trace.traces import find_trace
 from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig

@@ -19,8 +19,7 @@ from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.results import Replay, as_json
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, as_json
 from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
 from ebbtide.simulator.world.failures import Failures
 

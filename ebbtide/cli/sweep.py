@@ -15,13 +15,13 @@ from ebbtide.cli.options import Days, JsonFile, MaxJob
 from ebbtide.jobs import __version__
 from ebbtide.report.pages.sweep import render_sweep
 from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.calls import cores
 from ebbtide.sweep.cluster import NoCluster, code
 from ebbtide.sweep.objective import EXAMPLE
-from ebbtide.sweep.plan import Asked, SweepInvalid, SweepPlan, own_prices, plan_of
+from ebbtide.sweep.plan import SweepInvalid, SweepPlan, SweepRequest, own_prices, plan_of
 from ebbtide.sweep.run import run
-from ebbtide.sweep.store import Store, StoreError, wanted_rows
+from ebbtide.sweep.store import Store, StoreError, rows_of
 from ebbtide.sweep.summary import as_json, summary_of
 from ebbtide.sweep.table import sweep_table
 from ebbtide.sweep.vary import EXAMPLE as VARY_EXAMPLE
@@ -87,7 +87,7 @@ def sweep(
         typer.echo(f"--seeds {seeds} is --seed 0-{seeds - 1} now; the next release no longer reads it", err=True)
     given = seed or [range(seeds or 1)]
     plan, store = _checked(
-        Asked(
+        SweepRequest(
             stacks=stacks,
             traces=[name for given in traces for name in given.split(",")],
             vary=vary or [],
@@ -104,7 +104,7 @@ def sweep(
         missing = plan.without(store.done())
         with progress_replays(len(plan.tasks), len(plan.tasks) - len(missing.tasks)) as progress:
             ran = run(missing, store, processes=processes or cores(), ray=ray, progress=progress)
-        rows = wanted_rows(store.rows(), (task.key for task in plan.tasks))
+        rows = rows_of(store.rows(), (task.key for task in plan.tasks))
     except (StoreError, NoCluster) as error:
         fail(error)
     found = summary_of(plan, [row for row in rows if row["error"] is None], ran.errors)
@@ -117,7 +117,7 @@ def sweep(
         fail(f"{len(found.missing)} replays failed; the same command with --resume tries them again")
 
 
-def _checked(asked: Asked, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, Store]:
+def _checked(asked: SweepRequest, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, Store]:
     """All that is wrong at once, and nothing written if anything is."""
     wrong: list[str] = []
     plan = store = None

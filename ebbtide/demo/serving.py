@@ -18,7 +18,7 @@ from ebbtide.demo.load import Answers, Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.demo.served_pods import Ending, ServedPods
 from ebbtide.report.charts.services import LoadStep
-from ebbtide.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSight, of_total
+from ebbtide.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSight, hpa_of_total
 
 SERVICE = "embedder"
 SERVER = ModelServer(port=0, pod=SERVICE, variant=SERVICE, service=0.1, concurrency=2, loading=1.0)
@@ -159,7 +159,7 @@ class _Scaler:
     _told: int = 0  # the window in which something was said last
 
     async def run(self) -> None:
-        hpa = Hpa(of_total(TARGET, least=1, most=MOST, stabilization_s=STABILIZATION))
+        hpa = Hpa(hpa_of_total(TARGET, least=1, most=MOST, stabilization_s=STABILIZATION))
         began = time.monotonic()
         completed = self._completed()
         while True:

@@ -1,7 +1,4 @@
-"""The bill of a replay: what the nodes of a series cost, local day by local day.
-
-A replay's days: local midnights for the bill, open spans for the picture.
-"""
+"""The bill of a replay: the cost of its nodes for each local day, and the spans of its business hours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +12,7 @@ from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What the nodes cost: hours by group in the replay, dollars by local day."""
+    """Node-hours by group, and dollars by local day."""
 
     node_hours: Mapping[str, float]
     usd_per_day: tuple[float, ...]
@@ -25,8 +22,8 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What each group's nodes cost: as the stack file assumes, without any commitment, and with flexible nodes above
-    the floor on spot (None: a price is missing).
+    """The rates of each group: as the stack file assumes, without a commitment, and with flexible nodes above the floor
+    on spot (None: a price is missing).
     """
 
     assumed: Mapping[str, GroupRate]
@@ -35,17 +32,17 @@ class Rates:
 
 
 def billed(node_hours: Mapping[str, float], series: Series, rates: Rates, day_ends: Sequence[float]) -> Bill:
-    whole = day_ends[-1:]
+    end = day_ends[-1:]
     return Bill(
         node_hours=node_hours,
         usd_per_day=usd_per_day(series, rates.assumed, day_ends),
-        usd_on_demand=sum(usd_per_day(series, rates.on_demand, whole)),
-        usd_with_spot=None if rates.with_spot is None else sum(usd_per_day(series, rates.with_spot, whole)),
+        usd_on_demand=sum(usd_per_day(series, rates.on_demand, end)),
+        usd_with_spot=None if rates.with_spot is None else sum(usd_per_day(series, rates.with_spot, end)),
     )
 
 
 def usd_per_day(series: Series, rates: Mapping[str, GroupRate], day_ends: Sequence[float]) -> tuple[float, ...]:
-    """Dollars of each day. `day_ends` are seconds that increase, the last one the end of the series."""
+    """Dollars of each day. `day_ends`: seconds, increasing; the last one ends the series."""
     days = [0.0] * len(day_ends)
     day = 0
     steps = _steps(series)
@@ -62,7 +59,7 @@ def usd_per_day(series: Series, rates: Mapping[str, GroupRate], day_ends: Sequen
 
 
 def _steps(series: Series) -> list[int]:
-    """The samples at which the nodes change: most others only tell of jobs."""
+    """The samples at which the nodes change; most others only count jobs."""
     counts = list(zip(*series.nodes.values(), strict=True))
     return [i for i in range(len(series.at)) if i == 0 or (counts and counts[i] != counts[i - 1])]
 

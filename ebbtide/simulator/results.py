@@ -1,16 +1,36 @@
-"""What a replay found: plain data, written as JSON and drawn by the report.
+"""The results of a replay: plain data, written as JSON and drawn by the report.
 
-Units: seconds, node-hours, US dollars, fractions from 0 to 1. Later versions only add fields.
-
-A replay as a JSON document: the figures, without the series that only the report draws.
+Units: seconds, node-hours, US dollars, fractions from 0 to 1. Later versions only add fields. The JSON document has the
+figures, without the series, which only the report draws.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any
 
 SCHEMA = 1
+
+
+class Strategy(StrEnum):
+    """The strategies in the order of their results; `strategies.table` defines them."""
+
+    FIXED_FLEXIBLE = "fixed-flexible"
+    FIXED_FLEXIBLE_SPOT = "fixed-flexible-spot"
+    CLUSTER_AUTOSCALING = "cluster-autoscaling"
+    WORKER_AUTOSCALING = "worker-autoscaling"
+    FIXED_FLEET = "fixed-fleet"
+    PEAK_FLEET = "peak-fleet"
+    KEDA_DEFAULTS = "keda-defaults"
+    ZERO_WAIT_BOUND = "zero-wait-bound"
+
+
+BASELINE = Strategy.FIXED_FLEET
+"""Savings are relative to this strategy."""
+
+DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy is not Strategy.FIXED_FLEXIBLE_SPOT)
+"""The strategies that run the stack unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +55,17 @@ class StrategyResult:
     usd_on_demand: float = 0.0  # the same nodes without any commitment
     usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
     wait_p99_s: float = 0.0
-    lost_work_s: float = 0.0  # worker-seconds of work that interrupted jobs have to do again
+    lost_work_s: float = 0.0  # worker-seconds of work that interrupted jobs repeat
     lost_work_share: float = 0.0  # of the worker-seconds in which workers held a job
     saving_s: float = 0.0  # worker-seconds in which jobs saved instead of working
-    resumes: int = 0  # attempts that went on from a save
+    resumes: int = 0  # attempts that continued from a save
     completion_p95_s: float = 0.0  # from submission to the end; of an unfinished job, to the end of the replay
     survivors: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Node-hours of nodes that were kept in the disruption window, by the reason that kept them."""
+    """Node-hours in the disruption window, by the reason for which the nodes stayed."""
     wait_quantiles_s: tuple[float, ...] = ()
-    """The longest wait of the luckiest 0, 1, 2, … 100 % of the jobs; empty where nothing waits by definition."""
+    """Quantiles of the wait at 0, 1, 2, … 100 %; empty if no job waits by definition."""
     ray: "Mapping[str, RayClusterResult]" = field(default_factory=dict[str, "RayClusterResult"])
-    """By the cluster's name; empty without Ray, and in the bound."""
+    """By cluster; empty without Ray, and for the bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +80,23 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayGroupResult:
-    """The workers of one group of a Ray cluster, and its tasks. A task's hours are those of all its members."""
+    """The workers and tasks of one group of a Ray cluster. A task's hours are those of all its members."""
 
-    worker_hours: float  # in which a worker's Ray was up
-    busy_hours: float  # of those, with at least one task
+    worker_hours: float  # with Ray running
+    busy_hours: float  # with at least one task
     most_workers: int  # at one time
     tasks_done: int
     tasks_interrupted: int  # attempts that were lost with their worker
     task_hours: float  # of the tasks done
-    lost_task_s: float  # what has to run again, or ran for a driver that had gone
-    wait_p50_s: float  # from asked to the first start, of tasks that started
+    lost_task_s: float  # that runs again, or ran for a driver that had ended
+    wait_p50_s: float  # from request to first start, of tasks that started
     wait_p95_s: float
     series: Series  # `nodes` are workers, "busy" and "idle"; `waiting` and `running` are tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterResult:
-    head_hours: float  # in which it was not asleep
+    head_hours: float  # awake
     groups: Mapping[str, RayGroupResult]
 
 
@@ -90,12 +110,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Everything `ebbtide simulate` says."""
+    """The result of `ebbtide simulate`."""
 
     seed: int
     stack: str
     trace: str
-    start: datetime  # aware, in the customer's zone: where the trace's time 0 was put
+    start: datetime  # second 0 of the trace: aware, in the customer's zone
     days: int
     max_job_s: float | None
     assumptions: tuple[str, ...]
@@ -104,12 +124,14 @@ class Replay:
     open_spans: tuple[tuple[float, float], ...]  # business hours, seconds from the start, clipped
     strategies: Mapping[str, StrategyResult]
     replay_seconds: float
-    gaps: tuple[tuple[float, float], ...] = ()  # where the trace may lack data, seconds from the start, clipped
-    rollouts: bool = True  # whether services were deployed
-    failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those that were asked for, by option
-    attainable: float | None = None  # fraction of the fixed fleet's dollars that the zero-wait bound would save
-    price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # when each kind of price was current
-    jobs: int = 0  # submitted in the replayed days and run by a pool: done and unfinished ones of each strategy
+    gaps: tuple[
+        tuple[float, float], ...
+    ] = ()  # spans in which the trace may lack data, seconds from the start, clipped
+    rollouts: bool = True  # services were deployed
+    failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those requested, by option
+    attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
+    price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
+    jobs: int = 0  # submitted in the replayed days and assigned to a pool
 
 
 def as_json(replay: Replay) -> dict[str, Any]:
@@ -177,7 +199,7 @@ def _ray_group(group: RayGroupResult) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class SeriesRecorder:
-    """Builds a `Series`. Of the samples at one instant the last counts; a sample that changes nothing is dropped."""
+    """Builds a `Series`. The last sample of an instant counts; a sample without a change is dropped."""
 
     groups: tuple[str, ...]
     _at: list[float] = field(default_factory=list[float])

@@ -1,8 +1,7 @@
-"""One function called many times: in this process, in others of this machine, or as tasks of a Ray cluster.
+"""Many calls of one function: in this process, in other processes of this machine, or as tasks of a Ray cluster.
 
-The function is importable by its name, and its arguments can be pickled: nothing else has to be the same wherever it
-runs. What it raises belongs to that call alone, and so does the end of a process that it brings down. On Ray retries,
-placement, spilling and what is shown of it are Ray's.
+The function is importable by its name, and its arguments can be pickled. An exception, or the death of a process,
+affects only its call. On Ray retries, placement, spilling and display are Ray's.
 """
 
 import multiprocessing
@@ -25,16 +24,16 @@ Result = TypeVar("Result")
 Call: TypeAlias = tuple[Any, ...]
 
 RETRIES = 3
-"""Of a Ray task whose worker or node is gone. What the function raises it would raise again, so that is told."""
+"""Retries of a Ray task whose worker or node is lost. An exception of the function is not retried."""
 WAITING = 1_000
-"""Tasks that Ray knows of at a time: more than its cores, and few enough for the driver's memory."""
+"""Submitted tasks: more than the cluster's cores, and few enough for the driver's memory."""
 SHARED_BYTES = 64 * 1024
-"""An argument of bytes above this is put into Ray's store once, instead of into each task."""
+"""Larger arguments of bytes are put into Ray's store once, instead of into each task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Of one call, in one line. `error`: what it raised; None where its process died."""
+    """The failure of a call, in one line. `error`: its exception; None if its process died."""
 
     why: str
     error: BaseException | None = field(default=None, compare=False, repr=False)
@@ -42,27 +41,27 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[Result]):
-    """A call that is over: its place in the order asked for, and what came of it."""
+    """A call that has ended: its number in the order of the calls, and its outcome."""
 
     number: int
-    found: Result | Failed
+    outcome: Result | Failed
 
     def result(self) -> Result:
-        """Raises what the call raised; RuntimeError if its process died."""
-        if isinstance(self.found, Failed):
-            raise self.found.error or RuntimeError(self.found.why)
-        return self.found
+        """Return the result. Raises the call's exception; RuntimeError if its process died."""
+        if isinstance(self.outcome, Failed):
+            raise self.outcome.error or RuntimeError(self.outcome.why)
+        return self.outcome
 
 
 def cores() -> int:
-    """That this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ended(
     function: Callable[..., Result], calls: Sequence[Call], *, processes: int = 1, ray: Any = None
 ) -> Iterator[Ended[Result]]:
-    """Every call, as it ends. `ray`: the connected module, and then `processes` says nothing."""
+    """Yield every call as it ends. `ray`: the connected module; it replaces `processes`."""
     if ray is not None:
         return _on_ray(function, calls, ray)
     if processes == 1:
@@ -71,15 +70,15 @@ def ended(
 
 
 def results(function: Callable[..., Result], calls: Sequence[Call], *, processes: int = 1) -> list[Result]:
-    """What every call gave, in the order asked for. Raises what the first that failed raised."""
-    found = sorted(ended(function, calls, processes=processes), key=lambda each: each.number)
-    return [each.result() for each in found]
+    """The results of all calls, in their order. Raises the exception of the first that failed."""
+    in_order = sorted(ended(function, calls, processes=processes), key=lambda call: call.number)
+    return [call.result() for call in in_order]
 
 
 def _called(function: Callable[..., Result], call: Call) -> Result | Failed:
     try:
         return function(*call)
-    except Exception as error:  # whatever it is, the other calls are not to suffer from it
+    except Exception as error:  # of any kind: the other calls go on
         return failed(error)
 
 
@@ -91,17 +90,17 @@ def failed(error: BaseException) -> Failed:
 def _in_processes(
     function: Callable[..., Result], calls: Sequence[Call], processes: int
 ) -> Generator[Ended[Result], None, None]:
-    """A process that dies takes the pool with it: those that may have killed it are then run one by one."""
+    """The death of a process ends the pool: the calls that may have caused it then run one by one."""
     fresh = deque(range(len(calls)))
     suspects: deque[int] = deque()
     while fresh or suspects:
-        alone = bool(suspects)
-        waiting = suspects if alone else fresh
+        one_by_one = bool(suspects)
+        waiting = suspects if one_by_one else fresh
         lost: list[int] = []
-        with _pool(1 if alone else processes) as pool:
+        with _pool(1 if one_by_one else processes) as pool:
             running: dict[Future[Result], int] = {}
             while (waiting or running) and not lost:
-                while waiting and len(running) < (1 if alone else 2 * processes):
+                while waiting and len(running) < (1 if one_by_one else 2 * processes):
                     try:
                         running[pool.submit(function, *calls[waiting[0]])] = waiting[0]
                     except BrokenProcessPool:
@@ -114,7 +113,7 @@ def _in_processes(
                     else:
                         yield Ended(number, future.result() if error is None else failed(error))
             lost += running.values()
-        if alone:
+        if one_by_one:
             yield from (Ended(number, Failed("its process died: killed, or out of memory")) for number in lost)
         else:
             suspects.extend(sorted(lost))
@@ -130,7 +129,7 @@ def _pool(processes: int) -> Generator[ProcessPoolExecutor]:
 
 
 def _begin() -> None:
-    """Ctrl-C ends a worker at once and in silence; and none outlives the process that it works for."""
+    """Let Ctrl-C end a worker at once and silently, and end it with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_follow, daemon=True).start()
 
@@ -154,23 +153,23 @@ def _on_ray(function: Callable[..., Result], calls: Sequence[Call], ray: Any) ->
             if not running:
                 return
             ray.wait(list(running), num_returns=1)
-            over, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
-            for task in over:
-                yield Ended(running.pop(task), _of_ray(task, ray))
+            done, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
+            for task in done:
+                yield Ended(running.pop(task), _outcome(task, ray))
     finally:
-        for task in running if ray.is_initialized() else ():  # else Ray would begin a cluster here, to cancel there
+        for task in running if ray.is_initialized() else ():  # otherwise `cancel` would start a cluster
             ray.cancel(task)
 
 
 def _shared(argument: object, ray: Any, stored: dict[int, Any]) -> object:
     if not isinstance(argument, bytes) or len(argument) <= SHARED_BYTES:
         return argument
-    if id(argument) not in stored:  # the calls keep it alive
+    if id(argument) not in stored:  # the calls hold a reference
         stored[id(argument)] = ray.put(argument)
     return stored[id(argument)]
 
 
-def _of_ray(task: Any, ray: Any) -> Any:
+def _outcome(task: Any, ray: Any) -> Any:
     errors: Any = import_module("ray.exceptions")
     try:
         return ray.get(task)

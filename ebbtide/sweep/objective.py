@@ -1,9 +1,8 @@
-"""What a sweep looks for: a figure of a replay's JSON to make small, and conditions that a setting has to meet.
+"""The objective of a sweep: a figure of a replay's JSON to minimize, and conditions that a setting has to meet.
 
     FIGURE [where FIGURE <= LIMIT [and …]]    LIMIT: NUMBER, or STRATEGY[.FIGURE] [+ NUMBER];  <= may be <, >= or >
 
-A figure is one of the product's own (`--strategy`). A strategy alone stands for the same figure of that strategy in
-the same replay.
+A figure is that of `--strategy`. A strategy without a figure stands for its same figure in the same replay.
 """
 
 import operator
@@ -13,12 +12,11 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from ebbtide.settings.file.problems import did_you_mean
-from ebbtide.simulator.results import StrategyResult
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy, StrategyResult
 
 EXAMPLE = "usd where wait_p95_s <= keda-defaults + 60"
 FIGURES = tuple(f.name for f in fields(StrategyResult) if f.type in (float, int, float | None))
-"""The plain numbers of one strategy, as the JSON names them."""
+"""The numbers of one strategy, by their names in the JSON."""
 
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
     {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
@@ -34,12 +32,12 @@ Row = Mapping[str, float | None]
 
 
 class ObjectiveError(ValueError):
-    """One line for each thing that is wrong."""
+    """The message has one line for each problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """`strategy` None: the limit is the number alone."""
+    """`strategy` None: the limit is the number."""
 
     figure: str
     compared: str
@@ -54,9 +52,9 @@ class Condition:
         return f"{self.figure} {self.compared} {self.strategy}{other}" + (f" + {self.number:g}" if self.number else "")
 
     def met(self, own: Row, rows: Mapping[str, Row]) -> bool:
-        """A figure that is not known meets nothing."""
-        found, limit = own[self.figure], self.limit(rows)
-        return found is not None and limit is not None and _COMPARED[self.compared](found, limit)
+        """True if the figure meets the limit; an unknown figure meets none."""
+        value, limit = own[self.figure], self.limit(rows)
+        return value is not None and limit is not None and _COMPARED[self.compared](value, limit)
 
     def limit(self, rows: Mapping[str, Row]) -> float | None:
         if self.strategy is None:
@@ -75,43 +73,44 @@ class Objective:
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
-        """That it names."""
-        return tuple(dict.fromkeys(each.strategy for each in self.conditions if each.strategy is not None))
+        """The strategies in its conditions."""
+        named = (condition.strategy for condition in self.conditions if condition.strategy is not None)
+        return tuple(dict.fromkeys(named))
 
     def met(self, own: Row, rows: Mapping[str, Row]) -> bool:
-        return all(each.met(own, rows) for each in self.conditions)
+        return all(condition.met(own, rows) for condition in self.conditions)
 
 
 def read_objective(text: str) -> Objective:
     """Raises `ObjectiveError`."""
-    figure, _, rest = (part.strip() for part in " ".join(text.split()).partition(" where "))
-    wrong = _unknown(figure)
+    figure, _, where = (part.strip() for part in " ".join(text.split()).partition(" where "))
+    problems = _unknown(figure)
     conditions: list[Condition] = []
-    for part in rest.split(" and ") if rest else ():
-        found = _CONDITION.fullmatch(part.strip())
-        if found is None:
-            wrong.append(f"--objective: wanted a condition, found {part.strip()!r} (for example wait_p95_s <= 120)")
+    for part in where.split(" and ") if where else ():
+        match = _CONDITION.fullmatch(part.strip())
+        if match is None:
+            problems.append(f"--objective: wanted a condition, found {part.strip()!r} (for example wait_p95_s <= 120)")
             continue
-        named, strategy = found["figure"], found["strategy"]
-        other = found["other"] or named
-        wrong += [line for name in dict.fromkeys((named, other)) for line in _unknown(name)]
+        named, strategy = match["figure"], match["strategy"]
+        other = match["other"] or named
+        problems += [line for name in dict.fromkeys((named, other)) for line in _unknown(name)]
         if strategy is not None and strategy not in list(Strategy):
             hint = did_you_mean(strategy, list(Strategy))
-            wrong.append(
+            problems.append(
                 f"--objective: wanted a strategy ({', '.join(Strategy)}), found {strategy!r}" + (hint and f"; {hint}")
             )
             continue
         conditions.append(
             Condition(
                 figure=named,
-                compared=found["compared"],
+                compared=match["compared"],
                 strategy=None if strategy is None else Strategy(strategy),
                 other="" if strategy is None else other,
-                number=float(found["number"] or found["more"] or 0),
+                number=float(match["number"] or match["more"] or 0),
             )
         )
-    if wrong:
-        raise ObjectiveError("\n".join(dict.fromkeys(wrong)))
+    if problems:
+        raise ObjectiveError("\n".join(dict.fromkeys(problems)))
     return Objective(figure=figure, conditions=tuple(conditions))
 
 

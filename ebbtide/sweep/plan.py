@@ -1,4 +1,4 @@
-"""From what was asked for to the replays of a sweep: everything is read and checked before the first one begins."""
+"""The plan of a sweep: all stacks, traces and settings are read and checked before the first replay begins."""
 
 import hashlib
 from collections import Counter
@@ -11,8 +11,8 @@ from ebbtide.settings.file.problems import StackInvalid
 from ebbtide.settings.load import StackFile, read_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.replay.setup import replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import replay_setup_of
 from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace, trace_path
 from ebbtide.sweep.objective import Objective, ObjectiveError, read_objective
 from ebbtide.sweep.sources import digest_of
@@ -20,11 +20,11 @@ from ebbtide.sweep.task import SweepTask, packed
 from ebbtide.sweep.vary import CannotVary, Setting, Vary, label, read_vary, settings_of, varied
 
 TASK = "ebbtide.sweep.task"
-"""The module whose sources, with all that they import, are the code of a sweep."""
+"""The module whose sources, with all their imports, are the code of a sweep."""
 
 
 class SweepInvalid(ValueError):
-    """Nothing is played; one line for each thing that is wrong."""
+    """The sweep cannot run. One line for each problem."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = tuple(dict.fromkeys(lines))
@@ -32,8 +32,8 @@ class SweepInvalid(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """As it was written on a command line. `strategies` of the options are chosen by the objective."""
+class SweepRequest:
+    """The options of a command line. The objective sets `options.strategies`."""
 
     stacks: Sequence[str]
     traces: Sequence[str]
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
-    """`data`: what `play` gets beside a task, by the trace's name."""
+    """`data`: the packed trace for `play`, by the trace's name."""
 
     objective: Objective
     strategy: Strategy
@@ -63,17 +63,17 @@ class SweepPlan:
         return replace(self, tasks=tuple(task for task in self.tasks if task.key not in keys))
 
 
-def plan_of(asked: Asked) -> SweepPlan:
+def plan_of(request: SweepRequest) -> SweepPlan:
     """Raises `SweepInvalid`."""
-    wrong: list[str] = []
-    objective = _objective(asked.objective, wrong)
-    strategies = tuple(dict.fromkeys((asked.strategy, *objective.strategies)))
-    options = replace(asked.options, strategies=strategies)
-    settings = settings_of(list(_varies(asked.vary, wrong)))
-    files = list(_files(asked.stacks, wrong))
-    jobs = dict(_traces(asked.traces, wrong))
-    customers = [(file, found) for file in files if (found := _customer(file, settings, wrong)) is not None]
-    wrong += _of_one_name([(file, base) for file, (base, _) in customers])
+    problems: list[str] = []
+    objective = _objective(request.objective, problems)
+    strategies = tuple(dict.fromkeys((request.strategy, *objective.strategies)))
+    options = replace(request.options, strategies=strategies)
+    settings = settings_of(list(_varies(request.vary, problems)))
+    files = list(_files(request.stacks, problems))
+    jobs = dict(_traces(request.traces, problems))
+    customers = [(file, stacks) for file in files if (stacks := _customer(file, settings, problems)) is not None]
+    problems += _name_conflicts([(file, base) for file, (base, _) in customers])
     starts: dict[tuple[str, str], ReplayOptions] = {}
     coverage: dict[tuple[str, str], float] = {}
     for _, (base, _) in customers:
@@ -81,31 +81,31 @@ def plan_of(asked: Asked) -> SweepPlan:
             try:
                 setup = replay_setup_of(base, trace, options)
             except ReplayError as error:
-                wrong.append(f"{base.stack}: {error}")
+                problems.append(f"{base.stack}: {error}")
             else:
                 # All settings of a stack are replayed from one local time: other hours would move the jobs along.
                 starts[base.customer, name] = replace(options, start=setup.start.replace(tzinfo=None))
                 coverage[base.customer, name] = setup.assignment.coverage.jobs
-    if wrong:
-        raise SweepInvalid(wrong)
+    if problems:
+        raise SweepInvalid(problems)
     tasks = [
         SweepTask(
             customer=base.customer,
             trace=name,
             setting=setting,
-            settings=its,
+            settings=stack,
             options=replace(starts[base.customer, name], seed=seed),
             inputs=digest,
         )
         for _, (base, by_setting) in customers
         for name, (_, digest) in jobs.items()
-        for setting, its in by_setting.items()
-        for seed in asked.seeds
+        for setting, stack in by_setting.items()
+        for seed in request.seeds
     ]
     data = {name: packed(trace) for name, (trace, _) in jobs.items()}
     return SweepPlan(
         objective=objective,
-        strategy=asked.strategy,
+        strategy=request.strategy,
         tasks=tuple(tasks),
         data=data,
         settings=tuple(map(label, settings)),
@@ -113,82 +113,84 @@ def plan_of(asked: Asked) -> SweepPlan:
     )
 
 
-def _objective(text: str, wrong: list[str]) -> Objective:
+def _objective(text: str, problems: list[str]) -> Objective:
     try:
         return read_objective(text)
     except ObjectiveError as error:
-        wrong += str(error).splitlines()
+        problems += str(error).splitlines()
         return Objective(figure="usd")
 
 
-def _varies(texts: Sequence[str], wrong: list[str]) -> Iterator[Vary]:
+def _varies(texts: Sequence[str], problems: list[str]) -> Iterator[Vary]:
     seen: set[tuple[str, ...]] = set()
     for text in texts:
         try:
             vary = read_vary(text)
         except CannotVary as error:
-            wrong.append(str(error))
+            problems.append(str(error))
             continue
         if vary.path in seen:
-            wrong.append(f"--vary {vary.key}: wanted each key once, found it twice (for example {vary.key}=v1,v2)")
+            problems.append(f"--vary {vary.key}: wanted each key once, found it twice (for example {vary.key}=v1,v2)")
         else:
             seen.add(vary.path)
             yield vary
 
 
-def _files(stacks: Sequence[str], wrong: list[str]) -> Iterator[StackFile]:
+def _files(stacks: Sequence[str], problems: list[str]) -> Iterator[StackFile]:
     for stack in dict.fromkeys(stacks):
         try:
             yield read_stack(stack)
         except StackInvalid as error:
-            wrong += map(str, error.problems)
+            problems += map(str, error.problems)
 
 
-def _traces(traces: Sequence[str], wrong: list[str]) -> Iterator[tuple[str, tuple[Trace, str]]]:
-    """By name, each with the digest of its file, the prices and the code."""
+def _traces(traces: Sequence[str], problems: list[str]) -> Iterator[tuple[str, tuple[Trace, str]]]:
+    """The traces by name, each with the digest of its file, the prices and the code."""
     prices = _prices()
-    seen: dict[str, str] = {}
-    for asked in dict.fromkeys(traces):
+    names: dict[str, str] = {}
+    for path_or_name in dict.fromkeys(traces):
         try:
-            trace = find_trace(asked)
+            trace = find_trace(path_or_name)
         except TraceError as error:
-            wrong.append(str(error))
+            problems.append(str(error))
             continue
-        if (other := seen.setdefault(trace.name, asked)) != asked:
-            wrong.append(f"--trace {asked}: wanted traces with names of their own, found {trace.name} in {other} too")
+        if (other := names.setdefault(trace.name, path_or_name)) != path_or_name:
+            problems.append(
+                f"--trace {path_or_name}: wanted traces with names of their own, found {trace.name} in {other} too"
+            )
             continue
-        told = hashlib.sha256(trace_path(asked).read_bytes() + prices + digest_of(TASK).encode())
-        yield trace.name, (trace, told.hexdigest())
+        digest = hashlib.sha256(trace_path(path_or_name).read_bytes() + prices + digest_of(TASK).encode())
+        yield trace.name, (trace, digest.hexdigest())
 
 
 def _prices() -> bytes:
-    """Those in use instead of the shipped ones, which are part of the code's digest."""
+    """The prices in use instead of the shipped ones, which are part of the code's digest."""
     folder = Path(place_in_use())
     return b"".join(path.read_bytes() for path in sorted(folder.glob("*.csv"))) if folder.is_dir() else b""
 
 
 def _customer(
-    file: StackFile, settings: Sequence[Setting], wrong: list[str]
+    file: StackFile, settings: Sequence[Setting], problems: list[str]
 ) -> tuple[StackSettings, dict[str, StackSettings]] | None:
-    """The stack as it is, and with each setting."""
-    found: dict[str, StackSettings] = {}
-    before = len(wrong)
+    """The stack unchanged, and with each setting."""
+    by_setting: dict[str, StackSettings] = {}
+    before = len(problems)
     try:
         base = file.settings()
     except StackInvalid as error:
-        wrong += map(str, error.problems)
+        problems += map(str, error.problems)
         return None
     for setting in settings:
         try:
-            found[label(setting)] = file.settings(varied(file.document.config, setting)) if setting else base
+            by_setting[label(setting)] = file.settings(varied(file.document.config, setting)) if setting else base
         except CannotVary as error:
-            wrong.append(f"{file.file}: {error}")
+            problems.append(f"{file.file}: {error}")
         except StackInvalid as error:
-            wrong += (f"--vary {label(setting)}: {problem}" for problem in error.problems)
-    return (base, found) if len(wrong) == before else None
+            problems += (f"--vary {label(setting)}: {problem}" for problem in error.problems)
+    return (base, by_setting) if len(problems) == before else None
 
 
-def _of_one_name(stacks: Sequence[tuple[StackFile, StackSettings]]) -> Iterator[str]:
+def _name_conflicts(stacks: Sequence[tuple[StackFile, StackSettings]]) -> Iterator[str]:
     for customer, count in Counter(base.customer for _, base in stacks).items():
         if count > 1:
             files = ", ".join(file.file for file, base in stacks if base.customer == customer)
@@ -196,5 +198,5 @@ def _of_one_name(stacks: Sequence[tuple[StackFile, StackSettings]]) -> Iterator[
 
 
 def own_prices() -> bool:
-    """Whether the prices are a directory of this machine."""
+    """True if the prices are a directory of this machine."""
     return Path(place_in_use()).is_dir()

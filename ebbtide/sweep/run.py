@@ -1,4 +1,4 @@
-"""Plays what a sweep still lacks, and keeps each replay as it ends."""
+"""Runs the missing replays of a sweep, and stores each as it ends."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,36 +11,36 @@ from ebbtide.sweep.store import Store
 from ebbtide.sweep.task import play
 
 Progress = Callable[[int, int], None]
-"""How many are done, and how many failed."""
+"""Called with the numbers of replays that are done and that failed."""
 
 
 @dataclass(slots=True)
-class Ran:
-    """`errors`: by key, of those that failed."""
+class SweepOutcome:
+    """`errors`: of failed replays, by key."""
 
     done: int = 0
     errors: dict[str, str] = field(default_factory=dict[str, str])
     interrupted: bool = False
 
 
-def run(plan: SweepPlan, store: Store, *, processes: int, ray: str | None, progress: Progress) -> Ran:
-    """`ray`: an address, and then `processes` says nothing. Raises `StoreError`, `NoCluster`."""
-    ran = Ran()
+def run(plan: SweepPlan, store: Store, *, processes: int, ray: str | None, progress: Progress) -> SweepOutcome:
+    """`ray`: an address; it replaces `processes`. Raises `StoreError`, `NoCluster`."""
+    outcome = SweepOutcome()
     progress(0, 0)
     if not plan.tasks:
-        return ran
+        return outcome
     try:
         with nullcontext() if ray is None else ray_cluster(ray) as cluster:
-            for each in ended(play, plan.calls, processes=processes, ray=cluster):
-                task = plan.tasks[each.number]
-                store.add(task, each.found)
-                if isinstance(each.found, Failed):
-                    ran.errors[task.key] = each.found.why
+            for replay in ended(play, plan.calls, processes=processes, ray=cluster):
+                task = plan.tasks[replay.number]
+                store.add(task, replay.outcome)
+                if isinstance(replay.outcome, Failed):
+                    outcome.errors[task.key] = replay.outcome.why
                 else:
-                    ran.done += 1
-                progress(ran.done, len(ran.errors))
+                    outcome.done += 1
+                progress(outcome.done, len(outcome.errors))
     except KeyboardInterrupt:
-        ran.interrupted = True
+        outcome.interrupted = True
     else:
         store.gather()
-    return ran
+    return outcome

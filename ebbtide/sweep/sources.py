@@ -1,8 +1,8 @@
-"""The digest of everything in this tree that a function's result may depend on: its module, and all that it imports.
+"""The digest of all code and data that a function's result may depend on: its module, and all its imports.
 
-Found in the text of the modules, imports inside functions too, so that it is the same whatever else a process has
-imported. Not code, and counted too: the shipped prices, the calendars' versions, the files that the caller names, and
-Python's version, since `sum` of floats has rounded otherwise from 3.12 on.
+Imports are read from the text of the modules, including those inside functions, so the digest does not depend on the
+process. Data in the digest: the shipped prices, the calendars' versions, files named by the caller, and Python's
+version, since `sum` of floats rounds differently from 3.12 on.
 """
 
 import ast
@@ -18,7 +18,7 @@ from ebbtide.prices import tables
 
 OURS = ("ebbtide", "controllers", "benchmarks")
 CALENDARS = ("holidays", "tzdata")
-"""Distributions whose data decide when it is business hours."""
+"""Distributions whose data decide about business hours."""
 DIGITS = 16
 _PRICES = Path(tables.__file__).parent / "data"
 
@@ -42,20 +42,20 @@ def modules_of(module: str) -> tuple[str, ...]:
 
 
 def _imported(module: str) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        path = None if name in found else _file(name)
+        path = None if name in modules else _file(name)
         if path is not None:
-            found[name] = path
+            modules[name] = path
             waiting += _names(path)
             waiting += [name.rpartition(".")[0]] if "." in name else []
-    return found
+    return modules
 
 
 def _file(name: str) -> Path | None:
-    """None for what is no module of ours: a name in one, or another's."""
+    """The file of a module of this tree; None for other names."""
     if name.partition(".")[0] not in OURS:
         return None
     try:

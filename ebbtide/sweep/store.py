@@ -1,11 +1,11 @@
 """A sweep's results as Parquet, in a folder or a bucket (`s3://…`): a small file for each replay, one file at the end.
 
-A file appears whole or not at all: in a folder by its renaming, in a bucket because an object does. So a sweep that
-ends at any moment has lost what was being replayed, and nothing else. Each replay's file has the name of its key. A row
-is a strategy of a replay; a replay that failed is one row with its error, and is tried again by the next run.
+Files are written atomically: in a folder by renaming, in a bucket as objects. So a sweep that is interrupted loses only
+the active replays. Each replay's file is named by its key. A row is a strategy of a replay; a failed replay is one row
+with its error, and the next run tries it again.
 
-One sweep at a time has a folder. All files of it are of one release and one code: figures of different ones are never
-mixed.
+A folder belongs to one sweep at a time. All its files have one release and one code, so figures of different code are
+never mixed.
 """
 
 import json
@@ -39,25 +39,25 @@ _COLUMNS: Any = pa.schema(
 
 
 class StoreError(ValueError):
-    """In one line."""
+    """The storage cannot be used. The message is one line."""
 
 
 class Store:
-    """`release` and `code` of the files that it writes, and of all that it finds there."""
+    """`release` and `code`: of the files that it writes, and of all files in the folder."""
 
     def __init__(self, place: str, release: str, code: str) -> None:
         self.place = place
         self._about = {"schema": SCHEMA, "release": release, "code": code}
         try:
-            found = place if "://" in place else str(Path(place).absolute())
-            self._files, self._root = fs.FileSystem.from_uri(found)
+            uri = place if "://" in place else str(Path(place).absolute())
+            self._files, self._root = fs.FileSystem.from_uri(uri)
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"--results {place}: wanted a folder or s3://BUCKET/FOLDER, found another place ({_said(error)})"
+                f"--results {place}: wanted a folder or s3://BUCKET/FOLDER, found another place ({_message(error)})"
             ) from error
 
     def refuse_others(self, *, resume: bool) -> None:
-        """What is there is of this code, and is to be gone on with. Raises `StoreError`."""
+        """Refuse results of other code, and any results without `resume`. Raises `StoreError`."""
         names = self._names()
         for about in sorted({json.dumps(self._about_of(name), sort_keys=True) for name in names}):
             self._refuse(json.loads(about))
@@ -67,8 +67,8 @@ class Store:
             )
 
     def try_writing(self) -> None:
-        """Before hours are spent on what nobody could keep. Raises `StoreError`."""
-        with self._told("written"):
+        """Check that results can be written, before hours of replays. Raises `StoreError`."""
+        with self._storage_errors("written"):
             if self._is_local:
                 self._files.create_dir(self._root, recursive=True)
             self._write("probe", pa.table({"probe": [0]}))
@@ -77,44 +77,44 @@ class Store:
     def _refuse(self, about: Mapping[str, Any]) -> None:
         if about == self._about:
             return
-        found = (
+        origin = (
             f"those of {about['release']} (code {about['code']}, schema {about['schema']})"
             if about
             else "Parquet of another origin"
         )
         raise StoreError(
             f"--results {self.place}: wanted results of {self._about['release']} (code {self._about['code']}, schema "
-            f"{SCHEMA}), found {found}: figures of different code do not belong together, so name another folder"
+            f"{SCHEMA}), found {origin}: figures of different code do not belong together, so name another folder"
         )
 
-    def add(self, task: SweepTask, found: Played | Failed) -> None:
-        with self._told("written"):
-            self._write(f"{_PART}{task.key}", pa.Table.from_pylist(list(_rows(task, found)), schema=_COLUMNS))
+    def add(self, task: SweepTask, outcome: Played | Failed) -> None:
+        with self._storage_errors("written"):
+            self._write(f"{_PART}{task.key}", pa.Table.from_pylist(list(_rows(task, outcome)), schema=_COLUMNS))
 
     def rows(self, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """All of them, in no order."""
-        with self._told("read"):
+        """All rows, in no order."""
+        with self._storage_errors("read"):
             tables = [self._read(name, columns) for name in self._names()]
         return [row for table in tables for row in table.to_pylist()]
 
     def done(self) -> set[str]:
-        """The keys of the replays that need not be played again."""
+        """The keys of the replays that succeeded."""
         return {row["key"] for row in self.rows(["key", "error"]) if row["error"] is None}
 
     def gather(self) -> None:
-        """Put all replays that succeeded into one file, in one order. Whatever ends it, each row is still in a file."""
+        """Write all replays that succeeded into one sorted file. If it is interrupted, each row is still in a file."""
         names = self._names()
-        with self._told("written"):
+        with self._storage_errors("written"):
             tables = {name: self._read(name, None) for name in names}
-            good = {name: table for name, table in tables.items() if table["error"].null_count == len(table)}
-            if len(good) < 2:
+            succeeded = {name: table for name, table in tables.items() if table["error"].null_count == len(table)}
+            if len(succeeded) < 2:
                 return
             order = [(name, "ascending") for name in ("customer", "trace", "setting", "seed", "strategy")]
-            rows = {(row["key"], row["strategy"]): row for table in good.values() for row in table.to_pylist()}
-            whole = pa.Table.from_pylist(list(rows.values()), schema=_COLUMNS).sort_by(order)
+            rows = {(row["key"], row["strategy"]): row for table in succeeded.values() for row in table.to_pylist()}
+            gathered = pa.Table.from_pylist(list(rows.values()), schema=_COLUMNS).sort_by(order)
             name = f"{_WHOLE}{len({key for key, _ in rows})}"
-            self._write(name, whole)
-            for other in good:
+            self._write(name, gathered)
+            for other in succeeded:
                 if other != f"{name}.parquet":
                     self._files.delete_file(f"{self._root}/{other}")
 
@@ -123,16 +123,16 @@ class Store:
         return isinstance(self._files, fs.LocalFileSystem)
 
     def _names(self) -> list[str]:
-        with self._told("read"):
-            found = self._files.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
+        with self._storage_errors("read"):
+            infos = self._files.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
         return sorted(
             info.base_name
-            for info in found
+            for info in infos
             if info.base_name.endswith(".parquet") and not info.base_name.startswith(".")
         )
 
     def _about_of(self, name: str) -> dict[str, Any]:
-        with self._told("read"):
+        with self._storage_errors("read"):
             schema: Any = pq.read_schema(f"{self._root}/{name}", filesystem=self._files)
         return json.loads(cast("dict[bytes, bytes]", schema.metadata or {}).get(_ABOUT, b"{}"))
 
@@ -150,12 +150,12 @@ class Store:
         if partial != path:
             self._files.move(partial, path)
 
-    def _told(self, what: str) -> "_Told":
-        return _Told(f"--results {self.place}: cannot be {what}")
+    def _storage_errors(self, operation: str) -> "_StorageErrors":
+        return _StorageErrors(f"--results {self.place}: cannot be {operation}")
 
 
-class _Told:
-    """What storage refuses, in one line."""
+class _StorageErrors:
+    """Converts errors of the storage into a `StoreError`."""
 
     def __init__(self, message: str) -> None:
         self._message = message
@@ -165,17 +165,17 @@ class _Told:
 
     def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
         if error is not None and isinstance(error, OSError | pa.ArrowInvalid):
-            raise StoreError(f"{self._message}: {_said(error)}") from error
+            raise StoreError(f"{self._message}: {_message(error)}") from error
 
 
-def _said(error: BaseException) -> str:
-    """Storage answers in paragraphs."""
+def _message(error: BaseException) -> str:
+    """The error in one line of at most 300 characters."""
     text = one_line(" ".join(str(error).split()))
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-def _rows(task: SweepTask, found: Played | Failed) -> Iterator[dict[str, Any]]:
-    always: dict[str, Any] = {
+def _rows(task: SweepTask, outcome: Played | Failed) -> Iterator[dict[str, Any]]:
+    common: dict[str, Any] = {
         "key": task.key,
         "customer": task.customer,
         "stack": task.settings.stack,
@@ -183,15 +183,15 @@ def _rows(task: SweepTask, found: Played | Failed) -> Iterator[dict[str, Any]]:
         "setting": task.setting,
         "seed": task.seed,
     }
-    if isinstance(found, Failed):
-        yield always | {"strategy": "", "error": found.why}
+    if isinstance(outcome, Failed):
+        yield common | {"strategy": "", "error": outcome.why}
         return
-    always |= {"days": found.days, "jobs": found.jobs, "coverage": found.coverage, "cpu_s": found.cpu_s}
-    for strategy, figures in found.strategies.items():
-        yield always | {"strategy": strategy, **figures}
+    common |= {"days": outcome.days, "jobs": outcome.jobs, "coverage": outcome.coverage, "cpu_s": outcome.cpu_s}
+    for strategy, figures in outcome.strategies.items():
+        yield common | {"strategy": strategy, **figures}
 
 
-def wanted_rows(rows: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> list[Mapping[str, Any]]:
-    """Of these replays, and of each strategy once."""
-    wanted = set(keys)
-    return list({(row["key"], row["strategy"]): row for row in rows if row["key"] in wanted}.values())
+def rows_of(rows: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> list[Mapping[str, Any]]:
+    """The rows of these replays, one for each strategy."""
+    replays = set(keys)
+    return list({(row["key"], row["strategy"]): row for row in rows if row["key"] in replays}.values())

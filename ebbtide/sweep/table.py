@@ -1,36 +1,36 @@
-"""A sweep on a terminal: a row for each stack with its best setting, and one for each setting over all stacks."""
+"""The terminal output of a sweep: a row for each stack with its best setting, and one for each setting."""
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ebbtide.sweep.summary import Cell, SettingFound, StackFound, SweepSummary, notes_of
+from ebbtide.sweep.summary import Cell, SettingSummary, StackSummary, SweepSummary, notes_of
 from ebbtide.terminal import table
 
 SHOWN = 40
-"""Stacks, those with the greatest regret first; the others are in the JSON and the Parquet."""
+"""Rows of stacks, the largest regret first; the others are in the JSON and the Parquet."""
 
 
 def sweep_table(summary: SweepSummary) -> RenderableType:
     spread = f"over {summary.seeds} seeds" if summary.seeds > 1 else "one seed"
-    stacks = sorted(summary.stacks, key=lambda found: (-(found.regret or 0), found.customer))
+    stacks = sorted(summary.stacks, key=lambda stack: (-(stack.regret or 0), stack.customer))
     parts: list[RenderableType] = [
         Text(f"{summary.objective} ({summary.strategy}) on {', '.join(summary.traces)}, {spread}"),
         Text(),
         table(
             ["stack", "best setting", f">{summary.objective.figure}", f">{summary.against}", ">regret", ">covered"],
-            [_of_stack(found) for found in stacks[:SHOWN]],
+            [_stack_row(stack) for stack in stacks[:SHOWN]],
             fold=None,
         ),
     ]
     if len(stacks) > SHOWN:
         parts.append(Text(f"and {len(stacks) - SHOWN} stacks more, with less regret"))
     if summary.settings:
-        of = len([found for found in summary.stacks if len(found.cells) == len(summary.settings)])
+        complete = len([stack for stack in summary.stacks if len(stack.cells) == len(summary.settings)])
         parts += [
             Text(),
             table(
                 ["for all stacks", f">{summary.objective.figure}", f">{summary.against}", ">meets"],
-                [_of_setting(each, summary.best, of) for each in summary.settings],
+                [_setting_row(setting, summary.best, complete) for setting in summary.settings],
                 fold=None,
             ),
         ]
@@ -40,39 +40,39 @@ def sweep_table(summary: SweepSummary) -> RenderableType:
 
 
 def regrets(summary: SweepSummary) -> list[str]:
-    """What one setting for all costs, in a sentence."""
-    known = [(found, found.regret) for found in summary.stacks if found.regret is not None]
-    if summary.best is None or not known:
+    """The cost of one setting for all, in a sentence."""
+    stacks = [(stack, stack.regret) for stack in summary.stacks if stack.regret is not None]
+    if summary.best is None or not stacks:
         return []
-    worst, most = max(known, key=lambda pair: pair[1])
+    worst, most = max(stacks, key=lambda pair: pair[1])
     if most <= 0:
         return [f"One setting for all, {summary.best}: the best of every stack that it suits."]
-    mean = sum(regret for _, regret in known) / len(known)
-    bests = sum(found.cells[str(found.best)].value for found, _ in known) / len(known)
+    mean = sum(regret for _, regret in stacks) / len(stacks)
+    bests = sum(stack.cells[str(stack.best)].value for stack, _ in stacks) / len(stacks)
     share = f" ({mean / bests:.2%})" if bests else ""
     above = f"{summary.objective.figure} is {figure(mean)}{share} above each stack's best on average"
     return [f"One setting for all, {summary.best}: {above}, at most {figure(most)} ({worst.customer})."]
 
 
-def _of_stack(found: StackFound) -> list[str]:
-    regret = "-" if found.regret is None else figure(found.regret)
-    if found.best is None:
-        return [found.customer, "none meets", "-", "-", regret, f"{found.coverage:.0%}"]
-    cell = found.cells[found.best]
-    return [found.customer, found.best, spread_of(cell), figure(cell.other), regret, f"{found.coverage:.0%}"]
+def _stack_row(stack: StackSummary) -> list[str]:
+    regret = "-" if stack.regret is None else figure(stack.regret)
+    if stack.best is None:
+        return [stack.customer, "none meets", "-", "-", regret, f"{stack.coverage:.0%}"]
+    cell = stack.cells[stack.best]
+    return [stack.customer, stack.best, spread_of(cell), figure(cell.other), regret, f"{stack.coverage:.0%}"]
 
 
-def _of_setting(found: SettingFound, best: str | None, of: int) -> list[str]:
-    name = f"{found.setting} (best)" if found.setting == best else found.setting
-    return [name, spread_of(found), figure(found.other), f"{found.meets} of {of}"]
+def _setting_row(summary: SettingSummary, best: str | None, stacks: int) -> list[str]:
+    name = f"{summary.setting} (best)" if summary.setting == best else summary.setting
+    return [name, spread_of(summary), figure(summary.other), f"{summary.meets} of {stacks}"]
 
 
-def spread_of(found: Cell | SettingFound) -> str:
-    """The mean, and between what the seeds are where they differ."""
-    around = f" ({figure(found.low)} to {figure(found.high)})" if found.low != found.high else ""
-    return f"{figure(found.value)}{around}"
+def spread_of(cell: Cell | SettingSummary) -> str:
+    """The mean, with the range of the seeds if they differ."""
+    seeds = f" ({figure(cell.low)} to {figure(cell.high)})" if cell.low != cell.high else ""
+    return f"{figure(cell.value)}{seeds}"
 
 
 def figure(value: float) -> str:
-    """Enough digits to tell two settings apart, and no more."""
+    """A number with enough digits to tell two settings apart."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.5g}"

@@ -1,4 +1,4 @@
-"""One replay of a sweep: what it is made of, its key, and what it gives."""
+"""One replay of a sweep: its inputs, key and figures."""
 
 import hashlib
 import pickle
@@ -18,7 +18,7 @@ DIGITS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepTask:
-    """A stack with one setting, a trace and a seed. `trace` is its name: the jobs come beside the task."""
+    """A stack with one setting, a trace and a seed. `trace` is its name; `play` receives the jobs separately."""
 
     customer: str
     trace: str
@@ -33,9 +33,9 @@ class SweepTask:
 
     @property
     def key(self) -> str:
-        """Equal where every figure has to be equal."""
-        told = (self.inputs, self.trace, self.setting, self.settings.model_dump_json(), repr(self.options))
-        return hashlib.sha256("\0".join(told).encode()).hexdigest()[:DIGITS]
+        """Equal for equal figures."""
+        inputs = (self.inputs, self.trace, self.setting, self.settings.model_dump_json(), repr(self.options))
+        return hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:DIGITS]
 
     def __str__(self) -> str:
         return f"{self.customer} on {self.trace}, {self.setting}, seed {self.seed}"
@@ -43,7 +43,7 @@ class SweepTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """`strategies`: by name, the figures that a replay's JSON has. `cpu_s`: of the process that played it."""
+    """`strategies`: the figures of a replay's JSON, by name. `cpu_s`: of the process that played it."""
 
     days: int
     jobs: int
@@ -53,14 +53,16 @@ class Played:
 
 
 def play(task: SweepTask, trace: bytes) -> Played:
-    """`trace`: from `packed`. Raises what `replay` raises."""
+    """`trace`: from `packed`. Raises the errors of `replay`."""
     began = time.process_time()
-    found: dict[str, Any] = as_json(replay(task.settings, _unpacked(trace), task.options))
+    document: dict[str, Any] = as_json(replay(task.settings, _unpacked(trace), task.options))
     return Played(
-        days=found["days"],
-        jobs=found["jobs"],
-        coverage=found["coverage"]["jobs"],
-        strategies={name: {figure: its[figure] for figure in FIGURES} for name, its in found["strategies"].items()},
+        days=document["days"],
+        jobs=document["jobs"],
+        coverage=document["coverage"]["jobs"],
+        strategies={
+            name: {figure: result[figure] for figure in FIGURES} for name, result in document["strategies"].items()
+        },
         cpu_s=time.process_time() - began,
     )
 
@@ -71,7 +73,7 @@ def packed(trace: Trace) -> bytes:
 
 @lru_cache(maxsize=1)
 def _unpacked(data: bytes) -> Trace:
-    """Kept for the next task, which mostly has the same: one trace, so that a worker's memory stays bounded."""
-    found = pickle.loads(data)
-    assert isinstance(found, Trace)
-    return found
+    """Cached for the next task, which mostly has the same trace: one, so that a worker's memory stays bounded."""
+    trace = pickle.loads(data)
+    assert isinstance(trace, Trace)
+    return trace

@@ -1,8 +1,8 @@
-"""`--vary 'KEY=v1,v2'`: which values of a stack file take turns, and how they are put in place of the file's own.
+"""`--vary 'KEY=v1,v2'`: values that replace those of a stack file in turn.
 
 A key is a path below `config:` without the prefix: `workers.*.stabilizationWindow`, `nodeGroups.gpu.instanceTypes`,
-`controller.closingGuard`. `*` stands for every name that the stack has there. A key without a dot is one of every pool:
-`max` is `workers.*.max`. Values are written as in the file, and a list or a mapping in one line: `[m7i.2xlarge]`.
+`controller.closingGuard`. `*` stands for every name of the stack there. A key without a dot is a key of every pool:
+`max` is `workers.*.max`. Values are written as in the file, a list or a mapping in one line: `[m7i.2xlarge]`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ EXAMPLE = "--vary 'stabilizationWindow=30s,60s,2m'"
 UNREAD = ("customer", "network", "images", "egress", "secrets", "redisPassword", "exceptions", "monitoring")
 """Sections that no replay reads."""
 _SECTIONS = tuple(key.removeprefix(OURS) for key in KEYS)
-_OF_POOLS = tuple(field.alias or name for name, field in WorkerSettings.model_fields.items())
+_POOL_KEYS = tuple(field.alias or name for name, field in WorkerSettings.model_fields.items())
 
 
 class CannotVary(ValueError):
-    """In one line."""
+    """The key or its values cannot be varied. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Vary:
     key: str
     path: tuple[str, ...]
     values: tuple[object, ...]
-    texts: tuple[str, ...]  # of the values, as they were written
+    texts: tuple[str, ...]  # of the values, as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Value:
 
 
 Setting: TypeAlias = tuple[Value, ...]
-"""One value for each key that is varied; empty: the stack as its file has it."""
+"""One value for each varied key; empty: the unchanged stack."""
 
 
 def label(setting: Setting) -> str:
@@ -57,7 +57,7 @@ def label(setting: Setting) -> str:
 
 def settings_of(varied: Sequence[Vary]) -> list[Setting]:
     """Every combination, in the order of the options."""
-    return list(product(*(_values(each) for each in varied)))
+    return list(product(*(_values(vary) for vary in varied)))
 
 
 def _values(vary: Vary) -> Iterator[Value]:
@@ -77,15 +77,15 @@ def read_vary(text: str) -> Vary:
             f"--vary {key}: wanted values as a stack file has them, separated by commas, found {values!r} "
             f"({document.problems[0].wanted}; for example {EXAMPLE})"
         )
-    read = cast("list[object]", document.config[OURS + "values"])
+    parsed = cast("list[object]", document.config[OURS + "values"])
     texts = [part.strip() for part in _parts(values)]
-    if len(texts) != len(read) or len(set(texts)) != len(texts):
+    if len(texts) != len(parsed) or len(set(texts)) != len(texts):
         raise CannotVary(f"--vary {key}: wanted values that differ, found {values!r} (for example {EXAMPLE})")
-    return Vary(key, path, tuple(read), tuple(texts))
+    return Vary(key, path, tuple(parsed), tuple(texts))
 
 
 def _parts(values: str) -> Iterator[str]:
-    """At the commas outside of brackets and quotes."""
+    """Split at commas outside of brackets and quotes."""
     depth, quote, part = 0, "", ""
     for letter in values:
         if quote or letter in "'\"":
@@ -110,44 +110,44 @@ def _path(key: str) -> tuple[str, ...]:
             f"--vary {key}: wanted a section of the stack file first, found {path[0]!r} "
             f"(for example workers.*.{path[-1]}); {did_you_mean(path[0], _SECTIONS)}"
         )
-    if key not in _OF_POOLS:
+    if key not in _POOL_KEYS:
         raise CannotVary(
             f"--vary {key}: wanted a key of a pool or a path, found {key!r} (for example stabilizationWindow, "
-            f"nodeGroups.*.max); {did_you_mean(key, _OF_POOLS)}"
+            f"nodeGroups.*.max); {did_you_mean(key, _POOL_KEYS)}"
         )
     return ("workers", ALL, key)
 
 
 def varied(config: Mapping[str, object], setting: Setting) -> dict[str, object]:
-    """The config with the setting's values. Raises `CannotVary` where a path leads nowhere."""
+    """The config with the setting's values. Raises `CannotVary` for a path that does not exist."""
     changed = dict(config)
-    for each in setting:
-        section = OURS + each.path[0]
+    for value in setting:
+        section = OURS + value.path[0]
         changed[section] = deepcopy(changed.get(section))
-        if len(each.path) == 1:
-            changed[section] = each.value
-        elif changed[section] is None and ALL not in each.path:
+        if len(value.path) == 1:
+            changed[section] = value.value
+        elif changed[section] is None and ALL not in value.path:
             changed[section] = {}
-        if len(each.path) > 1:
-            for holder in _holders(changed[section], each, 1):
-                holder[each.path[-1]] = each.value
+        if len(value.path) > 1:
+            for holder in _holders(changed[section], value, 1):
+                holder[value.path[-1]] = value.value
     return changed
 
 
-def _holders(found: Any, each: Value, depth: int) -> Iterator[dict[str, Any]]:
-    """The mappings that hold, or shall hold, the last key of the path; those on the way to it are made."""
-    if not isinstance(found, dict):
+def _holders(node: Any, value: Value, depth: int) -> Iterator[dict[str, Any]]:
+    """The mappings with the last key of the path; missing mappings on the path are created."""
+    if not isinstance(node, dict):
         raise CannotVary(
-            f"{'.'.join(each.path[:depth])}: wanted a mapping there to vary {each.key}, found "
-            f"{'nothing' if found is None else 'something else'}"
+            f"{'.'.join(value.path[:depth])}: wanted a mapping there to vary {value.key}, found "
+            f"{'nothing' if node is None else 'something else'}"
         )
-    here = cast("dict[str, Any]", found)
-    if depth == len(each.path) - 1:
-        yield here
+    mapping = cast("dict[str, Any]", node)
+    if depth == len(value.path) - 1:
+        yield mapping
         return
-    step = each.path[depth]
-    for name in list(here) if step == ALL else [step]:
-        if name not in here and depth == 1:  # a name that this stack does not have is no setting of it
-            known = did_you_mean(name, list(here))
-            raise CannotVary(f"{'.'.join(each.path[:2])}: wanted a name that the stack has, found {name!r}; {known}")
-        yield from _holders(here.setdefault(name, {}), each, depth + 1)
+    step = value.path[depth]
+    for name in list(mapping) if step == ALL else [step]:
+        if name not in mapping and depth == 1:  # the stack does not have this name
+            hint = did_you_mean(name, list(mapping))
+            raise CannotVary(f"{'.'.join(value.path[:2])}: wanted a name that the stack has, found {name!r}; {hint}")
+        yield from _holders(mapping.setdefault(name, {}), value, depth + 1)

@@ -137,7 +137,7 @@ def beat_by_beat(scenario: HpaScenario, take: Sequence[Beat]) -> list[tuple[Beat
     for beat in take:
         hpa.least = beat.least
         values = [beat.values.get(name) for name in scenario.metrics]
-        sight = HpaSight(beat.replicas, values, ready=beat.ready, there=beat.there)
+        sight = HpaSight(beat.replicas, values, ready=beat.ready, existing=beat.there)
         found.append((beat, hpa.sync(beat.at_s, sight)))
     return found
 
@@ -164,8 +164,8 @@ def alone(scenario: HpaScenario, looks: Iterable[float]) -> Numbers:
                 fleet.scale(change.at_s, change.replicas)
         fleet.become_ready(now)
         seen = [values.get(name) for name in scenario.metrics]
-        before = fleet.asked
-        wanted = hpa.sync(now, HpaSight(before, seen, ready=len(fleet.ready), there=before + surge))
+        before = fleet.replicas
+        wanted = hpa.sync(now, HpaSight(before, seen, ready=len(fleet.ready), existing=before + surge))
         if wanted != before:
             found.append((now, wanted))
             fleet.scale(now, wanted)

@@ -28,7 +28,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_o
 from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.trace.traces import TraceError, read_trace
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load

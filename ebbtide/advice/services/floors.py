@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.backtest import Backtest, TooLittle, Way
 from ebbtide.simulator.services.replay import ServiceOptions, service_course
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.trace.counted import RequestTrace
 
 SCHEMA = 1

@@ -159,7 +159,7 @@ def _cheapest_of_each(best: Sequence[Tried]) -> Iterator[Tried]:
 
 def _needs(course: ServiceCourse, hours: Stretches) -> Sequence[int]:
     """Pods of each minute, from the fewest, if each has as much to do as it bears; whatever the targets are."""
-    bears = course.service.bears * USED
+    bears = course.service.full_rate * USED
     spans = [(round(it.span.begin / 60), round(it.span.end / 60)) for it in hours.each]
     rates = [rate for begin, end in spans for rate in course.minutes.rates[begin:end] if rate is not None]
     return sorted(max(1, math.ceil(rate / bears - 1e-9)) for rate in rates) or [1]

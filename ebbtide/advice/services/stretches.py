@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from ebbtide.simulator.services.arrivals import arrivals
-from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes
+from ebbtide.simulator.services.counts import DAY_MINUTES, MINUTE_S, Minutes, arrivals
 from ebbtide.simulator.services.run import Span
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.durations import HOUR_S

@@ -18,12 +18,12 @@ from ebbtide.advice.services.search import Goal, Progress, Search, Tried
 from ebbtide.advice.services.stretches import Stretches, stretches
 from ebbtide.advice.services.trial import Trials, mean_rate
 from ebbtide.settings.patch import Change
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, KEPT
 from ebbtide.simulator.services.counts import MINUTE_S
 from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions
 from ebbtide.simulator.services.run import Span
 from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.durations import DAY_S
 from ebbtide.vocabulary.labels import Category

@@ -110,14 +110,14 @@ def _decider(course: ServiceCourse, kind: FloorKind | None, stretch: Stretch) ->
 
 
 def together(served: Iterable[Served]) -> Served:
-    found = Served(least_asked=MOST)
+    found = Served(fewest_replicas=MOST)
     for it in served:
         found.sent += it.sent
         found.lost += it.lost
         found.turned_away += it.turned_away
         found.pod_hours += it.pod_hours
-        found.least_asked = min(found.least_asked, it.least_asked)
-        found.most_asked = max(found.most_asked, it.most_asked)
+        found.fewest_replicas = min(found.fewest_replicas, it.fewest_replicas)
+        found.most_replicas = max(found.most_replicas, it.most_replicas)
         found.latencies.extend(it.latencies)
     return found
 

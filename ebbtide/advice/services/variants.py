@@ -14,11 +14,11 @@ from ebbtide.advice.services.stretches import Stretches, stretches
 from ebbtide.advice.services.trial import Outcome, mean_rate, outcome, served_in, together
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name
-from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
 from ebbtide.simulator.services.counts import MINUTE_S
 from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, service_course
 from ebbtide.simulator.services.results import result_of
 from ebbtide.simulator.services.run import Served, Span
+from ebbtide.simulator.setup import ReplayError, require_node_groups
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.durations import DAY_S
 from ebbtide.units.quantities import cpu_text, memory_text

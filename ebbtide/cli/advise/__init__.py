@@ -18,7 +18,7 @@ from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Ser
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)

@@ -16,9 +16,9 @@ from ebbtide.cli.service_history import Source, history_of
 from ebbtide.files import read_file
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.replay import ServiceOptions
 from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.trace.traces import TraceError
 from ebbtide.units.durations import read_duration
 

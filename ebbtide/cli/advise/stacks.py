@@ -2,7 +2,7 @@
 
 from ebbtide.cli.console import fail
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
-from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.setup import ReplayError, require_node_groups
 
 
 def stack_with_nodes(stack: str) -> StackSettings:

@@ -8,9 +8,8 @@ from ebbtide.advice.comparison import replay_each
 from ebbtide.preview.document import Simulated
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions
-from ebbtide.simulator.results import Replay
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Replay, Strategy
+from ebbtide.simulator.setup import ReplayError, ReplayOptions
 from ebbtide.simulator.trace.traces import Trace
 
 _PRODUCT = Strategy.FIXED_FLEXIBLE

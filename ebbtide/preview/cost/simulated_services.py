@@ -13,10 +13,10 @@ from ebbtide.preview.document import SimulatedService, SimulatedServices
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, replay_service, service_course
 from ebbtide.simulator.services.results import ServiceResult
 from ebbtide.simulator.services.strategies import ServiceStrategy
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.trace.counted import RequestTrace
 
 

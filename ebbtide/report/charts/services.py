@@ -129,7 +129,7 @@ def _pods_of(played: Played, first: int, last: int) -> PodsOfDay:
     pod_hours = [after - before for before, after in pairwise(hours)]
     return PodsOfDay(
         floor=series.floor[minutes],
-        asked=series.asked[minutes],
+        asked=series.replicas[minutes],
         ready=series.ready[minutes],
         pod_hours=pod_hours[minutes],
         p95_s=played.p95_s[first:last],

@@ -5,8 +5,7 @@ import shlex
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
-from ebbtide.simulator.results import Replay, StrategyResult
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal

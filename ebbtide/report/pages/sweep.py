@@ -11,7 +11,7 @@ from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.pages.template import rendered
 from ebbtide.report.words import DASH, percent, several
-from ebbtide.sweep.summary import SettingFound, SweepSummary, notes_of
+from ebbtide.sweep.summary import SettingSummary, SweepSummary, notes_of
 from ebbtide.sweep.table import figure, regrets, spread_of
 
 _INKS = ("k3", "k1", "k5", "k4", "k2", "k7", "k8", "k6")
@@ -168,7 +168,7 @@ def _keys(summary: SweepSummary, width: float) -> list[Key]:
     return [Key(text, f"f-{ink}") for text, ink in zip(texts, cycle(_INKS), strict=False)]
 
 
-def _point(setting: SettingFound, ink: str, x: tuple[float, float, float], y: float) -> str:
+def _point(setting: SettingSummary, ink: str, x: tuple[float, float, float], y: float) -> str:
     """Draw a setting; `x` are the positions of its lowest seed, its mean and its highest seed."""
     low, middle, high = x
     spread = svg.line(low, y, high, y, class_=f"curve s-{ink}")

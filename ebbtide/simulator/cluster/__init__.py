@@ -1,6 +1,6 @@
 """The modelled cluster: kube-scheduler, ReplicaSets, budgets and the cluster autoscaler in virtual time.
 
-Knows nothing of queues, jobs and the controller, so it can be replayed against recordings of the real thing.
+It does not know queues, jobs or the controller, so it can be compared with recordings of real clusters.
 """
 
 from ebbtide.simulator.cluster.autoscaler import DrainBlock, RetainedNode, Retention

@@ -1,12 +1,12 @@
-"""What goes wrong with machines: boots that fail or take long, images that have to be pulled, spot nodes taken back.
+"""Failures of machines: boots that fail or take long, image pulls, and interrupted spot nodes.
 
-Chance is drawn for each launch from a generator of its own, so a replay without accidents draws what it always drew.
+They have a separate random generator, so a replay without accidents draws the same numbers as before.
 
-A spot node is told two minutes ahead. From then on it takes no pods, and its pods are evicted as far as their budgets
-allow: one that is refused is asked for again until the machine goes, and what is left then is killed with it. Some
-notices do not come at all (`missed_notices`). Its group still wants as many machines, so it launches another one then.
-(EKS may launch it earlier, when EC2 sees the risk rising before the notice: that is not assumed.) A node that the
-autoscaler is removing is left to it, and asked again later if it stays.
+A spot node gets notice two minutes ahead. From then on it takes no pods, and its pods are evicted as far as their
+budgets allow. A refused eviction is tried again until the machine ends, which kills the remaining pods. Some notices
+are missed (`missed_notices`). At its end the group launches a replacement. (EKS may launch it earlier, when EC2 sees a
+rising risk before the notice; that is not assumed.) A node that the autoscaler is removing is interrupted later, if it
+stays.
 
 Sources: Amazon EC2 User Guide, "Spot Instance interruption notices"; awsdocs/amazon-eks-user-guide,
 nodes/managed-node-groups.adoc (EKS drains a spot node at the notice, on a best-effort basis);
@@ -22,11 +22,11 @@ from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.simulator.timeline import Timeline
 
 NOTICE_S = 120.0
-ASK_AGAIN_S = 5.0
+RETRY_S = 5.0
 
 
 class Machinery(Protocol):
-    """What an interruption does to machines."""
+    """The operations of an interruption on machines."""
 
     def launch(self, group: GroupModel, *, zone: str = "") -> Node: ...
 
@@ -42,7 +42,7 @@ class Evictor(Protocol):
 
 
 class Boots:
-    """How long each launch takes: the group's time is the median, and a failed one never ends."""
+    """The duration of each launch: the group's time is the median, and a failed launch never ends."""
 
     def __init__(self, accidents: Accidents, rng: random.Random) -> None:
         self._accidents = accidents
@@ -83,10 +83,10 @@ class Interruptions:
         self.count += 1
         self.machines.close(node)
         if self._missed and self._rng.random() < self._missed:
-            self._take_back(node)
+            self._interrupt(node)
             return
         self._drain(node, self.pods, list(node.pods.values()), self._timeline.now + NOTICE_S)
-        self._timeline.after(NOTICE_S, lambda: self._take_back(node))
+        self._timeline.after(NOTICE_S, lambda: self._interrupt(node))
 
     def _drain(self, node: Node, evictor: Evictor, pods: list[Pod], until: float) -> None:
         now = self._timeline.now
@@ -96,10 +96,10 @@ class Interruptions:
             if pod.name in node.pods
             and not evictor.evict(pod, min(pod.spec.grace_s, until - now), StopReason.INTERRUPTED)
         ]
-        if refused and now + ASK_AGAIN_S < until:
-            self._timeline.after(ASK_AGAIN_S, lambda: self._drain(node, evictor, refused, until))
+        if refused and now + RETRY_S < until:
+            self._timeline.after(RETRY_S, lambda: self._drain(node, evictor, refused, until))
 
-    def _take_back(self, node: Node) -> None:
+    def _interrupt(self, node: Node) -> None:
         if self.machines is not None and self.pods is not None and node.name in self._state.nodes:
             for pod in list(node.pods.values()):
                 self.pods.cut(pod)

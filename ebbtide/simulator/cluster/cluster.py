@@ -1,4 +1,4 @@
-"""The modelled cluster as its users see it; the parts are wired here and know nothing of each other's insides."""
+"""The interface of the modelled cluster. It connects the parts, which do not know each other's internals."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from ebbtide.simulator.timeline import Timeline
 
 
 class ClusterModel:
-    """Nodes, pods and who moves them. What is asked for here takes effect as events, never inside the call."""
+    """Nodes and pods, with the controllers that move them. Changes take effect as events, never inside the call."""
 
     def __init__(
         self,
@@ -28,8 +28,8 @@ class ClusterModel:
         cache_lag_s: float = 0.0,
         accidents: Accidents | None = None,
     ) -> None:
-        """`flags` None: no autoscaler, the nodes stay as they start. `cache_lag_s`: how late the ReplicaSet
-        controller sees a deletion cost.
+        """`flags` None: no autoscaler, the initial nodes stay. `cache_lag_s`: the delay until the ReplicaSet controller
+        reads a deletion cost.
         """
         rng = random.Random(seed)
         placement = Placement()
@@ -53,16 +53,16 @@ class ClusterModel:
             created=self._scheduler.created,
             withdrawn=self._scheduler.withdrawn,
             room_freed=self._scheduler.room_freed,
-            lacking=self._replicasets.count_again,
+            lacking=self._replicasets.reconcile_soon,
             changed=self._changed,
         )
         if accidents is not None:
-            self._expect(timeline, accidents, random.Random(f"{seed} accidents"))
+            self._add_accidents(timeline, accidents, random.Random(f"{seed} accidents"))
         for group in groups:
             for _ in range(group.initial):
                 self._machines.launch(group, boot_s=0.0)
 
-    def _expect(self, timeline: Timeline, accidents: Accidents, rng: random.Random) -> None:
+    def _add_accidents(self, timeline: Timeline, accidents: Accidents, rng: random.Random) -> None:
         self._machines.boots = Boots(accidents, rng)
         self._lifecycle.image_pull_s = accidents.image_pull_s
         interruptions = Interruptions(timeline, self._state, accidents, rng)
@@ -78,46 +78,46 @@ class ClusterModel:
 
     def scale(self, workload: str, replicas: int) -> None:
         deployment = self._state.deployments[workload]
-        deployment.wanted = replicas
-        self._replicasets.count_again(deployment)
+        deployment.replicas = replicas
+        self._replicasets.reconcile_soon(deployment)
         self._changed()
 
     def complete(self, pod: Pod) -> None:
-        """A pod ends by itself, as a job's does: one fewer is asked for, so none takes its place."""
-        self._state.deployments[pod.workload].wanted -= 1
+        """A pod completes, as a job's does: the replicas fall by one, so it is not replaced."""
+        self._state.deployments[pod.workload].replicas -= 1
         self._lifecycle.complete(pod)
 
     def withdraw(self, pod: Pod) -> None:
-        """A pod is deleted, and none takes its place. One that is stopping already is no error."""
+        """Delete a pod without a replacement. One that is already stopping is no error."""
         if not pod.stopping:
-            self._state.deployments[pod.workload].wanted -= 1
+            self._state.deployments[pod.workload].replicas -= 1
             self._lifecycle.stop(pod, StopReason.SCALED_IN, pod.spec.grace_s)
 
     def replicas(self, workload: str) -> int:
-        """What is asked for, whatever exists."""
-        return self._state.deployments[workload].wanted
+        """The requested replicas."""
+        return self._state.deployments[workload].replicas
 
     def set_budget(self, workload: str, max_unavailable: int) -> None:
         self._state.deployments[workload].max_unavailable = max_unavailable
         self._changed()
 
     def annotate(self, pod: str, deletion_cost: int) -> None:
-        """Set a pod's deletion cost; a pod that is gone is no error, as in a race with the real one."""
+        """Set a pod's deletion cost. A pod that no longer exists is no error, as in a real race."""
         deployment = self._state.deployments.get(pod.rpartition("-")[0])
-        if deployment and (found := deployment.pods.get(pod)):
-            deployment.changed[pod] = found
-            self._replicasets.annotate(found, deletion_cost)
+        if deployment and (existing := deployment.pods.get(pod)):
+            deployment.changed[pod] = existing
+            self._replicasets.annotate(existing, deletion_cost)
 
     def pods(self, workload: str) -> tuple[Pod, ...]:
-        """All that exist, terminating ones included, oldest first."""
+        """All pods, including terminating ones, oldest first."""
         return tuple(self._state.deployments[workload].pods.values())
 
     def pod(self, workload: str, name: str) -> Pod | None:
-        """One that exists, or None."""
+        """The pod, or None if it does not exist."""
         return self._state.deployments[workload].pods.get(name)
 
     def changed_pods(self, workload: str) -> Mapping[str, Pod | None]:
-        """By name, new ones in the order of their creation: those that changed since the last call; None: gone."""
+        """The pods that changed since the last call, by name, new ones in the order of creation; None: deleted."""
         deployment = self._state.deployments[workload]
         changed, deployment.changed = deployment.changed, {}
         return changed
@@ -126,15 +126,15 @@ class ClusterModel:
         self._lifecycle.exited(pod)
 
     def nodes(self) -> tuple[Node, ...]:
-        """All that are billed, booting and leaving ones included, oldest first."""
+        """All billed nodes, including booting and leaving ones, oldest first."""
         return tuple(self._state.nodes.values())
 
     def node_counts(self) -> Mapping[str, int]:
-        """Nodes by group from launch to termination, so those being drained count; every group has its number."""
+        """Nodes of every group from launch to termination; those being drained count."""
         return dict(self._machines.counts)
 
     def billed_seconds(self) -> Mapping[str, float]:
-        """Node-seconds by group so far, from launch to termination: boot and drain are paid for."""
+        """Node-seconds by group up to now, from launch to termination, including boot and drain."""
         return self._machines.billed_seconds()
 
     @property
@@ -142,11 +142,11 @@ class ClusterModel:
         return self._autoscaler.evictions if self._autoscaler else []
 
     def retained_seconds(self) -> Mapping[RetainedNode, float]:
-        """Why nodes were there so far, in node-seconds by reason: for a span of time, take what it added."""
+        """Node-seconds up to now by the reason that retained the node. For a span of time, take the difference."""
         return self._autoscaler.retained_seconds() if self._autoscaler else {}
 
     def unremovable_reasons(self) -> tuple[str, ...]:
-        """Distinct reasons for which the autoscaler kept a node so far, sorted."""
+        """Distinct reasons for which the autoscaler retained a node up to now, sorted."""
         return self._autoscaler.reasons() if self._autoscaler else ()
 
     def _changed(self) -> None:

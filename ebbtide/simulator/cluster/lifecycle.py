@@ -1,8 +1,8 @@
-"""A pod's way through the cluster: created, bound, running, stopping, gone. The kubelet's and the API server's part.
+"""The lifecycle of a pod: created, bound, running, stopping, deleted. The kubelet's and the API server's part.
 
-A stopping pod keeps its place on the node until it is gone, and a pod that never ran goes at once: it has no process
-to ask. A pod with a disk of its own gets the first one that no other pod of its set has, and the disk is made where
-that pod first runs. Everyone who must know is told through `Watchers`, in a fixed order.
+A stopping pod occupies its node until it is deleted. A pod that never ran is deleted at once, since it has no process.
+A pod with a `perPod` disk gets the first one that no other pod of its set uses; the disk is created in the zone where
+that pod first runs. `Watchers` are called in a fixed order.
 """
 
 import itertools
@@ -14,18 +14,18 @@ from ebbtide.simulator.cluster.state import ClusterState, Deployment, Listener, 
 from ebbtide.simulator.timeline import Handle, Timeline
 
 PROCESS_EXIT_S = 0.5
-"""How long a pod that nobody listens to takes to stop."""
+"""The time that a pod without a listener takes to stop."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Watchers:
-    """Who reacts to pods; filled in once all parts exist."""
+    """Callbacks for changes of pods; set once all parts exist."""
 
     created: Callable[[Pod], None]  # the scheduler places it
-    withdrawn: Callable[[Pod], None]  # gone before it had a node
+    withdrawn: Callable[[Pod], None]  # deleted before it had a node
     room_freed: Callable[[Node], None]
-    lacking: Callable[[Deployment], None]  # the ReplicaSet controller counts again
-    changed: Callable[[], None]  # the autoscaler's view is out of date
+    lacking: Callable[[Deployment], None]  # the ReplicaSet controller reconciles
+    changed: Callable[[], None]  # the autoscaler's view is outdated
 
 
 class Lifecycle:
@@ -49,8 +49,8 @@ class Lifecycle:
             pod.zone = deployment.disks.get(pod.slot, "")
         deployment.pods[pod.name] = deployment.changed[pod.name] = pod
         deployment.staying += 1
-        self._tell.created(pod)
-        self._tell.changed()
+        self._notify.created(pod)
+        self._notify.changed()
 
     def bind(self, pod: Pod, node: Node) -> None:
         pod.node = node
@@ -60,7 +60,7 @@ class Lifecycle:
         node.room.take(pod.spec)
         self._state.touch(node)
         self._starts[pod.name] = self._timeline.after(self._startup_s(pod, node), lambda: self._run(pod))
-        self._tell.changed()
+        self._notify.changed()
 
     def _startup_s(self, pod: Pod, node: Node) -> float:
         if not self.image_pull_s or pod.workload in node.images:
@@ -69,7 +69,7 @@ class Lifecycle:
         return pod.spec.startup_s + self.image_pull_s
 
     def stop(self, pod: Pod, why: StopReason, grace_s: float) -> None:
-        """Delete a pod with a grace period. Of one that is stopping this can only shorten the time it has left."""
+        """Delete a pod with a grace period. If it is already stopping, this can only shorten its time."""
         if pod.stopping:
             self._shorten(pod, grace_s)
             return
@@ -84,32 +84,32 @@ class Lifecycle:
             self._state.touch(pod.node)
         if ran:
             self._kills[pod.name] = self._timeline.after(grace_s, lambda: self._gone(pod, killed=True))
-            lasts = self._listener.pod_stopping(pod, why) if self._listener else PROCESS_EXIT_S
-            if lasts is not None and lasts <= grace_s and pod.name in self._kills:
-                self._exits[pod.name] = self._timeline.after(lasts, lambda: self.exited(pod))
+            exit_s = self._listener.pod_stopping(pod, why) if self._listener else PROCESS_EXIT_S
+            if exit_s is not None and exit_s <= grace_s and pod.name in self._kills:
+                self._exits[pod.name] = self._timeline.after(exit_s, lambda: self.exited(pod))
         else:
             self._gone(pod, killed=False)
-        self._tell.lacking(deployment)
-        self._tell.changed()
+        self._notify.lacking(deployment)
+        self._notify.changed()
 
     def complete(self, pod: Pod) -> None:
-        """A running pod's work is done. Nobody asked it to stop, and its place on the node is free at once."""
+        """A running pod has completed. Its resources on the node are free at once."""
         deployment = self._state.deployments[pod.workload]
         deployment.healthy -= 1
         deployment.staying -= 1
         self._gone(pod, killed=False)
 
     def cut(self, pod: Pod) -> None:
-        """Its machine is gone: killed where it stood, told or not."""
+        """Kill a pod whose machine has failed."""
         deployment = self._state.deployments[pod.workload]
         if not pod.stopping:
             deployment.healthy -= pod.running_since is not None
             deployment.staying -= 1
         self._gone(pod, killed=True)
-        self._tell.lacking(deployment)
+        self._notify.lacking(deployment)
 
     def evict(self, pod: Pod, grace_s: float, why: StopReason = StopReason.EVICTED) -> bool:
-        """As the Eviction API: only a healthy pod needs its budget's leave."""
+        """Evict as the Eviction API does: the budget counts only for a healthy pod."""
         allowed = self._state.deployments[pod.workload].disruptions_allowed
         if pod.healthy and allowed is not None and allowed < 1:
             return False
@@ -123,12 +123,12 @@ class Lifecycle:
             self._kills[pod.name] = self._timeline.after(grace_s, lambda: self._gone(pod, killed=True))
 
     def exited(self, pod: Pod) -> None:
-        """The process of a stopping pod ended by itself; of a pod already gone, no news."""
+        """The process of a stopping pod ended. A deleted pod is no error."""
         if pod.stopping and pod.name in self._kills:
             self._gone(pod, killed=False)
 
     @property
-    def _tell(self) -> Watchers:
+    def _notify(self) -> Watchers:
         if self.watchers is None:
             raise RuntimeError("the cluster's parts are not connected")
         return self.watchers
@@ -139,7 +139,7 @@ class Lifecycle:
         deployment = self._state.deployments[pod.workload]
         deployment.healthy += 1
         deployment.changed[pod.name] = pod
-        self._tell.changed()
+        self._notify.changed()
         if self._listener:
             self._listener.pod_running(pod)
 
@@ -151,16 +151,16 @@ class Lifecycle:
         del deployment.pods[pod.name]
         deployment.changed[pod.name] = None
         if pod.node is None:
-            self._tell.withdrawn(pod)
+            self._notify.withdrawn(pod)
         else:
             del pod.node.pods[pod.name]
             pod.node.room.give_back(pod.spec)
             if pod.stopping:
                 count(pod.node.stopping, pod.workload, -1)
             self._state.touch(pod.node)
-            self._tell.room_freed(pod.node)
+            self._notify.room_freed(pod.node)
         if pod.slot is not None:
-            self._tell.lacking(deployment)  # which had to wait for its disk
-        self._tell.changed()
+            self._notify.lacking(deployment)  # a new pod waits for the disk
+        self._notify.changed()
         if self._listener:
             self._listener.pod_gone(pod, killed)

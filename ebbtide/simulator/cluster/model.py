@@ -1,6 +1,6 @@
-"""What a modelled cluster is made of, as plain values.
+"""The parts of a modelled cluster, as plain values.
 
-Units: seconds, millicores, MiB, whole GPUs. A group's sizes are what pods may use: DaemonSets are taken off before.
+Units: seconds, millicores, MiB, entire GPUs. A group's sizes are allocatable to pods, DaemonSets subtracted.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NO_SCHEDULE = "NoSchedule"
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a node, or the toleration of one: an empty value or effect in a toleration matches any."""
+    """A taint of a node, or a toleration: an empty value or effect in a toleration matches any."""
 
     key: str
     value: str = ""
@@ -26,7 +26,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupModel:
-    """A node group: one shape, and the number of nodes it may have."""
+    """A node group: one shape, and its limits."""
 
     name: str
     min: int
@@ -35,45 +35,45 @@ class GroupModel:
     memory_mib: int
     gpu: int = 0
     max_pods: int = 110
-    priority: int = 0  # of several groups that would do, those with the highest grow first, if the expander asks for it
+    priority: int = 0  # with the expander `priority` the group with the highest grows first
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: tuple[Taint, ...] = ()
     boot_s: float = 0.0  # from launch, when billing starts, to a node that takes pods
-    boot_step_s: float = 0.0  # of nodes launched together, each one is ready so much after the one before
-    boot_spread_s: float = 0.0  # each one is ready up to so much earlier or later, by chance; at most boot_s
-    initial: int = 0  # nodes that are there, and booted, when the run starts
-    # As the tags of an Auto Scaling group say; None: the flag for all groups.
+    boot_step_s: float = 0.0  # the delay of each node launched together with others
+    boot_spread_s: float = 0.0  # the largest random deviation, at most boot_s
+    initial: int = 0  # booted nodes at the start
+    # The tags of the Auto Scaling group; None: the flag for all groups.
     scale_down_unneeded_s: float | None = None
     utilization_threshold: float | None = None
-    zones: tuple[str, ...] = ()  # where its nodes are, in turn; empty: nobody asks
-    template_less_cpu_m: int = 0  # the made-up node that stands for the group until one was seen has so much less
+    zones: tuple[str, ...] = ()  # of its nodes, in turn; empty: zones are not modelled
+    template_less_cpu_m: int = 0  # CPU that the template lacks until the autoscaler has seen a node
 
     def most_in(self, zone: str) -> int:
-        """Its part of `max`: shared evenly, and what is left over goes to the first zones."""
-        share, left_over = divmod(self.max, len(self.zones))
-        return share + (self.zones.index(zone) < left_over)
+        """The zone's part of `max`: even, with the remainder in the first zones."""
+        share, remainder = divmod(self.max, len(self.zones))
+        return share + (self.zones.index(zone) < remainder)
 
 
 LABELS_IGNORED_ANYWHERE = frozenset(
     ("kubernetes.io/hostname", "topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 )
 LABELS_IGNORED_ON_AWS = LABELS_IGNORED_ANYWHERE | {
-    NODE_GROUP,  # the product's own, named by a flag
+    NODE_GROUP,  # set by Ebbtide, and named by a flag
     "eks.amazonaws.com/nodegroup",
     "topology.ebs.csi.aws.com/zone",
 }
-"""Labels in which groups may differ and still count as alike, so that they are kept in balance."""
+"""Labels in which similar groups may differ, so the autoscaler balances them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerFlags:
-    """The options of the cluster autoscaler that decide node-hours; the defaults are its own."""
+    """The options of the cluster autoscaler that decide node-hours, with its defaults."""
 
     scan_interval_s: float = 10.0
     scale_down_unneeded_s: float = 600.0
     scale_down_delay_after_add_s: float = 600.0
     scale_down_delay_after_delete_s: float = 10.0  # its default is the scan interval
-    scale_down_delay_local: bool = False  # the two delays hold for the group that changed alone
+    scale_down_delay_local: bool = False  # the two delays apply only to the group that changed
     unremovable_recheck_s: float = 300.0
     utilization_threshold: float = 0.5
     max_drain_parallelism: int = 1
@@ -84,23 +84,23 @@ class AutoscalerFlags:
     balance_similar: bool = False
     balancing_ignored_labels: frozenset[str] = LABELS_IGNORED_ON_AWS
     max_graceful_termination_s: float = 600.0
-    max_node_provision_s: float = 900.0  # from launch to a node; then the launch is given up
+    max_node_provision_s: float = 900.0  # from launch to a node; later the launch has failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accidents:
-    """What goes wrong with machines; nothing by default."""
+    """The failures of machines; none by default."""
 
     failed_boots: float = 0.0  # the share of launches that never become a node
     slow_boots: float = 0.0  # standard deviation of the logarithm of a boot time, whose median is the group's
-    image_pull_s: float = 0.0  # what a workload's first pod on a node takes longer to start than the next ones
+    image_pull_s: float = 0.0  # the extra start-up time of a workload's first pod on a node
     interruptions_per_hour: Mapping[str, float] = field(default_factory=dict[str, float])  # by group, of each node
-    missed_notices: float = 0.0  # the share of interruptions that come without a notice
+    missed_notices: float = 0.0  # the share of interruptions without notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadModel:
-    """A Deployment: what each of its pods asks for, and what holds for moving it."""
+    """A Deployment: the requests of its pods, and the rules for moving them."""
 
     name: str
     category: str
@@ -108,18 +108,18 @@ class WorkloadModel:
     memory_mib: int
     gpu: int = 0
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
-    groups: frozenset[str] | None = None  # those that it may go to, of what its selector leads to; None for all
+    groups: frozenset[str] | None = None  # those that it may run on, within its selector; None: all
     one_per_node: bool = False
     anti_affinity_with: tuple[str, ...] = ()  # categories
-    pdb_max_unavailable: int | None = None  # None: no budget at all
+    pdb_max_unavailable: int | None = None  # None: no budget
     empty_dir: bool = False
     safe_to_evict: bool | None = None
     grace_s: float = 30.0
     tolerations: tuple[Taint, ...] = ()
     startup_s: float = 0.0  # from bound to running and ready
-    gathers: bool = False  # preferred affinity, by host, with pods of its own category
+    gathers: bool = False  # preferred affinity, by host, with pods of its category
     disks: bool = False  # a StatefulSet whose pods have a disk each, which stays in the zone of its first node
-    spreads: bool = True  # over hosts, softly, as the scheduler does unless a pod brings a constraint of its own
+    spreads: bool = True  # over hosts, softly, the scheduler's default without a constraint of the pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +136,4 @@ class Eviction:
 class StopReason(StrEnum):
     SCALED_IN = "scaled-in"  # its ReplicaSet chose it
     EVICTED = "evicted"  # the autoscaler drains its node
-    INTERRUPTED = "interrupted"  # its spot node is taken back
+    INTERRUPTED = "interrupted"  # its spot node is interrupted

@@ -1,4 +1,4 @@
-"""Machines: launched, billed from then on, ready after their boot time, gone when their group lets them go."""
+"""Machines: billed from launch to termination, ready after their boot time."""
 
 import math
 import random
@@ -14,7 +14,7 @@ from ebbtide.simulator.timeline import Timeline
 
 @dataclass(slots=True)
 class BilledSeconds:
-    """Node-seconds of one group: those that ended, and what is still running."""
+    """Node-seconds of one group: of ended and of running nodes."""
 
     ended_s: float = 0.0
     running: int = 0
@@ -32,15 +32,15 @@ class Machines:
         self._rng = rng
         self._bills = {name: BilledSeconds() for name in state.groups}
         self._born = dict.fromkeys(state.groups, 0)
-        self.counts = dict.fromkeys(state.groups, 0)  # launched and not gone
+        self.counts = dict.fromkeys(state.groups, 0)  # launched and not terminated
         self._latest: dict[str, tuple[float, int]] = {}
         self.on_change: Callable[[], None] | None = None
-        self.on_open: Callable[[Node], None] | None = None  # a node takes pods from now on
+        self.on_open: Callable[[Node], None] | None = None  # a node takes pods
         self.on_launch: Callable[[Node], None] | None = None
         self.boots: Boots | None = None  # None: every launch takes its group's time
 
     def launch(self, group: GroupModel, boot_s: float | None = None, *, zone: str = "") -> Node:
-        """`zone`: empty for the one with the fewest nodes of the group."""
+        """`zone`: empty for the zone with the fewest nodes of the group."""
         now = self._timeline.now
         self._born[group.name] += 1
         drawn = boot_s is None and self.boots is not None and self.boots.may_be_late
@@ -68,25 +68,25 @@ class Machines:
     def _next_zone(self, group: GroupModel) -> str:
         if not group.zones:
             return ""
-        here = Counter(node.zone for node in self._state.nodes.values() if node.shape is group)
-        return min(group.zones, key=lambda zone: here[zone])  # the first of several, so none exceeds its part
+        nodes = Counter(node.zone for node in self._state.nodes.values() if node.shape is group)
+        return min(group.zones, key=lambda zone: nodes[zone])  # the first of equal ones, so none exceeds its part
 
     def _launched_with(self, group: str) -> int:
-        """How many nodes of the group were launched before in this instant."""
+        """The number of nodes of the group that were launched earlier in this instant."""
         at, count = self._latest.get(group, (-1.0, 0))
         count = count + 1 if at == self._timeline.now else 0
         self._latest[group] = self._timeline.now, count
         return count
 
     def close(self, node: Node) -> None:
-        """The autoscaler is removing it: it takes no more pods."""
+        """The autoscaler removes the node: it takes no more pods."""
         node.leaving = True
         node.unwanted = False
         self._state.touch(node)
         self._changed()
 
     def reopen(self, node: Node) -> None:
-        """Its removal was given up."""
+        """The removal of the node was cancelled."""
         node.leaving = False
         self._state.touch(node)
         if self.on_open:
@@ -107,7 +107,7 @@ class Machines:
         return {name: bill.at(self._timeline.now) for name, bill in self._bills.items()}
 
     def _ready(self, node: Node) -> None:
-        if node.name not in self._state.nodes:  # given up, or taken back, before it was there
+        if node.name not in self._state.nodes:  # given up or interrupted before it was ready
             return
         node.ready = True
         self._state.touch(node)

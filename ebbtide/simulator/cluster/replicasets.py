@@ -1,8 +1,8 @@
-"""The ReplicaSet controller: as many pods as asked for, and who goes first when there are too many.
+"""The ReplicaSet controller: it creates the requested pods, and chooses the victims of a scale-down.
 
 The order of victims is the real controller's: no node yet, not running yet, lowest deletion cost, most pods of the same
 set on its node, running for the shortest time, youngest, then by chance. Ages are compared by their power of two, so
-that the newest are not always the victims. Deletion costs are read from a cache that may lag behind the API.
+the newest pods are not always the victims. Deletion costs are read from a cache that may lag behind the API.
 """
 
 import random
@@ -13,9 +13,9 @@ from ebbtide.simulator.cluster.model import StopReason
 from ebbtide.simulator.cluster.state import Deployment, Pod
 from ebbtide.simulator.timeline import Timeline
 
-NANOSECONDS = 1e9  # in which the real one measures ages before it takes their power of two
+NANOSECONDS = 1e9  # the real controller takes the power of two of ages in nanoseconds
 AFTER_THE_KUBELET = 1
-"""Priority of a count: everything else of the same instant has happened."""
+"""The priority of a reconcile: all other events of the instant have run."""
 
 
 class ReplicaSets:
@@ -26,10 +26,10 @@ class ReplicaSets:
         self._cache_lag_s = cache_lag_s
         self._due: set[str] = set()
 
-    def count_again(self, deployment: Deployment) -> None:
-        """Compare wanted and existing pods, once, at the end of this instant."""
+    def reconcile_soon(self, deployment: Deployment) -> None:
+        """Compare requested and existing pods once, at the end of this instant."""
         name = deployment.spec.name
-        if name not in self._due and deployment.staying != deployment.wanted:
+        if name not in self._due and deployment.staying != deployment.replicas:
             self._due.add(name)
             self._timeline.after(0.0, lambda: self._reconcile(deployment), AFTER_THE_KUBELET)
 
@@ -39,27 +39,27 @@ class ReplicaSets:
 
     def _reconcile(self, deployment: Deployment) -> None:
         self._due.discard(deployment.spec.name)
-        # A disk has one pod at a time: where pods have disks, the next one comes when the last one is gone.
-        there = len(deployment.pods) if deployment.spec.disks else deployment.staying
-        for _ in range(deployment.wanted - there):
+        # A disk has one pod at a time: with disks, a pod is created after its predecessor is deleted.
+        existing = len(deployment.pods) if deployment.spec.disks else deployment.staying
+        for _ in range(deployment.replicas - existing):
             self._lifecycle.create(deployment)
-        if deployment.staying > deployment.wanted:
+        if deployment.staying > deployment.replicas:
             staying = [pod for pod in deployment.pods.values() if not pod.stopping]
-            for pod in self._first_to_go(staying, deployment.staying - deployment.wanted):
+            for pod in self._first_to_go(staying, deployment.staying - deployment.replicas):
                 self._lifecycle.stop(pod, StopReason.SCALED_IN, pod.spec.grace_s)
 
     def _first_to_go(self, pods: Iterable[Pod], count: int) -> list[Pod]:
-        """Mostly the deletion costs decide: only where they do not are pods compared any further."""
+        """Mostly the deletion costs decide: pods are compared further only if they are equal."""
         alike: dict[tuple[bool, bool, int], list[Pod]] = {}
         for pod in pods:
             alike.setdefault((pod.node is not None, pod.running_since is not None, pod.cost_seen), []).append(pod)
-        going: list[Pod] = []
+        victims: list[Pod] = []
         for key in sorted(alike):
-            group, left = alike[key], count - len(going)
-            if len(group) > left:
-                return going + sorted(group, key=self._rank)[:left] if left else going
-            going += group
-        return going
+            group, missing = alike[key], count - len(victims)
+            if len(group) > missing:
+                return victims + sorted(group, key=self._rank)[:missing] if missing else victims
+            victims += group
+        return victims
 
     def _rank(self, pod: Pod) -> tuple[int, int, int, float]:
         return (-_together(pod), self._age(pod.running_since), self._age(pod.created_at), self._rng.random())
@@ -69,7 +69,7 @@ class ReplicaSets:
 
 
 def _together(pod: Pod) -> int:
-    """Pods of the same set on its node that are there to stay."""
+    """Pods of the same set on its node that are not stopping."""
     if pod.node is None:
         return 0
     return pod.node.room.by_workload.get(pod.workload, 0) - pod.node.stopping.get(pod.workload, 0)

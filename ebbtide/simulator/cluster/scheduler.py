@@ -1,8 +1,8 @@
-"""kube-scheduler: which node a pod gets, and when a pod that fits nowhere is tried again.
+"""kube-scheduler: the choice of a node for a pod, and retries of pods that fit nowhere.
 
-A pod that no node takes waits for an event that could help it and is then tried at once. While there is not one node,
-the real scheduler knows no such event: it retries on a back-off that doubles from 1 to 10 s, counted on a one-second
-tick. That is why a cluster that starts from nothing places its pods seconds after its nodes are ready.
+A pod that no node takes waits for an event that could help it, and is then tried at once. Without any node the real
+scheduler has no such event: it retries on a back-off that doubles from 1 to 10 s, on a one-second tick. So a cluster
+that starts without nodes places its pods seconds after its nodes are ready.
 """
 
 import math
@@ -18,14 +18,14 @@ from ebbtide.simulator.timeline import Timeline
 AFTER_THE_CONTROLLERS = 2
 BETWEEN_NEW_PODS_S = 0.03  # at most
 BETWEEN_SETS_S, SETS_BEGIN_S = 0.015, 0.05
-"""As creations follow each other in recorded runs of the real controllers."""
+"""The distance of creations in recorded runs of the real controllers."""
 REGISTERED_BEFORE_READY_S = 0.3
-"""A node is known to the scheduler a moment before it takes pods."""
+"""The scheduler knows a node a moment before the node takes pods."""
 LONGEST_BACKOFF_S = 10.0
 
 
 def group_takes(group: GroupModel, workload: WorkloadModel) -> bool:
-    """Node selector, groups and taints: what all nodes of a group answer alike."""
+    """Check node selector, groups and taints, which are equal on all nodes of a group."""
     if any(group.labels.get(key) != value for key, value in workload.node_selector.items()):
         return False
     if workload.groups is not None and group.name not in workload.groups:
@@ -38,7 +38,7 @@ def group_takes(group: GroupModel, workload: WorkloadModel) -> bool:
 
 
 class Placement:
-    """The filters, with the answers that never change remembered."""
+    """The filters, with a cache of the results that never change."""
 
     def __init__(self) -> None:
         self._takes: dict[tuple[str, str], bool] = {}
@@ -58,11 +58,11 @@ class Scheduler:
         self._rng = rng
         self._open: dict[PodKind, OpenNodes] = {}
         self._active: deque[Pod] = deque()
-        self._parked: dict[PodKind, dict[str, Pod]] = {}  # then by name: fit nowhere, wait for an event
-        self._attempts = 0  # that failed so far
-        self._failures: dict[str, int] = {}  # attempts of a pod while there was no node at all
+        self._parked: dict[PodKind, dict[str, Pod]] = {}  # then by name: pods that fit nowhere and wait for an event
+        self._attempts = 0  # failed ones
+        self._failures: dict[str, int] = {}  # attempts of a pod without any node in the cluster
         self._pass_planned = False
-        self.tick = rng.random()  # when each second of the wall clock begins: pods that backed off are looked at
+        self.tick = rng.random()  # the begin of each second of the wall clock, at which pods are retried
         self._new: dict[str, list[Pod]] = {}
         self.bind: Callable[[Pod, Node], None] | None = None
         self.on_unschedulable: Callable[[], None] | None = None
@@ -73,7 +73,7 @@ class Scheduler:
         self._new.setdefault(pod.workload, []).append(pod)
 
     def _receive(self) -> None:
-        """Pods asked for in one instant come one after the other, those of several sets interleaved."""
+        """Pods of one instant are created one after the other, those of several sets interleaved."""
         several = len(self._new) > 1
         for number, pods in enumerate(self._new.values()):
             delay = number * BETWEEN_SETS_S + self._rng.uniform(0.0, SETS_BEGIN_S) if several else 0.0
@@ -95,22 +95,22 @@ class Scheduler:
         self._state.unschedulable.pop(pod.name, None)
 
     def room_freed(self, node: Node) -> None:
-        """A node appeared, or a pod left it: try again the workloads that now fit there."""
+        """A node became ready, or a pod left it: retry the pods that now fit."""
         if not node.ready or node.leaving:
             return
-        again: list[Pod] = []
+        retried: list[Pod] = []
         sets = 0
         for (name, zone), pods in self._parked.items():
             workload = self._state.deployments[name].spec
             if zone and zone != node.zone:
                 continue
             if pods and self._placement.takes(node.shape, workload) and node.room.fits(workload):
-                again += pods.values()
+                retried += pods.values()
                 sets += 1
                 pods.clear()
-        if again:
-            # In the order in which they last failed, whatever set they are of.
-            self._active.extend(sorted(again, key=lambda pod: pod.failed_last) if sets > 1 else again)
+        if retried:
+            # In the order in which they last failed, over all sets.
+            self._active.extend(sorted(retried, key=lambda pod: pod.failed_last) if sets > 1 else retried)
             self._plan_pass()
 
     def _plan_pass(self) -> None:
@@ -120,7 +120,7 @@ class Scheduler:
 
     def _pass(self) -> None:
         self._pass_planned = False
-        hopeless: set[PodKind] = set()  # binding only takes room: what failed once in this pass fails again
+        hopeless: set[PodKind] = set()  # binding only takes resources: a kind that failed in this pass fails again
         soon = self._timeline.now + REGISTERED_BEFORE_READY_S
         registered = any(node.ready or node.ready_at <= soon for node in self._state.nodes.values())
         while self._active:

@@ -1,8 +1,8 @@
-"""Which node takes a pod: kube-scheduler's scores, asked of kinds of nodes instead of every node.
+"""kube-scheduler's scores, calculated for kinds of nodes instead of every node.
 
-Nodes of one shape with the same room left and as many pods of the workload score alike. So the nodes that take a pod
-of a workload are kept sorted by kind, and only those that changed since the last pod are looked at again: a pod costs
-as much as there are changes and kinds, however many nodes there are. What ties is drawn.
+Nodes of one shape with equal free resources and equal numbers of the workload's pods have the same score. So the nodes
+that take a pod of a workload are indexed by kind, and only nodes that changed since the last pod are read again: the
+cost of a pod depends on changes and kinds, not on the number of nodes. A draw decides between equal nodes.
 
 Source: kubernetes 1.35, pkg/scheduler/framework/plugins: podtopologyspread (scoring.go; common.go leaves out pods that
 stop), interpodaffinity (scoring.go: all pods of a node count, and a preference that both sides have counts twice on
@@ -24,18 +24,18 @@ Takes = Callable[[GroupModel, WorkloadModel], bool]
 
 
 class NodeKindScore(NamedTuple):
-    """What nodes that score alike have in common; free sizes before the pod."""
+    """The common properties of nodes with equal scores; free sizes before the pod."""
 
     shape: str
     cpu_m: int
     memory_mib: int
-    together: int  # pods of the workload that are there to stay; 0 if they are not spread
+    together: int  # pods of the workload that are not stopping; 0 if they are not spread
     company: int  # pods of the category; 0 if they do not gather
     unwanted: bool
 
 
 class OpenNodes:
-    """The nodes that take a pod of one workload; `zone`: of those whose disk is there, empty for any."""
+    """The nodes that take a pod of one workload; `zone`: of its disk, empty for any."""
 
     def __init__(self, workload: WorkloadModel, state: ClusterState, takes: Takes, zone: str = "") -> None:
         self._workload = workload
@@ -46,10 +46,10 @@ class OpenNodes:
         state.watchers.append(self._changed)
         self._kind_of: dict[str, NodeKindScore] = {}
         self._alike: dict[NodeKindScore, dict[str, Node]] = {}
-        self.looked_at = 0  # nodes so far
+        self.looked_at = 0  # nodes
 
     def best(self, rng: random.Random) -> Node | None:
-        """The node with the highest score; None when none takes the pod."""
+        """The node with the highest score; None if none takes the pod."""
         if self._changed:
             self._catch_up()
         if not self._alike:
@@ -91,7 +91,7 @@ class OpenNodes:
 
 
 def _scores(kinds: list[NodeKindScore], nodes: int, workload: WorkloadModel, state: ClusterState) -> list[int]:
-    """The default plugins that tell nodes of one cluster apart, in whole points as the real ones count."""
+    """The sum of the default plugins that differ within a cluster, in integers as in the real scheduler."""
     weight = math.log(nodes + 2)
     raw = [round(kind.together * weight) + 2 for kind in kinds]
     most, least = max(raw), min(raw)

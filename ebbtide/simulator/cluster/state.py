@@ -1,6 +1,6 @@
-"""What exists in the modelled cluster: nodes and the room on them, Deployments, their pods, and who is told of both.
+"""The state of the modelled cluster: nodes and their free resources, Deployments, pods, and listeners.
 
-Every index is kept by the pod or node that changes, so no event costs a walk over all pods.
+Each change of a pod or node updates the indexes, so no event walks over all pods.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ebbtide.simulator.cluster.model import GroupModel, StopReason, WorkloadMode
 
 
 class Room:
-    """What is free on a node, and who is there as far as placement asks. Copies are cheap, for what-if questions."""
+    """The free resources of a node, and counts of its pods for placement. Copies are cheap, for what-if questions."""
 
     __slots__ = ("by_category", "by_workload", "cpu_m", "gpu", "memory_mib", "pods_left", "repelled")
 
@@ -21,7 +21,7 @@ class Room:
         self.pods_left = group.max_pods
         self.by_workload: dict[str, int] = {}
         self.by_category: dict[str, int] = {}
-        self.repelled: dict[str, int] = {}  # categories that pods here refuse to be with, and how many refuse
+        self.repelled: dict[str, int] = {}  # categories that pods here refuse, by number of such pods
 
     def copy(self) -> "Room":
         twin = Room.__new__(Room)
@@ -33,7 +33,7 @@ class Room:
         return twin
 
     def fits(self, workload: WorkloadModel) -> bool:
-        """Resources, and required anti-affinity both ways. A full node is told from its counts, not its pods."""
+        """Check resources, and required anti-affinity in both directions."""
         if (
             workload.cpu_m > self.cpu_m
             or workload.memory_mib > self.memory_mib
@@ -63,16 +63,16 @@ class Room:
 
 
 def count(counts: dict[str, int], key: str, by: int) -> None:
-    """Keep only what is there: a key that is present means "at least one"."""
-    left = counts.get(key, 0) + by
-    if left:
-        counts[key] = left
+    """Change a count; a count of 0 has no key."""
+    changed = counts.get(key, 0) + by
+    if changed:
+        counts[key] = changed
     else:
         del counts[key]
 
 
 PodKind: TypeAlias = tuple[str, str]
-"""Workload and zone: pods that any node answers alike."""
+"""Workload and zone: pods with the same result on any node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,11 +84,11 @@ class Node:
     room: Room
     pods: dict[str, "Pod"] = field(default_factory=dict[str, "Pod"])  # by name; terminating ones included
     ready: bool = False
-    leaving: bool = False  # the autoscaler is removing it: takes no pods, not counted, still billed
-    images: set[str] = field(default_factory=set[str])  # workloads whose image is here, where that matters
-    unwanted: bool = False  # marked by the autoscaler as likely to go: the scheduler prefers others
-    stopping: dict[str, int] = field(default_factory=dict[str, int])  # of its pods those that stop, by workload
-    zone: str = ""  # empty: nobody asks
+    leaving: bool = False  # the autoscaler removes it: takes no pods, not counted, still billed
+    images: set[str] = field(default_factory=set[str])  # workloads whose image is on the node, if pulls are modelled
+    unwanted: bool = False  # marked by the autoscaler for removal: the scheduler prefers others
+    stopping: dict[str, int] = field(default_factory=dict[str, int])  # its stopping pods, by workload
+    zone: str = ""  # empty: zones are not modelled
 
     @property
     def group(self) -> str:
@@ -107,62 +107,62 @@ class Pod:
     cost_seen: int = 0  # its deletion cost in the ReplicaSet controller's cache, which may lag
     stopping: bool = False
     failed_last: int = 0  # the number of the scheduler's last attempt that found no node
-    slot: int | None = None  # which of its set's disks is its own
-    zone: str = ""  # where its disk is, and so the pod; empty: it may go anywhere
+    slot: int | None = None  # the number of its disk in its set
+    zone: str = ""  # of its disk; empty: any
 
     @property
     def kind(self) -> "PodKind":
         return self.workload, self.zone
 
     def may_run_on(self, node: Node) -> bool:
-        """As far as its disk goes."""
+        """True if the pod's disk is in the node's zone, or it has none."""
         return not self.zone or self.zone == node.zone
 
     @property
     def healthy(self) -> bool:
-        """Counts as available for its budget."""
+        """True if the pod is available for its budget."""
         return self.running_since is not None and not self.stopping
 
 
 @dataclass(slots=True, eq=False)
 class Deployment:
     spec: WorkloadModel
-    wanted: int = 0
+    replicas: int = 0  # requested
     max_unavailable: int | None = None
     pods: dict[str, Pod] = field(default_factory=dict[str, Pod])  # by name, oldest first; terminating ones included
     staying: int = 0  # pods that are not terminating
     healthy: int = 0
     born: int = 0  # pods ever created, for their names
     disks: dict[int, str] = field(default_factory=dict[int, str])  # their zones, by slot; they outlive their pods
-    changed: dict[str, Pod | None] = field(default_factory=dict[str, Pod | None])  # since somebody asked; None: gone
+    changed: dict[str, Pod | None] = field(default_factory=dict[str, Pod | None])  # since the last query; None: deleted
 
     @property
     def disruptions_allowed(self) -> int | None:
-        """How many more pods may be moved now; None when nothing limits it."""
+        """The number of pods that may be moved now; None without a budget."""
         if self.max_unavailable is None:
             return None
-        if self.wanted <= 0 or (self.max_unavailable == 0 and self.healthy <= self.wanted):
+        if self.replicas <= 0 or (self.max_unavailable == 0 and self.healthy <= self.replicas):
             return 0
-        return max(0, self.healthy - max(0, self.wanted - self.max_unavailable))
+        return max(0, self.healthy - max(0, self.replicas - self.max_unavailable))
 
 
 class Listener(Protocol):
-    """Told by the model at the virtual instant. Calls back into the model are fine: they take effect as events."""
+    """Callbacks of the model. They may call the model: changes take effect as events."""
 
     def pod_running(self, pod: Pod) -> None: ...
 
     def pod_stopping(self, pod: Pod, why: StopReason) -> float | None:
-        """SIGTERM to a running pod: seconds until its process exits by itself, or None, which promises a later
-        `ClusterModel.pod_exited`. When the grace period is over it is killed in any case.
+        """SIGTERM to a running pod: return the seconds until its process exits, or None if `ClusterModel.pod_exited`
+        follows. After the grace period it is killed in any case.
         """
         ...
 
-    def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: FBT001 - one fact about the pod, always named
-        """The pod no longer exists; also told of pods that never ran (they were not asked to stop)."""
+    def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: FBT001 - a property of the pod
+        """The pod no longer exists. Also called for pods that never ran, without `pod_stopping`."""
         ...
 
     def nodes_changed(self) -> None:
-        """A node was launched, became ready, began to leave or is gone."""
+        """A node was launched, became ready, began to leave or was terminated."""
         ...
 
 
@@ -171,19 +171,19 @@ class ClusterState:
     groups: dict[str, GroupModel]
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     deployments: dict[str, Deployment] = field(default_factory=dict[str, Deployment])
-    unschedulable: dict[str, Pod] = field(default_factory=dict[str, Pod])  # by name: tried, and no node took it
-    uncertain: dict[str, Node] = field(default_factory=dict[str, Node])  # launches that may come late, or never
-    version: int = 0  # raised by every change
+    unschedulable: dict[str, Pod] = field(default_factory=dict[str, Pod])  # by name: pods that no node took
+    uncertain: dict[str, Node] = field(default_factory=dict[str, Node])  # launches that may be late or fail
+    version: int = 0  # incremented by every change
     watchers: list[dict[str, Node]] = field(default_factory=list[dict[str, Node]])
-    """Where each watcher finds the nodes that changed in what the scheduler asks; it clears its own."""
+    """For each watcher the nodes whose scheduling properties changed; the watcher clears it."""
 
     def touch(self, node: Node) -> None:
-        """Call it after every change of a node or of the room on it."""
+        """Record a change of a node or of its free resources."""
         for changed in self.watchers:
             changed[node.name] = node
 
     def mark(self, node: Node, *, unwanted: bool) -> None:
-        """The autoscaler's soft taint, put on or taken off."""
+        """Set or remove the autoscaler's soft taint."""
         if node.unwanted != unwanted:
             node.unwanted = unwanted
             self.touch(node)

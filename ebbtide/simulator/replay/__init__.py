@@ -1,6 +1,6 @@
-"""A stack's strategies over one trace: `replay` is the way in, `ebbtide.simulator.results.Replay` the way out."""
+"""The strategies of a stack over one trace: `replay` returns a `Replay`."""
 
 from ebbtide.simulator.replay.run import replay
-from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions
+from ebbtide.simulator.setup import ReplayError, ReplayOptions
 
 __all__ = ["ReplayError", "ReplayOptions", "replay"]

@@ -1,12 +1,13 @@
-"""What a replay takes for granted, in sentences: a figure without them is worth nothing."""
+"""The assumptions of a replay, in sentences: no figure is meaningful without them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
 from ebbtide.prices import PricingAssumption, price_date
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import RESYNC
+from ebbtide.settings.sections.ray import RaySettings, SleepWhen
 from ebbtide.simulator.strategies.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE
 from ebbtide.simulator.strategies.keda import COOLDOWN_S, POLL_S
 from ebbtide.simulator.strategies.plans import (
@@ -18,6 +19,9 @@ from ebbtide.simulator.strategies.plans import (
     UNNEEDED_S,
     without_spot_price,
 )
+from ebbtide.simulator.world.ray.clusters import LOOK_S
+from ebbtide.simulator.world.ray.drives import JOIN_S
+from ebbtide.simulator.world.ray.work import RayWork
 from ebbtide.simulator.world.rollouts import USED_SHARE
 from ebbtide.simulator.world.saves import Saves
 
@@ -32,16 +36,16 @@ def assumptions_of(
     saves: Mapping[str, Saves],
 ) -> tuple[str, ...]:
     return (
-        *_of_jobs(left_out, aligned=aligned),
-        _of_rollouts(rollouts=rollouts),
-        *_of_cluster(resync),
-        *_of_checkpoints(saves),
-        *_of_disks(settings),
-        *_of_money(settings),
+        *_job_sentences(left_out, aligned=aligned),
+        _rollout_sentence(rollouts=rollouts),
+        *_cluster_sentences(resync),
+        *_checkpoint_sentences(saves),
+        *_disk_sentences(settings),
+        *_price_sentences(settings),
     )
 
 
-def _of_jobs(left_out: int, *, aligned: bool) -> Iterator[str]:
+def _job_sentences(left_out: int, *, aligned: bool) -> Iterator[str]:
     if aligned:
         yield (
             "The trace's clock is not the customer's: the middle of its busiest 12 hours is aligned with the "
@@ -63,7 +67,7 @@ def _of_jobs(left_out: int, *, aligned: bool) -> Iterator[str]:
     )
 
 
-def _of_rollouts(*, rollouts: bool) -> str:
+def _rollout_sentence(*, rollouts: bool) -> str:
     if not rollouts:
         return "Services are never deployed (--no-rollouts): a pod stays where it was put unless it is evicted."
     return (
@@ -74,7 +78,7 @@ def _of_rollouts(*, rollouts: bool) -> str:
     )
 
 
-def _of_cluster(resync: timedelta) -> Iterator[str]:
+def _cluster_sentences(resync: timedelta) -> Iterator[str]:
     yield (
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
         "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity is always available."
@@ -122,32 +126,32 @@ def _of_cluster(resync: timedelta) -> Iterator[str]:
     )
 
 
-def _of_checkpoints(saves: Mapping[str, Saves]) -> Iterator[str]:
-    """`saves`: by pool, in any strategy."""
-    for pools, its in _alike(saves):
+def _checkpoint_sentences(saves: Mapping[str, Saves]) -> Iterator[str]:
+    """`saves`: by pool, with those of every strategy."""
+    for pools, save in _pools_by_saves(saves):
         yield (
-            f"Each job of {pools} opens a checkpoint, saves after every {its.every_s:g} s of work, which takes it "
-            f"{its.takes_s:g} s, and when its worker is told to stop; it then goes on from there, from the head of its "
-            "queue, and to load takes no time. keda-defaults has no checkpoints."
+            f"Each job of {pools} opens a checkpoint and saves after every {save.every_s:g} s of work, which takes "
+            f"{save.takes_s:g} s, and when its worker receives SIGTERM. It continues from its save, at the head of its "
+            "queue; loading takes no time. keda-defaults has no checkpoints."
         )
 
 
-def _alike(saves: Mapping[str, Saves]) -> Iterator[tuple[str, Saves]]:
-    for its in dict.fromkeys(saves.values()):
-        yield ", ".join(name for name, other in saves.items() if other == its), its
+def _pools_by_saves(saves: Mapping[str, Saves]) -> Iterator[tuple[str, Saves]]:
+    for save in dict.fromkeys(saves.values()):
+        yield ", ".join(name for name, other in saves.items() if other == save), save
 
 
-def _of_disks(settings: StackSettings) -> Iterator[str]:
+def _disk_sentences(settings: StackSettings) -> Iterator[str]:
     names = [name for name, spec in settings.all_workloads.items() if spec.has_disks]
     if names:
         yield (
-            f"Each pod of {', '.join(names)} has a disk of its own (perPod) in the zone of its first node, and runs on "
-            "nodes of that zone alone; a new node goes to the zone with the fewest of its group, unless such a pod "
-            "waits. For nothing else zones are told apart. A pod's disk is free when the pod before it is gone."
+            f"Each pod of {', '.join(names)} has a disk (perPod) in the zone of its first node, and runs only on nodes "
+            "of that zone; a new node goes to the zone with the fewest nodes of its group, unless such a pod waits. "
+            "Zones matter for nothing else. A pod's disk is free once the pod before it no longer exists."
         )
 
 
-def _of_money(settings: StackSettings) -> Iterator[str]:
+def _price_sentences(settings: StackSettings) -> Iterator[str]:
     assumption = PricingAssumption(settings.costs.pricing_assumption)
     yield (
         f"Dollars are nodes only: on-demand Linux prices of {settings.region} as of "
@@ -165,14 +169,14 @@ def _of_money(settings: StackSettings) -> Iterator[str]:
             "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
             "costs.pricingAssumption: compute-1y-no-upfront shows that."
         )
-    yield from _of_spot_groups(settings)
+    yield from _spot_sentences(settings)
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."
     )
 
 
-def _of_spot_groups(settings: StackSettings) -> Iterator[str]:
+def _spot_sentences(settings: StackSettings) -> Iterator[str]:
     spot = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT]
     if spot:
         unknown = ", ".join(without_spot_price(settings))
@@ -184,7 +188,46 @@ def _of_spot_groups(settings: StackSettings) -> Iterator[str]:
         )
 
 
+def ray_assumptions(ray: Mapping[str, RaySettings], works: Sequence[RayWork]) -> Iterator[str]:
+    """`works`: the tasks that the drivers of the replay request."""
+    if not ray:
+        return
+    yield from _driver_sentences(works)
+    yield (
+        f"Ray: workers come and go with its own autoscaler, which looks every {LOOK_S:g} s and keeps no spare worker; "
+        "an idle worker goes after idleAfter unless a task of its group waits, a busy one never. The head is never "
+        "lost, and a task takes as long on any worker. The operator's and the workload controller's pods are left out, "
+        "like the scaler's."
+    )
+    sleeping = [name for name, cluster in ray.items() if cluster.sleep.when is not SleepWhen.NEVER]
+    if sleeping:
+        yield (
+            f"{', '.join(sleeping)} sleeps by the workload controller's own decision, in which a driver counts from "
+            "its start to its end; there are no manual wake-ups."
+        )
+    yield (
+        "fixed-fleet keeps Ray's heads, drivers and workers all the time: group by group as few as leave no more jobs "
+        "late, which may be more than the fewest together. zero-wait-bound pays for shares of workers, and for the "
+        "heads of clusters that never sleep."
+    )
+
+
+def _driver_sentences(works: Sequence[RayWork]) -> Iterator[str]:
+    if not works:
+        return
+    gangs = [work.members for work in works if work.members > 1]
+    over = f", {len(gangs)} of them over 2 to {max(gangs)} workers that start together" if gangs else ""
+    yield (
+        f"{len(works)} jobs are drivers of Ray: each holds a worker of its pool, joins within {JOIN_S:g} s and asks "
+        f"for {sum(work.tasks for work in works)} tasks together{over}. Tasks ask for what the row asks for, go to the "
+        "smallest group that fits and start first come, first served; without a tasks column a row is one task."
+    )
+    parted = sum(work.tasks > work.at_once for work in works)
+    if parted:
+        yield f"{parted} of them have work above longestTask: they ask for it in equal parts, one after the other."
+
+
 def price_dates(region: str) -> Mapping[str, date]:
-    """When each kind of price was current at its source."""
+    """The date of each kind of price at its source."""
     current = price_date(region)
     return {"on-demand": current.on_demand, "commitments": current.plans, "spot": current.spot}

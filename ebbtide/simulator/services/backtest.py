@@ -1,23 +1,23 @@
-"""Would a forecast have paid? Three ways to be there before the rush, on minutes that they were not tuned on.
+"""The backtest of a forecast against two other ways to have pods before a rush, on minutes without tuning.
 
-Each stands on what the autoscaler does anyway: pods for the rate a lead ago, and for the highest of the stabilization
-window before that. On top of it
+The base of each way is the autoscaler: pods for the rate one lead ago, and for the highest rate of the stabilization
+window before that. In addition
 
-- the forecast: what its trigger asks for, with the margin of the stack file, never below the calendar's floor. As with
-  any metric of the autoscaler the highest of the stabilization window counts;
-- the calendar's floor: so many pods in business hours;
-- constant headroom: so much more of everything, always.
+- the forecast: the pods of its trigger with the margin of the stack file, but not below the calendar's floor. As with
+  any metric of the autoscaler the highest value of the stabilization window counts;
+- the calendar's floor: a number of pods in business hours;
+- constant headroom: a share of more pods, always.
 
-Each has one number, and it is the smallest with which AIMED of the requests found capacity on the earlier days: a
-little more than KEPT, since the days to come are not those before. Then all are judged on the last week: the share of
-requests (and of minutes) that came while there were pods enough for the rate of that minute, and what that cost in
-pod-hours. The rivals get hindsight: of each the cheapest number counts that keeps KEPT of that week's requests. A
-forecast that is offered keeps KEPT too, and costs at least LEAST_GAIN less than both.
+The number of each way is the smallest with which AIMED of the requests had capacity on the earlier days. That is a
+little more than KEPT, since later days differ. Then all ways are judged on the last week: by the share of requests (and
+of minutes) with enough pods for the rate of their minute, and by pod-hours. The rivals have hindsight: the cheapest
+number counts that keeps KEPT of that week's requests. An offered forecast keeps KEPT, too, and costs at least
+LEAST_GAIN less than both.
 
-While counts are missing, the autoscaler holds what it has. Steps up are played where they take more than a minute, as
-those of a service with `latency` do; the calendar's floor is written, and jumps.
+While counts are missing, the autoscaler keeps its pods. Steps up are modelled if they take more than a minute, as those
+of a service with `latency` do; the calendar's floor is written and has no steps.
 
-Whatever `max` leaves out is left out for all: a minute that `max` pods cannot serve counts as kept if they are there.
+The limit `max` is the same for all: a minute that needs more pods counts as kept with `max` pods.
 """
 
 import math
@@ -35,7 +35,7 @@ from ebbtide.simulator.strategies.hpa import HpaPolicy
 
 KEPT, AIMED = 0.995, 0.997
 LEAST_GAIN = 0.01
-"""Of the cost: less is luck."""
+"""A share of the cost: less is chance."""
 JUDGED_DAYS = 7
 FEWEST_TUNED = 2
 FEWEST_WHOLE_DAYS = DAYS_NEEDED + FEWEST_TUNED + JUDGED_DAYS
@@ -43,7 +43,7 @@ MARGINS = tuple(1 + step / 20 for step in range(61))  # all that a stack file ma
 HEADROOMS = tuple(step / 20 for step in range(61))  # up to three times more
 
 Calendar = Callable[[int, int], int]
-"""Pods at least in a minute, where business hours have so many."""
+"""The floor in a minute, given the pods of business hours."""
 
 
 class Way(StrEnum):
@@ -55,13 +55,13 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One number of one way on some minutes."""
+    """The result of one number of one way on a span of minutes."""
 
     number: float  # a margin, pods in business hours, or a share
     kept_requests: float
     kept_minutes: float
     pod_hours: float
-    relative: float  # to the pods that were needed
+    relative: float  # to the needed pods
 
     @property
     def keeps(self) -> bool:
@@ -70,7 +70,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backtest:
-    """`tuned` are judged on the last week with the number of the days before; `equal` are rivals with hindsight."""
+    """`tuned`: judged on the last week with the number of the days before. `equal`: rivals with hindsight."""
 
     tuned: dict[Way, Judged]
     equal: dict[Way, Judged | None]  # None: no number keeps KEPT
@@ -83,7 +83,7 @@ NOTHING_COUNTED = "a forecast is of inFlight or throughput, and the service has 
 
 
 class TooLittle(ValueError):
-    """The history is too short; the message is for the user, in one line."""
+    """The history is too short. The message is one line for the user."""
 
 
 def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay, name: str) -> Backtest:
@@ -109,53 +109,53 @@ def backtest(service: SimulatedService, minutes: Minutes, calendar: Calendar, cl
 
 
 def verdict(forecast: Judged, rivals: dict[Way, Judged | None]) -> tuple[bool, str]:
-    what = f"the forecast's floor keeps {forecast.kept_requests:.2%} of the requests within capacity"
+    share = f"the forecast's floor keeps {forecast.kept_requests:.2%} of the requests within capacity"
     if not forecast.keeps:
-        return False, f"Refused: {what}, and {KEPT:.1%} are wanted."
-    costs = {way: None if it is None else it.pod_hours for way, it in rivals.items()}
-    told = ", ".join(
+        return False, f"Refused: {share}, and {KEPT:.1%} are wanted."
+    costs = {way: None if rival is None else rival.pod_hours for way, rival in rivals.items()}
+    rival_costs = ", ".join(
         f"no {way.value} keeps {KEPT:.1%}" if cost is None else f"{way.value} takes {cost:,.0f}"
         for way, cost in costs.items()
     )
     cheaper = all(cost is None or forecast.pod_hours <= (1 - LEAST_GAIN) * cost for cost in costs.values())
-    sentence = f"{what} with {forecast.pod_hours:,.0f} pod-hours; for {KEPT:.1%}, {told}."
+    sentence = f"{share} with {forecast.pod_hours:,.0f} pod-hours; for {KEPT:.1%}, {rival_costs}."
     return cheaper, f"{'Offered' if cheaper else 'Refused'}: {sentence}"
 
 
 class _Course:
-    """The minutes of a service, with what each way has at hand in them."""
+    """The minutes of a service, with the inputs of each way."""
 
     def __init__(self, service: SimulatedService, minutes: Minutes, calendar: Calendar, closed: ClosedDay) -> None:
         self._service, self._rates = service, minutes.rates
         self._calendar, self._stated = calendar, service.stated_open
         lead = max(1, math.ceil(service.lead_s / MINUTE_S))
-        stays = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
-        known = list(held(minutes.rates))
-        self._reactive = [0.0] * lead + sliding_max(known, stays + 1)[: len(known) - lead]
+        window = math.ceil(service.behavior.down.stabilization_s / MINUTE_S)
+        rates = list(held(minutes.rates))
+        self._reactive = [0.0] * lead + sliding_max(rates, window + 1)[: len(rates) - lead]
         forecast = forecast_of(service, minutes, closed)
         self._target_rate = forecast.pod_rate
-        ahead = [forecast.at(now) or 0.0 for now in range(len(known) - lead)]
-        self._forecast = [0.0] * lead + sliding_max(ahead, stays + 1)
-        self._need = [service.need(rate) for rate in known]
+        ahead = [forecast.at(now) or 0.0 for now in range(len(rates) - lead)]
+        self._forecast = [0.0] * lead + sliding_max(ahead, window + 1)
+        self._need = [service.need(rate) for rate in rates]
 
     def tuned(self, way: Way, span: range) -> float:
-        """The smallest number that keeps enough; if none does, the smallest that keeps as much as any."""
+        """The smallest number that keeps AIMED; if none does, the smallest that keeps as much as the largest."""
         numbers = self.numbers(way)
         goal = min(AIMED, self.judged(way, numbers[-1], span).kept_requests)
         return self._least(way, span, goal).number
 
     def cheapest(self, way: Way, span: range) -> Judged | None:
-        """With hindsight; None: no number keeps enough."""
-        found = self.judged(way, self.numbers(way)[-1], span)
-        return self._least(way, span, KEPT) if found.keeps else None
+        """The smallest number with hindsight; None if none keeps KEPT."""
+        largest = self.judged(way, self.numbers(way)[-1], span)
+        return self._least(way, span, KEPT) if largest.keeps else None
 
-    def _least(self, way: Way, span: range, kept: float) -> Judged:
-        """More of a number is never fewer pods, so it is found by halving; the last number keeps as much."""
+    def _least(self, way: Way, span: range, goal: float) -> Judged:
+        """Bisect for the smallest number: a larger one never has fewer pods, and the largest keeps `goal`."""
         numbers = self.numbers(way)
         low, high = 0, len(numbers) - 1
         while low < high:
             middle = (low + high) // 2
-            if self.judged(way, numbers[middle], span).kept_requests >= kept:
+            if self.judged(way, numbers[middle], span).kept_requests >= goal:
                 high = middle
             else:
                 low = middle + 1
@@ -163,45 +163,47 @@ class _Course:
 
     def judged(self, way: Way, number: float, span: range) -> Judged:
         service, most = self._service, self._service.most
-        requests = kept = minutes = kept_minutes = hours = needed = 0.0
-        step = math.ceil(max(it.period_s for it in service.behavior.up.policies) / MINUTE_S)
-        lately: deque[int] = deque(maxlen=step)
+        requests = kept_requests = minutes = kept_minutes = hours = needed = 0.0
+        step = math.ceil(max(policy.period_s for policy in service.behavior.up.policies) / MINUTE_S)
+        recent: deque[int] = deque(maxlen=step)
         for minute in span:
             rate = self._rates[minute]
             if rate is None:
                 continue
-            before = lately[0] if len(lately) == step > 1 else None
+            before = recent[0] if len(recent) == step > 1 else None
             pods, need = self.pods(way, number, minute, before), min(most, self._need[minute])
-            lately.append(pods)
+            recent.append(pods)
             enough = pods >= need
             requests += rate
-            kept += rate * enough
+            kept_requests += rate * enough
             minutes += 1
             kept_minutes += enough
             hours += pods / 60
             needed += max(need, service.least) / 60
         return Judged(
             number=number,
-            kept_requests=kept / requests if requests else 1.0,
+            kept_requests=kept_requests / requests if requests else 1.0,
             kept_minutes=kept_minutes / minutes if minutes else 1.0,
             pod_hours=hours,
             relative=hours / needed if needed else 1.0,
         )
 
     def pods(self, way: Way, number: float, minute: int, before: int | None = None) -> int:
-        """`before`: what there was a step up ago; None: a step is over within a minute."""
-        more = number if way is Way.HEADROOM else 0.0
-        asked = self._service.need(self._reactive[minute] * (1 + more))
-        written = 0
+        """`before`: the pods one step up ago; None: a step takes at most a minute."""
+        headroom = number if way is Way.HEADROOM else 0.0
+        proposed = self._service.need(self._reactive[minute] * (1 + headroom))
+        floor = 0
         if way is Way.CALENDAR:
-            written = self._calendar(minute, round(number))
+            floor = self._calendar(minute, round(number))
         elif way is Way.FORECAST:
-            written = self._calendar(minute, self._stated or self._service.least)
+            floor = self._calendar(minute, self._stated or self._service.least)
             forecast = self._forecast[minute]
-            asked = max(asked, pods_of(forecast, margin=number, pod_rate=self._target_rate, most=self._service.most))
+            proposed = max(
+                proposed, pods_of(forecast, margin=number, pod_rate=self._target_rate, most=self._service.most)
+            )
         if before is not None:
-            asked = min(asked, max(_raised(before, it) for it in self._service.behavior.up.policies))
-        return self._service.within(max(asked, written))
+            proposed = min(proposed, max(_raised(before, policy) for policy in self._service.behavior.up.policies))
+        return self._service.within(max(proposed, floor))
 
     def numbers(self, way: Way) -> Sequence[float]:
         match way:
@@ -221,7 +223,7 @@ def _raised(pods: int, by: HpaPolicy) -> int:
 
 
 def held(rates: Sequence[float | None]) -> Iterator[float]:
-    """Each rate that is not known as the last one that was."""
+    """Replace each unknown rate by the last known one."""
     last = 0.0
     for rate in rates:
         last = last if rate is None else rate
@@ -229,7 +231,7 @@ def held(rates: Sequence[float | None]) -> Iterator[float]:
 
 
 def sliding_max(values: Sequence[float], width: int) -> list[float]:
-    """Of each value and those before it, `width` in all."""
+    """The maximum of each value and its predecessors, over `width` values."""
     return list(_sliding(values, width))
 
 

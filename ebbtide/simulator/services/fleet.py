@@ -1,10 +1,10 @@
-"""The pods of a service: asked for, starting, ready, told to stop, gone; and the nodes that have to come first.
+"""The pods of a service: requested, starting, ready, stopping, ended; and the nodes that boot for them.
 
-Pods fill nodes one after the other, and a node stays for the cluster autoscaler's ten minutes once it is not needed. A
-pod is billed from the moment it is asked for until it has ended, since its node is paid for all along.
+Pods fill nodes one after the other, and an unneeded node stays for the cluster autoscaler's ten minutes. A pod is
+billed from its request to its end, since its node is paid for all the time.
 
-The queue is in the pod: requests are worked on first come first served, `at_once` at a time, so what a request will
-take is known when it comes. `slots` says when each of a pod's places is free again.
+The queue is in the pod, first come, first served, with `at_once` requests at a time. So the end of a request is known
+when it arrives. `slots` are the times at which each of a pod's places is free again.
 """
 
 import math
@@ -19,10 +19,10 @@ NODE_STAYS_S = 600.0
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    asked_at: float
+    requested_at: float
     ready_at: float
     slots: list[float]  # a heap of instants
-    active: int = 0  # requests of it that are under way, those that wait included
+    active: int = 0  # active requests, including waiting ones
 
 
 @dataclass(slots=True, eq=False)
@@ -30,13 +30,13 @@ class Fleet:
     pod: Pod
     ready: list[Replica] = field(default_factory=list[Replica])  # by age
     starting: list[Replica] = field(default_factory=list[Replica])  # by readiness
-    pod_s: float = 0.0  # of those that are gone
-    _ending: list[float] = field(default_factory=list[float])  # a heap of when those told to stop end
-    _nodes: list[float] = field(default_factory=list[float])  # when each takes pods
+    pod_s: float = 0.0  # of ended pods
+    _ending: list[float] = field(default_factory=list[float])  # a heap of the ends of stopping pods
+    _nodes: list[float] = field(default_factory=list[float])  # the time from which each takes pods
     _spare_since: float | None = None
 
     @property
-    def asked(self) -> int:
+    def replicas(self) -> int:
         return len(self.ready) + len(self.starting)
 
     @property
@@ -44,7 +44,7 @@ class Fleet:
         return self.starting[0].ready_at if self.starting else math.inf
 
     def begin(self, now: float, replicas: int) -> None:
-        """With so many pods that are ready, on nodes that are there."""
+        """Begin with ready pods on booted nodes."""
         self._nodes = [now] * math.ceil(replicas / self.pod.per_node)
         self.ready = [Replica(now, now, [now] * self.pod.at_once) for _ in range(replicas)]
 
@@ -53,20 +53,20 @@ class Fleet:
             self.ready.append(self.starting.pop(0))
 
     def scale(self, now: float, replicas: int) -> None:
-        """Pods that are not ready go first, then the youngest, as the ReplicaSet controller ranks them."""
+        """Stop pods that are not ready first, then the youngest, as the ReplicaSet controller ranks them."""
         self._tend_nodes(now)
-        while self.asked < replicas:
+        while self.replicas < replicas:
             self._add(now)
-        while self.asked > replicas:
+        while self.replicas > replicas:
             self._end(self.starting.pop() if self.starting else self.ready.pop(), now)
 
     def hours(self, now: float) -> float:
-        """Pod-hours until now; those that are still ending count to their end."""
-        there = sum(now - replica.asked_at for replica in (*self.ready, *self.starting))
-        return (self.pod_s + there) / 3600
+        """Pod-hours until now; stopping pods count to their end."""
+        active_s = sum(now - replica.requested_at for replica in (*self.ready, *self.starting))
+        return (self.pod_s + active_s) / 3600
 
     def _add(self, now: float) -> None:
-        node = (self.asked + len(self._ending)) // self.pod.per_node
+        node = (self.replicas + len(self._ending)) // self.pod.per_node
         if node >= len(self._nodes):
             self._nodes.append(now + self.pod.node_boot_s)
         ready_at = max(now, self._nodes[min(node, len(self._nodes) - 1)]) + self.pod.starts_s
@@ -74,14 +74,14 @@ class Fleet:
         self.starting.sort(key=lambda replica: replica.ready_at)
 
     def _end(self, replica: Replica, now: float) -> None:
-        gone = now if replica.ready_at > now else max(now + self.pod.stop_s, *replica.slots)
-        self.pod_s += gone - replica.asked_at
-        heappush(self._ending, gone)
+        end = now if replica.ready_at > now else max(now + self.pod.stop_s, *replica.slots)
+        self.pod_s += end - replica.requested_at
+        heappush(self._ending, end)
 
     def _tend_nodes(self, now: float) -> None:
         while self._ending and self._ending[0] <= now:
             heappop(self._ending)
-        needed = math.ceil((self.asked + len(self._ending)) / self.pod.per_node)
+        needed = math.ceil((self.replicas + len(self._ending)) / self.pod.per_node)
         if needed >= len(self._nodes):
             self._spare_since = None
         elif self._spare_since is None:

@@ -1,4 +1,4 @@
-"""What asks for pods beforehand, in virtual time: the calendar's own rule, and a forecast that learns as it plays."""
+"""Floors in virtual time: the calendar's rule, and a forecast that learns during the replay."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,21 +14,21 @@ from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy
 
 Floor = Callable[[float, Sequence[int]], int]
-"""Pods at least at a second of the trace, given the requests of each whole minute that was played."""
+"""The minimum of pods at a second of the trace, from the requests of each played minute."""
 
 
 ClosedDay = Callable[[int], bool]
-"""Whether a minute of the trace lies in a local day without business hours."""
+"""True if a minute of the trace is in a local day without business hours."""
 
 
 def forecast_of(service: SimulatedService, minutes: Minutes, closed: ClosedDay) -> Forecast:
-    """As the rules of its floor make it."""
+    """The forecast of the service's rules."""
     return Forecast(minutes, service.forecast_rate or service.pod_rate, horizon(service.calendar.lead), closed)
 
 
 @dataclass(slots=True)
 class CalendarFloor:
-    """The rule that the workload controller keeps, with `start` as the trace's second 0 (aware)."""
+    """The rule of the workload controller; `start` is the trace's second 0 (aware)."""
 
     policy: FloorPolicy
     hours: BusinessHours
@@ -42,25 +42,25 @@ class CalendarFloor:
         at = self.start.astimezone(UTC) + timedelta(seconds=now)
         fresh = self._since is not None and self._since <= at and (self._until is None or at < self._until)
         if not fresh:
-            found = floor_at(at, self.policy, self.hours)
-            self._pods, self._since, self._until = found.pods, at, found.until
+            floor = floor_at(at, self.policy, self.hours)
+            self._pods, self._since, self._until = floor.pods, at, floor.until
         return self._pods
 
     def with_open(self, pods: int | None) -> "CalendarFloor":
         return CalendarFloor(replace(self.policy, open=pods), self.hours, self.start)
 
     def closed(self, minute: int) -> bool:
-        """A `ClosedDay`; each minute is asked for some twenty times."""
-        found = self._closed.get(minute)
-        if found is None:
+        """A `ClosedDay`, cached: each minute is read about twenty times."""
+        closed = self._closed.get(minute)
+        if closed is None:
             at = self.start.astimezone(UTC) + timedelta(minutes=minute)
-            found = self._closed[minute] = is_closed(self.hours, self.hours.local(at).date())
-        return found
+            closed = self._closed[minute] = is_closed(self.hours, self.hours.local(at).date())
+        return closed
 
     def by_minute(self, minutes: int) -> Callable[[int, int], int]:
-        """The floor in each of the trace's minutes, by the pods of business hours."""
-        alone = self.with_open(None)
-        always = [alone(minute * MINUTE_S) for minute in range(minutes)]
+        """The floor in each minute of the trace, given the pods of business hours."""
+        base = self.with_open(None)
+        always = [base(minute * MINUTE_S) for minute in range(minutes)]
         during = CalendarFloor(
             replace(self.policy, open=self.policy.most, events=(), overnight=()), self.hours, self.start
         )
@@ -73,10 +73,10 @@ class CalendarFloor:
 
 
 class ForecastTrigger:
-    """The pods that a forecast asks for, 0 where it is silent. Looks once a minute, as the rules are evaluated.
+    """The pods of a forecast, 0 without one. Evaluated once a minute, like the rules.
 
-    `history` ends where playing begins; what is played is counted as Prometheus would, minute by minute. A minute of
-    which the trace says nothing is not known here either.
+    `history` ends at the begin of the replay; replayed requests are counted minute by minute, as by Prometheus. Minutes
+    without data in the trace stay unknown.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class ForecastTrigger:
         self._minutes = Minutes(history.rates[: self._begin])
         self._forecast = forecast_of(service, self._minutes, closed)
         self.pods = 0
-        self._seen = -1
+        self._minutes_read = -1
 
     def __call__(self, sent: Sequence[int]) -> int:
-        if len(sent) != self._seen:
-            for minute in range(max(0, self._seen), len(sent)):
+        if len(sent) != self._minutes_read:
+            for minute in range(max(0, self._minutes_read), len(sent)):
                 place = self._begin + minute
-                known = place < len(self._trace) and self._trace[place] is not None
-                self._minutes.append(sent[minute] / MINUTE_S if known else None)
-            self._seen = len(sent)
+                is_known = place < len(self._trace) and self._trace[place] is not None
+                self._minutes.append(sent[minute] / MINUTE_S if is_known else None)
+            self._minutes_read = len(sent)
             self.pods = self._forecast.pods(self._begin + len(sent), self._margin, self._most)
         return self.pods

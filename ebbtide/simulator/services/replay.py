@@ -1,8 +1,8 @@
-"""A request trace played on a service of a stack, once for each strategy.
+"""A request trace replayed on a service of a stack, once for each strategy.
 
-The trace's counts are scaled by one constant, since a public trace is of another size: unless a mean rate is asked for,
-the busiest window asks for BUSIEST_SHARE of the pods that `max` allows. What is played is the trace's last days; those
-before are history, which only the forecast and the tuning look at.
+One constant scales the trace's counts, since a public trace has another size: unless the user sets a mean rate, the
+busiest window needs BUSIEST_SHARE of the pods that `max` allows. The trace's last days are played; the days before are
+history for the forecast and the tuning.
 """
 
 from collections import Counter
@@ -13,10 +13,8 @@ from time import perf_counter
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
-from ebbtide.simulator.replay.setup import ReplayError
-from ebbtide.simulator.services.arrivals import arrivals
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, NOTHING_COUNTED, Backtest, TooLittle, Way, backtest
-from ebbtide.simulator.services.counts import MINUTE_S, Minutes, busiest_rate, minutes_of
+from ebbtide.simulator.services.counts import MINUTE_S, Minutes, arrivals, busiest_rate, minutes_of
 from ebbtide.simulator.services.floors import CalendarFloor, ForecastTrigger
 from ebbtide.simulator.services.results import STEP_MINUTES, Played, ServiceReplay, result_of
 from ebbtide.simulator.services.run import Decider, Span, play
@@ -30,6 +28,7 @@ from ebbtide.simulator.services.strategies import (
     with_forecast,
     with_headroom,
 )
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.strategies.hpa import Hpa
 from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, busiest_hours, start_for
 from ebbtide.simulator.trace.counted import RequestTrace
@@ -38,17 +37,17 @@ from ebbtide.vocabulary.windows import zone_of
 
 BUSIEST_SHARE = 0.8
 MOST_REQUESTS = 4_000_000
-"""Of one strategy: about ten seconds. A service with more of them is played for fewer hours."""
+"""The limit of one strategy, about ten seconds. A service with more requests is played for fewer hours."""
 SETTLES_S = 120.0
 USUAL_HEADROOM = 0.3
-"""Where there is too little history to tune one."""
+"""The headroom if the history is too short for tuning."""
 
 Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
-    """`rate`: requests a second on average. `start` None: the trace's busy hours are put on business hours."""
+    """`rate`: mean requests a second. `start` None: the trace's busy hours are aligned with business hours."""
 
     days: int | None = None
     start: datetime | None = None
@@ -60,7 +59,7 @@ class ServiceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCourse:
-    """What all strategies share."""
+    """The inputs that all strategies share."""
 
     service: SimulatedService
     trace: RequestTrace
@@ -107,16 +106,16 @@ def _busiest(trace: RequestTrace) -> int:
 
 
 def _factor(trace: RequestTrace, service: SimulatedService, rate: float | None) -> float:
-    known = [count for count in trace.totals if count is not None]
+    counts = [count for count in trace.totals if count is not None]
     if rate is not None:
-        return rate * trace.window_s * len(known) / sum(known)
+        return rate * trace.window_s * len(counts) / sum(counts)
     return BUSIEST_SHARE * service.most * service.pod_rate / busiest_rate(trace)
 
 
 def replay_service(
     course: ServiceCourse, options: ServiceOptions, progress: Progress = lambda _name, _share: None
 ) -> ServiceReplay:
-    """With the options that the course was made with."""
+    """Play the course with the options from which it was built."""
     began = perf_counter()
     span = span_of(course, options.days)
     try:
@@ -147,17 +146,17 @@ def replay_service(
         left_out={name.value: why for name, why in left_out.items() if name in options.strategies},
         replay_seconds=perf_counter() - began,
         open_spans=open_spans(course.calendar.hours, course.start, span.end),
-        gaps=tuple((it.begin, it.end) for it in _missing(course.trace)),
+        gaps=tuple((gap.begin, gap.end) for gap in _missing(course.trace)),
         tested=tested,
     )
 
 
 def span_of(course: ServiceCourse, days: int | None) -> Span:
-    """The last days: a week, if one is left to learn from; fewer hours where that is too many requests."""
-    whole = course.trace.days
-    wanted = days if days is not None else (JUDGED_DAYS if whole > JUDGED_DAYS else whole)
+    """The last days: a week if the trace is longer, and fewer hours if it has too many requests."""
+    trace_days = course.trace.days
+    played_days = days if days is not None else (JUDGED_DAYS if trace_days > JUDGED_DAYS else trace_days)
     end = len(course.minutes.rates) * MINUTE_S
-    begin = max(0.0, end - wanted * DAY_S)
+    begin = max(0.0, end - played_days * DAY_S)
     hourly = HOUR_S * max(1e-9, course.minutes.mean(round(begin / MINUTE_S), round(end / MINUTE_S)) or 0.0)
     hours = max(1, int(MOST_REQUESTS // hourly))
     return Span(max(begin, end - hours * HOUR_S), end)
@@ -166,7 +165,7 @@ def span_of(course: ServiceCourse, days: int | None) -> Span:
 def _deciders(
     course: ServiceCourse, span: Span, tested: Backtest | None, too_little: str
 ) -> tuple[Mapping[ServiceStrategy, Decider], Mapping[ServiceStrategy, str]]:
-    """Those that can be played, and why the others cannot."""
+    """The strategies that can be played, and for the others the reason."""
     service, minutes = course.service, course.minutes
     begin, until = round(span.begin / MINUTE_S), round(span.end / MINUTE_S)
     rates = [rate for rate in minutes.rates[begin:until] if rate is not None]
@@ -177,7 +176,7 @@ def _deciders(
     left_out: dict[ServiceStrategy, str] = {}
     if not service.metrics:
         why = "the service does not grow: its min is its max"
-        return deciders, {it: why for it in ServiceStrategy if it not in deciders}
+        return deciders, {strategy: why for strategy in ServiceStrategy if strategy not in deciders}
     first = service.within(service.need(minutes.rates[begin] or 0.0))
     headroom = USUAL_HEADROOM if tested is None else tested.tuned[Way.HEADROOM].number
     deciders[ServiceStrategy.HPA_ONLY] = Autoscaled(service, Hpa(hpa_of(service)), first)
@@ -212,8 +211,8 @@ def _deciders(
 
 def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> Played:
     service = course.service
-    coming = arrivals(course.trace, course.factor, seed, span.begin)
-    served = play(service, decider, coming, span, seed=seed, held=list(held(course.trace)))
+    requests = arrivals(course.trace, course.factor, seed, span.begin)
+    served = play(service, decider, requests, span, seed=seed, held=list(held(course.trace)))
     return Played(
         result=result_of(served, service.slo_s, service.usd_per_pod_hour),
         series=served.series,
@@ -222,9 +221,9 @@ def _played(course: ServiceCourse, decider: Decider, span: Span, seed: int) -> P
 
 
 def held(trace: RequestTrace) -> Iterator[Span]:
-    """Missing windows, and a little after each: until requests are under way again, the metrics tell of none."""
-    for it in _missing(trace):
-        yield Span(it.begin, it.end + SETTLES_S)
+    """Missing windows, each with the time until requests are in flight again: before, the metrics are 0."""
+    for gap in _missing(trace):
+        yield Span(gap.begin, gap.end + SETTLES_S)
 
 
 def _missing(trace: RequestTrace) -> Iterator[Span]:
@@ -244,13 +243,13 @@ def _assumptions(course: ServiceCourse, span: Span, tested: Backtest | None) -> 
         f"One pod works on {pod.at_once} at a time, {pod.request_s:g} s each on average (log-normal, coefficient of "
         f"variation {pod.spread:g}), and is ready {pod.starts_s:g} s after its node, which takes {pod.node_boot_s:g} s "
         f"and holds {pod.per_node}. One pod is meant for {service.pod_rate:.3g} requests a second, by its targets and "
-        f"busy {USED:.0%} of the time at most; {service.bears:.3g} keep one busy all the time."
+        f"busy {USED:.0%} of the time at most; {service.full_rate:.3g} keep one busy all the time."
     )
     yield (
         "One gateway sees all requests in flight, at once; slow start, outliers and the delays of Prometheus are left "
         "out. No pod and no node fails."
     )
-    missing = sum(it.end - it.begin for it in _missing(course.trace) if span.holds(it.begin))
+    missing = sum(gap.end - gap.begin for gap in _missing(course.trace) if span.holds(gap.begin))
     if missing:
         yield f"{missing / HOUR_S:.3g} of these hours are missing: nothing comes then, and the number of pods stays."
     if service.usd_per_pod_hour is not None:

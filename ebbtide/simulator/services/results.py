@@ -1,4 +1,4 @@
-"""What the replay of a service found: plain data, written as JSON. Later versions only add fields.
+"""The results of a service's replay: plain data, written as JSON. Later versions only add fields.
 
 Units: seconds, pod-hours, US dollars, requests a second, fractions from 0 to 1.
 """
@@ -14,7 +14,7 @@ from ebbtide.simulator.services.run import MinuteSeries, Served, quantile
 
 SCHEMA = 1
 STEP_MINUTES = 5
-"""What latency is told by: of a minute there are too few requests."""
+"""The step of the latency series: a minute has too few requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,23 +25,23 @@ class ServiceResult:
     usd: float | None  # shares of nodes; None: a node has no price
     sent: int
     answered: int
-    lost: int  # nobody was ready, or not within longestRequest
+    lost: int  # no pod was ready, or longer than longestRequest
     turned_away: int  # above maxInFlight
     p50_s: float
     p95_s: float
     p99_s: float
-    beyond_slo: float  # share of requests that were answered later than the SLO's p95, or not at all
+    beyond_slo: float  # share of requests answered later than the SLO's p95, or not answered
     least_pods: int
     most_pods: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """With what only charts need."""
+    """A result, with series for the charts."""
 
     result: ServiceResult
     series: MinuteSeries
-    p95_s: tuple[float | None, ...]  # by `STEP_MINUTES`; None: nothing was answered
+    p95_s: tuple[float | None, ...]  # by `STEP_MINUTES`; None: no request was answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +50,24 @@ class ServiceReplay:
     service: str
     trace: str
     seed: int
-    start: datetime  # aware: where the trace's second 0 was put
-    begin_s: float  # what is played, seconds of the trace
+    start: datetime  # second 0 of the trace, aware
+    begin_s: float  # the played span, seconds of the trace
     end_s: float
     mean_rate: float
     busiest_rate: float
     slo_s: float
     assumptions: tuple[str, ...]
     strategies: Mapping[str, Played]
-    left_out: Mapping[str, str]  # strategies that could not be played, and why
+    left_out: Mapping[str, str]  # strategies that could not be played, with the reason
     replay_seconds: float
     open_spans: tuple[tuple[float, float], ...] = ()  # business hours, seconds of the trace
-    gaps: tuple[tuple[float, float], ...] = ()  # where the trace recorded nothing
+    gaps: tuple[tuple[float, float], ...] = ()  # spans without data in the trace
     tested: Backtest | None = None  # of the forecast; None: too little history
 
 
 def result_of(served: Served, slo_s: float, usd_per_pod_hour: float | None) -> ServiceResult:
     ordered = sorted(served.latencies)
-    not_good = len(ordered) - bisect_right(ordered, slo_s) + served.lost + served.turned_away
+    beyond_slo = len(ordered) - bisect_right(ordered, slo_s) + served.lost + served.turned_away
     return ServiceResult(
         pod_hours=served.pod_hours,
         usd=None if usd_per_pod_hour is None else served.pod_hours * usd_per_pod_hour,
@@ -78,9 +78,9 @@ def result_of(served: Served, slo_s: float, usd_per_pod_hour: float | None) -> S
         p50_s=quantile(ordered, 0.5),
         p95_s=quantile(ordered, 0.95),
         p99_s=quantile(ordered, 0.99),
-        beyond_slo=not_good / served.sent if served.sent else 0.0,
-        least_pods=served.least_asked,
-        most_pods=served.most_asked,
+        beyond_slo=beyond_slo / served.sent if served.sent else 0.0,
+        least_pods=served.fewest_replicas,
+        most_pods=served.most_replicas,
     )
 
 

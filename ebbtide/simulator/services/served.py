@@ -1,7 +1,8 @@
-"""A service as the simulator plays it: what one pod bears, how it scales, what it costs. From the stack file.
+"""The model of a service, from the stack file: the capacity of a pod, its scaling and its price.
 
-Two things are no key of a stack file and are assumed, and said: how many requests a pod works on at once (its target
-in flight, rounded up, or one), and how request times spread (log-normal around `requestTakes`, which is the mean).
+Two values are not in the stack file and are assumed: the number of requests in work per pod (its target in flight,
+rounded up, or one), and the distribution of request times (log-normal with the mean `requestTakes`). The replay lists
+them.
 """
 
 import math
@@ -16,7 +17,7 @@ from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
-from ebbtide.simulator.replay.setup import ReplayError, require_node_groups
+from ebbtide.simulator.setup import ReplayError, require_node_groups
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -24,35 +25,35 @@ from ebbtide.vocabulary.workloads import FloorPolicy
 SPREAD = 0.5
 """Coefficient of variation of request times: an assumption."""
 USED = 0.7
-"""The share of its time that a pod is meant to be busy at most: above it waiting grows fast. An assumption."""
+"""The largest share of its time that a pod should be busy: above it waits grow fast. An assumption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """Times in seconds."""
 
-    request_s: float  # mean, on a pod that has nothing else to do
-    spread: float  # coefficient of variation of that
-    at_once: int  # requests worked on at a time; others wait in the pod, first come first served
-    starts_s: float  # from a node that has room to a pod that is ready
-    stop_s: float  # from the order to stop to its end, if it has nothing to do
+    request_s: float  # mean, on an idle pod
+    spread: float  # its coefficient of variation
+    at_once: int  # requests in work; others wait in the pod, first come, first served
+    starts_s: float  # from a node with capacity to a ready pod
+    stop_s: float  # from SIGTERM to the end of an idle pod
     node_boot_s: float
-    per_node: int  # pods of a node
+    per_node: int  # pods on a node
 
     def times(self, parts: int = 4096) -> list[float]:
-        """Request times of equal chance."""
+        """Request times of equal probability."""
         if not self.spread:
             return [self.request_s]
         sigma = math.sqrt(math.log(1 + self.spread**2))
         normal = NormalDist()
-        some = [math.exp(sigma * normal.inv_cdf((part + 0.5) / parts)) for part in range(parts)]
-        mean = sum(some) / parts
-        return [self.request_s * it / mean for it in some]
+        factors = [math.exp(sigma * normal.inv_cdf((part + 0.5) / parts)) for part in range(parts)]
+        mean = sum(factors) / parts
+        return [self.request_s * factor / mean for factor in factors]
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedMetric:
-    """One of those that the simulator can measure, by its key in the stack file."""
+    """A metric that the simulator can measure, by its key in the stack file."""
 
     key: str
     target: HpaMetric
@@ -60,19 +61,19 @@ class PlayedMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedService:
-    """Of one variant: its pods are the unit that scales."""
+    """One variant of a service: its pods scale together."""
 
-    name: str  # of its pods
+    name: str  # of the pods
     stack: str
     calendar: FloorPolicy
-    stated_open: int | None  # pods in business hours, if the stack file says so
-    stated_margin: float | None  # on the forecast, if the stack file asks for one
+    stated_open: int | None  # pods in business hours, if set in the stack file
+    stated_margin: float | None  # of the forecast, if the stack file has one
     pod: Pod
     metrics: tuple[PlayedMetric, ...]
     behavior: HpaBehavior
     least: int
     most: int
-    longest_s: float  # a request that took so long is given up, and lost
+    longest_s: float  # the time after which a request is cancelled and lost
     max_in_flight: int | None
     slo_s: float
     balance: BalanceKind
@@ -80,18 +81,18 @@ class SimulatedService:
 
     @property
     def pod_rate(self) -> float:
-        """Requests a second that one pod is meant to have: by its targets, if nothing waits, and at most `USED`."""
+        """Requests a second per pod by its targets, without waits, and at most `USED` busy."""
         rates = [_rate(metric, self.pod) for metric in self.metrics]
-        return min(self.bears * USED, *(rate for rate in rates if rate is not None), math.inf)
+        return min(self.full_rate * USED, *(rate for rate in rates if rate is not None), math.inf)
 
     @property
-    def bears(self) -> float:
-        """Requests a second that keep one pod busy all the time: with more the queue grows without end."""
+    def full_rate(self) -> float:
+        """Requests a second that keep a pod busy all the time: with more the queue grows without limit."""
         return self.pod.at_once / self.pod.request_s
 
     @property
     def forecast_rate(self) -> float | None:
-        """Requests a second for each pod by the target that a forecast counts by; None: there is none to count by."""
+        """Requests a second per pod by the target of the forecast's metric; None without such a metric."""
         targets = {metric.key: metric.target.target for metric in self.metrics}
         if "inFlight" in targets:
             return targets["inFlight"] / self.pod.request_s
@@ -99,11 +100,11 @@ class SimulatedService:
 
     @property
     def lead_s(self) -> float:
-        """From the wish for a pod to its first request, where a node has to come first."""
+        """The time from the request for a pod to its readiness, on a new node."""
         return self.pod.node_boot_s + self.pod.starts_s
 
     def need(self, rate: float) -> int:
-        """Pods for so many requests a second, whatever its limits are."""
+        """The pods for a rate of requests, without the service's limits."""
         return math.ceil(rate / self.pod_rate - 1e-9)
 
     def within(self, pods: int) -> int:
@@ -119,12 +120,12 @@ def _rate(metric: PlayedMetric, pod: Pod) -> float | None:
             return target
         case "cpu" | "gpu":
             return target / 100 * pod.at_once / pod.request_s
-        case _:  # latency and queue say nothing about a rate
+        case _:  # latency and queue imply no rate
             return None
 
 
 def simulated(settings: StackSettings, name: str, at_once: int | None = None) -> SimulatedService:
-    """The service, or the variant of one, with this name. Raises `ReplayError`."""
+    """The service or variant with this name. Raises `ReplayError`."""
     require_node_groups(settings)
     service, variant, pods = _find(settings, name)
     if service.request_takes is None:
@@ -174,21 +175,23 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
 
 
 def _find(settings: StackSettings, name: str) -> tuple[ServiceSettings, VariantSettings, str]:
-    """With the name of its pods."""
-    every = {
+    """Return service, variant and the name of its pods."""
+    variants = {
         pod_name(service_name, variant_name): (service, variant, pod_name(service_name, variant_name))
         for service_name, service in settings.services.items()
         for variant_name, variant in service.variants.items()
     }
-    if name in every:
-        return every[name]
-    what = "the name of a service, and of its variant where it has several"
-    known = f"they are {', '.join(every)}" if every else "it has no services"
-    raise ReplayError(f"{settings.stack}: wanted {what}, found {name!r} ({known})")
+    if name in variants:
+        return variants[name]
+    names = f"they are {', '.join(variants)}" if variants else "it has no services"
+    raise ReplayError(
+        f"{settings.stack}: wanted the name of a service, and of its variant where it has several, found {name!r} "
+        f"({names})"
+    )
 
 
 def _metrics(metrics: MetricSettings) -> Iterator[PlayedMetric]:
-    """A query is not played: the trace says nothing of what it asks for. Nor is memory, which no request changes."""
+    """The metrics that requests determine. A trace has no data for a query, and requests do not change memory."""
     if metrics.cpu is not None:
         yield PlayedMetric("cpu", HpaMetric(TargetKind.USE, metrics.cpu))
     if metrics.in_flight is not None:
@@ -204,11 +207,11 @@ def _metrics(metrics: MetricSettings) -> Iterator[PlayedMetric]:
 
 
 def behavior_of(settings: StackSettings, service: ServiceSettings, variant: VariantSettings) -> HpaBehavior:
-    """The steps that are rendered into its autoscaler."""
+    """The rendered steps of its autoscaler."""
     steps = steps_of(service, variant)
-    known = settings.cluster.context is None and knows_tolerance(settings.cluster.version)
+    has_tolerance = settings.cluster.context is None and knows_tolerance(settings.cluster.version)
     return HpaBehavior(
-        up=_rules(steps.up, steps.up_tolerance if known else TOLERANCE), down=_rules(steps.down, TOLERANCE)
+        up=_rules(steps.up, steps.up_tolerance if has_tolerance else TOLERANCE), down=_rules(steps.down, TOLERANCE)
     )
 
 

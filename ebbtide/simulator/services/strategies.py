@@ -1,7 +1,7 @@
-"""Six ways to have pods: what is compared when a service is replayed.
+"""The six strategies of a service's replay.
 
-All but `fixed-replicas` are the HorizontalPodAutoscaler with its real rules. The calendar's floor is its `minReplicas`,
-written; a forecast is one more metric, which rises in the usual steps.
+All but `fixed-replicas` are the HorizontalPodAutoscaler with its real rules. The calendar's floor is written to its
+`minReplicas`; a forecast is one more metric, which rises in the usual steps.
 """
 
 from dataclasses import dataclass, replace
@@ -23,37 +23,37 @@ class ServiceStrategy(StrEnum):
 
 
 FORECAST = HpaMetric(TargetKind.TOTAL, 1)
-"""A number of pods."""
+"""The metric of a forecast: a number of pods."""
 
 
 @dataclass(slots=True)
 class Autoscaled:
-    """Follows its metrics, and never below its floor. With `forecast` the last metric of `hpa` is `FORECAST`."""
+    """Follows its metrics, but not below its floor. With `forecast` the last metric of `hpa` is `FORECAST`."""
 
     service: SimulatedService
     hpa: Hpa
-    begins_with: int
+    initial: int
     floor: Floor | None = None
     forecast: ForecastTrigger | None = None
     missing_is_zero: bool = False
 
     @property
     def least(self) -> int:
-        """What stands before the load: the floor, or the forecast where it asks for more."""
+        """The floor, or the forecast if it is higher."""
         return max(self.hpa.least, 0 if self.forecast is None else self.forecast.pods)
 
     def first(self) -> int:
-        return self.begins_with
+        return self.initial
 
-    def decide(self, now: float, seen: ServiceSight) -> int:
+    def decide(self, now: float, sight: ServiceSight) -> int:
         if self.floor is not None:
-            self.hpa.least = self.service.within(self.floor(now, seen.sent))
-        values = list(seen.values)
+            self.hpa.least = self.service.within(self.floor(now, sight.sent))
+        values = list(sight.values)
         if self.missing_is_zero:
             values = [0.0 if value is None else value for value in values]
         if self.forecast is not None:
-            values.append(float(self.forecast(seen.sent)))
-        return self.hpa.sync(seen.clock, HpaSight(seen.replicas, values, seen.ready))
+            values.append(float(self.forecast(sight.sent)))
+        return self.hpa.sync(sight.clock, HpaSight(sight.replicas, values, sight.ready))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Fixed:
     def first(self) -> int:
         return self.pods
 
-    def decide(self, _now: float, _seen: ServiceSight) -> int:
+    def decide(self, _now: float, _sight: ServiceSight) -> int:
         return self.pods
 
 
 def hpa_of(service: SimulatedService) -> HpaSpec:
-    """As it is rendered."""
+    """The autoscaler as it is rendered."""
     return HpaSpec(
         metrics=tuple(metric.target for metric in service.metrics),
         least=service.least,
@@ -87,7 +87,7 @@ def with_forecast(service: SimulatedService) -> HpaSpec:
 
 
 def with_headroom(service: SimulatedService, share: float) -> HpaSpec:
-    """The same with targets that leave so much more room in each pod; latency is what it should be already."""
+    """The autoscaler with targets that leave `share` more capacity in each pod. Latency keeps its target."""
     spec = hpa_of(service)
     lower = tuple(
         metric.target if metric.key == "latency" else HpaMetric(metric.target.kind, metric.target.target / (1 + share))
@@ -97,5 +97,5 @@ def with_headroom(service: SimulatedService, share: float) -> HpaSpec:
 
 
 def keda_defaults(service: SimulatedService) -> HpaSpec:
-    """`behavior` is nobody's: KEDA sets none, and the controller's own rules hold."""
+    """The autoscaler without `behavior`: KEDA sets none, so the controller's defaults apply."""
     return replace(hpa_of(service), behavior=None)

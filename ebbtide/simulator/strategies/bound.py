@@ -1,14 +1,14 @@
-"""What a zero-wait strategy must pay at least for a stack, `zero-wait-bound`. Proof: docs/explanation/bound.md.
+"""The least that a zero-wait strategy must pay for a stack, `zero-wait-bound`. Proof: docs/explanation/bound.md.
 
-Every job holds its workers from the second it is submitted, nodes are bought in fractions of the cheapest mix of shapes
-that its pods may run on, billed by the second, and boot in no time. The stack's services, each group's minimum (so the
-fixed nodes) and the DaemonSets of every node are paid for too.
+Every job holds its workers from its submission. Nodes are fractions of the cheapest mix of shapes that its pods may run
+on, billed by the second, with no boot time. The bound also pays for the stack's services, each group's minimum (so the
+fixed nodes) and the DaemonSets of every node.
 
-The groups are those of a cluster plan, and pods run where the plan lets them: so the bound of the stack's own groups
-binds whoever keeps them, and that of the mixed groups whoever mixes.
+Pods run where the cluster plan lets them: the bound of a plan with the stack's groups holds for strategies with these
+groups, and that of a plan with a mixed group for strategies that mix.
 
-A commitment is granted in hindsight: the level of steady dollars that makes the whole bill smallest, all of it at the
-largest discount that any of the stack's shapes has. Nobody can buy better than that.
+The commitment is chosen in hindsight: the level of steady dollars with the smallest bill, at the largest discount of
+any of the stack's shapes. No purchase is better.
 """
 
 import math
@@ -22,12 +22,14 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scheduler import group_takes
-from ebbtide.simulator.results import Series, SeriesRecorder
+from ebbtide.simulator.results import Series, SeriesRecorder, StrategyResult
 from ebbtide.simulator.strategies.covering import Covering
 from ebbtide.simulator.strategies.plans import spot_or_none, steady_usd
 from ebbtide.simulator.strategies.ray_fleet import share_of_worker
+from ebbtide.simulator.strategies.run import StrategyRun
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.schedules import Busy
+from ebbtide.simulator.world.waits import percentile
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.vocabulary.workloads import When
 
@@ -36,7 +38,7 @@ _Need = tuple[float, ...]  # cores, GiB, GPUs, pods
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Dollars an hour that hold from each instant to the next; the last one to `end_s`."""
+    """Dollars an hour from each instant to the next; the last ones to `end_s`."""
 
     at: tuple[float, ...]
     usd_per_hour: tuple[float, ...]
@@ -49,13 +51,52 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroWait:
-    """Fractional nodes; in the series they are rounded up, for drawing."""
+    """Fractional nodes; the series rounds them up, for drawing."""
 
     node_hours: Mapping[str, float]
     usd_per_day: tuple[float, ...]
     usd_on_demand: float
     usd_with_spot: float | None
     series: Series
+
+
+def zero_wait_bound(run: StrategyRun) -> StrategyResult:
+    """Every job has its workers at once: nothing scales."""
+    setup = run.setup
+    bound = zero_wait(
+        run.plan,
+        setup.jobs,
+        busy=setup.busy,
+        discounts=discounts_of(setup.settings),
+        end_s=setup.end_s,
+        day_ends=setup.day_ends,
+    )
+    return _result(bound, setup.jobs, setup.end_s)
+
+
+def _result(bound: ZeroWait, jobs: Sequence[PooledJob], end_s: float) -> StrategyResult:
+    """Every job starts when it is submitted, and nothing is ever moved."""
+    done = sum(job.submitted_at + job.duration_s <= end_s for job in jobs)
+    return StrategyResult(
+        node_hours=sum(bound.node_hours.values()),
+        node_hours_by_group=bound.node_hours,
+        usd=sum(bound.usd_per_day),
+        usd_per_day=bound.usd_per_day,
+        usd_on_demand=bound.usd_on_demand,
+        usd_with_spot=bound.usd_with_spot,
+        saving_vs_fixed_fleet=None,
+        jobs_done=done,
+        jobs_interrupted=0,
+        jobs_unfinished=len(jobs) - done,
+        wait_p50_s=0.0,
+        wait_p95_s=0.0,
+        completion_p95_s=percentile([min(job.duration_s, end_s - job.submitted_at) for job in jobs], 0.95),
+        evictions_in_window=0,
+        evictions_in_business_hours=0,
+        budget_openings=0,
+        scale_downs_to_zero=0,
+        series=bound.series,
+    )
 
 
 def zero_wait(
@@ -67,14 +108,14 @@ def zero_wait(
     day_ends: Sequence[float],
     busy: Sequence[Busy] = (),
 ) -> ZeroWait:
-    """The bound for these jobs from second 0 to `end_s`. `busy`: what the stack's own jobs and cron jobs run."""
+    """The bound for these jobs from second 0 to `end_s`. `busy`: pods of the stack file's jobs and cron jobs."""
     parts = [_Part(plan, groups) for groups in _tied_groups(plan)]
     part_of = {pool: part for part in parts for pool in part.pools}
     meter = _Meter(plan, parts)
     running = 0
     spans: list[_Span] = [(job.submitted_at, job.submitted_at + job.duration_s, job.pool, job.members) for job in jobs]
     spans += [(part.begin, part.end, part.workload, part.pods) for part in busy]
-    for at, changes in groupby(_changes([*spans, *_of_ray(plan, jobs)], end_s), key=lambda change: change[0]):
+    for at, changes in groupby(_changes([*spans, *_ray_spans(plan, jobs)], end_s), key=lambda change: change[0]):
         for _, pool, workers, more in changes:
             running += more if pool in plan.workers else 0
             if pool:
@@ -86,8 +127,8 @@ def zero_wait(
 _Span: TypeAlias = tuple[float, float, str, float]  # begin, end, pool or job, its pods
 
 
-def _of_ray(plan: ClusterPlan, jobs: Sequence[PooledJob]) -> Iterator[_Span]:
-    """What drivers have run on Ray, in shares of workers, if each task starts at once and every worker is full."""
+def _ray_spans(plan: ClusterPlan, jobs: Sequence[PooledJob]) -> Iterator[_Span]:
+    """The work of drivers on Ray, in shares of workers, if each task starts at once and every worker is full."""
     groups = {group.worker.name: group for cluster in plan.ray for group in cluster.groups}
     for job in jobs:
         if job.ray is not None:
@@ -97,7 +138,7 @@ def _of_ray(plan: ClusterPlan, jobs: Sequence[PooledJob]) -> Iterator[_Span]:
 
 
 def _changes(spans: Iterable[_Span], end_s: float) -> list[tuple[float, str, float, int]]:
-    """Instant, pool or job, its pods, and 1 for a beginning or -1 for an end. The first changes nothing."""
+    """Instant, pool or job, its pods, and 1 for a begin or -1 for an end. The first one is empty."""
     changes: list[tuple[float, str, float, int]] = [(0.0, "", 0, 0)]
     for begin, end, pool, pods in spans:
         changes.append((begin, pool, pods, 1))
@@ -108,7 +149,7 @@ def _changes(spans: Iterable[_Span], end_s: float) -> list[tuple[float, str, flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discounts:
-    """The largest share that a commitment takes off the price of any shape: of list prices, and of those with spot."""
+    """The largest discount of a commitment for any shape: of list prices, and of prices with spot."""
 
     on_demand: float
     with_spot: float
@@ -128,17 +169,17 @@ def discounts_of(settings: StackSettings) -> Discounts:
 
 
 def _tied_groups(plan: ClusterPlan) -> list[list[GroupModel]]:
-    """Groups that some workload may choose between belong together; all others stand alone."""
+    """Join groups that share a workload; all others stay alone."""
     parts = [[group] for group in plan.groups]
     for pod in plan.pods:
-        mine = [part for part in parts if any(group_takes(group, pod) for group in part)]
-        if len(mine) > 1:
-            parts = [part for part in parts if part not in mine] + [[group for part in mine for group in part]]
+        tied = [part for part in parts if any(group_takes(group, pod) for group in part)]
+        if len(tied) > 1:
+            parts = [part for part in parts if part not in tied] + [[group for part in tied for group in part]]
     return parts
 
 
 class _Part:
-    """Groups that stand together, what is needed of them now, and what that costs."""
+    """Tied groups, the current need of their pods, and its cost."""
 
     def __init__(self, plan: ClusterPlan, groups: Sequence[GroupModel]) -> None:
         self.groups = [group.name for group in groups]
@@ -156,7 +197,10 @@ class _Part:
         ]
         self._least = [float(group.min) for group in groups]
         offers = [
-            (*_offer(group), *(1.0 if group is other else 0.0 for other in groups))  # so that minimums are needs too
+            (
+                *_offer(group),
+                *(1.0 if group is other else 0.0 for other in groups),
+            )  # the group's minimum is a need, too
             for group in groups
         ]
         self._usd = [plan.money.on_demand[name].above_usd for name in self.groups]
@@ -164,29 +208,29 @@ class _Part:
         spot = plan.money.with_spot
         self._spot_usd = [spot[name].above_usd for name in self.groups] if spot else self._usd
         self._spot_covering = Covering(offers, self._spot_usd)
-        self._answer: tuple[tuple[float, ...], float, float] | None = None
+        self._cached: tuple[tuple[float, ...], float, float] | None = None
 
     def change(self, pool: str, workers: float) -> None:
-        self._workers[pool] = round(self._workers[pool] + workers, 9)  # shares that went leave nothing behind
-        self._answer = None
+        self._workers[pool] = round(self._workers[pool] + workers, 9)  # no residue of shares that ended
+        self._cached = None
 
     def cheapest(self) -> tuple[tuple[float, ...], float, float]:
-        """Nodes of each group bought on demand, their dollars an hour, and the dollars an hour with spot prices."""
-        if self._answer is None:
+        """Nodes of each group at on-demand prices, their dollars an hour, and the dollars an hour with spot prices."""
+        if self._cached is None:
             of_pools = ((self.pools[name], count) for name, count in self._workers.items())
             need = (*_sum([*self._services, *of_pools]), *self._least)
             nodes, on_spot = self._covering.cheapest(need), self._spot_covering.cheapest(need)
-            self._answer = (nodes, _cost(nodes, self._usd), _cost(on_spot, self._spot_usd))
-        return self._answer
+            self._cached = (nodes, _cost(nodes, self._usd), _cost(on_spot, self._spot_usd))
+        return self._cached
 
 
 def _waking_heads(plan: ClusterPlan) -> Iterator[tuple[WorkloadModel, int]]:
-    """Of Ray clusters that never sleep; of others the bound pays for none."""
+    """The heads of Ray clusters that never sleep; the bound pays for no others."""
     return ((cluster.head, 1) for cluster in plan.ray if cluster.sleep.when is When.NEVER)
 
 
 def _cost(nodes: Sequence[float], usd: Sequence[float]) -> float:
-    return sum(count * each for count, each in zip(nodes, usd, strict=True))
+    return sum(count * price for count, price in zip(nodes, usd, strict=True))
 
 
 def _need(pod: WorkloadModel) -> _Need:
@@ -207,7 +251,7 @@ def _sum(parts: Iterable[tuple[_Need, float]]) -> _Need:
 
 
 class _Meter:
-    """Adds up what the instants cost."""
+    """Adds up the cost of the instants."""
 
     def __init__(self, plan: ClusterPlan, parts: Sequence[_Part]) -> None:
         self._parts = parts
@@ -226,16 +270,16 @@ class _Meter:
         self._nodes.append(nodes)
         self._usd.append(sum(usd for _, usd, _ in answers))
         self._spot_usd.append(sum(usd for _, _, usd in answers))
-        whole = {name: math.ceil(round(count, 6)) for name, count in zip(self._names, nodes, strict=True)}
-        self._recorder.sample(at, whole, 0, running)
+        rounded_up = {name: math.ceil(round(count, 6)) for name, count in zip(self._names, nodes, strict=True)}
+        self._recorder.sample(at, rounded_up, 0, running)
 
     def total(self, discounts: Discounts, end_s: float, day_ends: Sequence[float]) -> ZeroWait:
         steps, spot_steps = (
             Steps(at=tuple(self._at), usd_per_hour=tuple(usd), end_s=end_s) for usd in (self._usd, self._spot_usd)
         )
-        lasted = [end - begin for begin, end, _ in steps.spans()]
+        durations = [end - begin for begin, end, _ in steps.spans()]
         hours = {
-            name: sum(nodes[i] * seconds for nodes, seconds in zip(self._nodes, lasted, strict=True)) / 3600
+            name: sum(nodes[i] * seconds for nodes, seconds in zip(self._nodes, durations, strict=True)) / 3600
             for i, name in enumerate(self._names)
         }
         with_spot = sum(covered_usd_per_day(spot_steps, discounts.with_spot, day_ends)) if self._priced_spot else None
@@ -249,11 +293,11 @@ class _Meter:
 
 
 def covered_usd_per_day(steps: Steps, discount: float, day_ends: Sequence[float]) -> tuple[float, ...]:
-    """Dollars of each day with the commitment, a constant number of dollars an hour, that costs least over all days.
+    """Dollars of each day with the cheapest commitment, a constant number of dollars an hour.
 
-    What is committed is paid for in every second, less the discount; what exceeds it has its full price. One more
-    dollar an hour pays as long as it is used for more than the share 1 - discount of the time: so the best level is
-    a quantile of the steps, and it is one of them.
+    The committed dollars are paid in every second, less the discount; the excess has its full price. One more dollar
+    an hour pays off if it is used for more than the share 1 - discount of the time. So the best level is a quantile of
+    the steps, and one of them.
     """
     level = _best_level(steps, discount)
     days = [0.0] * len(day_ends)

@@ -1,7 +1,8 @@
-"""The fixed fleet of a stack as a strategy: its plan becomes a fleet search, and the fleet an outcome."""
+"""Constant fleets as strategies: the stack becomes a search for a fleet, and the fleet becomes figures."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
 from ebbtide.provisioning_labels import NodeKind
@@ -10,34 +11,95 @@ from ebbtide.settings.placement import PodSize, head_size, pod_size, takes
 from ebbtide.settings.sections.ray import RayGroup
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.simulator.billing import Bill, Rates, billed
-from ebbtide.simulator.results import Series, SeriesRecorder
-from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool
+from ebbtide.simulator.outcome import EvictionCounts, strategy_result
+from ebbtide.simulator.results import Series, SeriesRecorder, Strategy, StrategyResult
+from ebbtide.simulator.setup import ReplaySetup
+from ebbtide.simulator.strategies.fleet import (
+    Beside,
+    Fleet,
+    FleetGroup,
+    FleetPool,
+    late_allowed,
+    least_late,
+    most_at_once,
+    peak_fleet,
+    smallest_fleet,
+)
 from ebbtide.simulator.strategies.plans import on_spot, steady_usd
-from ebbtide.simulator.strategies.ray_fleet import RayFleet
+from ebbtide.simulator.strategies.ray_fleet import RayFleet, allowed_late, late_of, peak, smallest
+from ebbtide.simulator.strategies.run import StrategyRun
+from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.pools import PooledJob
-from ebbtide.simulator.world.ray.work import workload_of_group
+from ebbtide.simulator.world.ray.work import RayPlan, workload_of_group
 from ebbtide.simulator.world.schedules import Busy, every_job, workload_of
 from ebbtide.simulator.world.waits import fifo_starts
 from ebbtide.simulator.world.workers import JobRun
 from ebbtide.simulator.world.world import ClusterPlan
 
 
+def keep_smallest_fleet(run: StrategyRun) -> StrategyResult:
+    """The smallest constant fleet whose p95 wait is not above that of `fixed-flexible`."""
+    setup = run.setup
+    target_p95_s = run.result_of(Strategy.FIXED_FLEXIBLE).wait_p95_s
+    pools = fleet_pools(setup.settings, setup.jobs)
+    ray, ray_jobs = _smallest_ray(run, pools, target_p95_s)
+    groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
+    fleet = smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s, beside=ray_jobs)
+    return _result(setup, pools, fleet, ray)
+
+
+def keep_peak_fleet(run: StrategyRun) -> StrategyResult:
+    """A constant fleet in which no job ever waits."""
+    setup = run.setup
+    pools = fleet_pools(setup.settings, setup.jobs)
+    ray = [peak(cluster, _driven(setup, cluster), most_at_once, setup.end_s) for cluster in run.plan.ray]
+    groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
+    return _result(setup, pools, peak_fleet(pools, groups), ray)
+
+
+def _smallest_ray(run: StrategyRun, pools: Sequence[FleetPool], target_s: float) -> tuple[list[RayFleet], Beside]:
+    """Size the Ray clusters first; the exact search for the other pools gets the remaining late jobs."""
+    setup = run.setup
+    needed, allowed = least_late(pools, target_s, setup.end_s), late_allowed(len(setup.jobs))
+    fleets: list[RayFleet] = []
+    for cluster in run.plan.ray:
+        jobs = _driven(setup, cluster)
+        most = {pool: setup.settings.workers[pool].max for pool in cluster.drivers}
+        late = allowed_late(len(jobs), len(setup.jobs), allowed, needed)
+        fleets.append(smallest(cluster, most, jobs, late_after_s=target_s, late=late, end_s=setup.end_s))
+    late = sum(late_of(fleet, target_s, setup.end_s) for fleet in fleets)
+    # In a world the same jobs may run in another order and be late less often: the other pools do not pay for that.
+    return fleets, Beside(sum(len(fleet.runs) for fleet in fleets), min(late, allowed - needed))
+
+
+def _driven(setup: ReplaySetup, cluster: RayPlan) -> list[PooledJob]:
+    return [job for job in setup.jobs if job.pool in cluster.drivers]
+
+
+def _result(setup: ReplaySetup, pools: Sequence[FleetPool], fleet: Fleet, ray: Sequence[RayFleet]) -> StrategyResult:
+    runs = [*fleet_runs(pools, fleet.workers, setup.end_s), *(run for cluster in ray for run in cluster.runs)]
+    series = fleet_series(fleet, runs, setup.end_s)
+    bill = fleet_bill(fleet, setup.settings, series, setup.day_ends)
+    result = strategy_result(runs, bill, series, (EvictionCounts(), Tally()), setup.end_s)
+    return replace(result, ray={cluster.plan.name: cluster.result for cluster in ray})
+
+
 def fleet_groups(
     settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy] = (), ray: Sequence[RayFleet] = ()
 ) -> list[FleetGroup]:
-    """The stack's own groups, with the workloads that live there; a kind's workloads go to its cheapest group.
+    """The stack's groups with their workloads; a kind's workloads go to its cheapest group.
 
-    `busy`: what the stack's own jobs run, which the fleet has room for as well. `ray`: clusters with their drivers.
+    `busy`: pods of the stack file's jobs, for which the fleet has capacity, too. `ray`: clusters with their drivers.
     """
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
     for spec in settings.all_workloads.values():
         size = pod_size(spec)
-        homes = [name for name, group in settings.node_groups.items() if takes(group, spec)]
-        if homes:
-            residents[_cheapest(settings, homes)].append((size, spec.replicas))
+        groups = [name for name, group in settings.node_groups.items() if takes(group, spec)]
+        if groups:
+            residents[_cheapest(settings, groups)].append((size, spec.replicas))
     for fleet in ray:
-        for home, size, count in _of_ray(settings, fleet):
-            residents[home].append((size, count))
+        for group, size, count in _ray_pods(settings, fleet):
+            residents[group].append((size, count))
     jobs = {workload_of(name): (job.node_group, pod_size(job)) for name, job in every_job(settings).items()}
     return [
         FleetGroup(
@@ -46,18 +108,20 @@ def fleet_groups(
             usd_per_hour=steady_usd(settings, group.name),
             min_nodes=group.min,
             residents=tuple(residents[group.name]),
-            guests=tuple(_at_once(busy, {name: size for name, (home, size) in jobs.items() if home == group.name})),
+            guests=tuple(
+                _at_once(busy, {name: size for name, (node_group, size) in jobs.items() if node_group == group.name})
+            ),
         )
         for group in plan.groups
     ]
 
 
-def _cheapest(settings: StackSettings, homes: Sequence[str]) -> str:
-    return min(homes, key=lambda name: (steady_usd(settings, name), name))
+def _cheapest(settings: StackSettings, groups: Sequence[str]) -> str:
+    return min(groups, key=lambda name: (steady_usd(settings, name), name))
 
 
-def _of_ray(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, PodSize, int]]:
-    """Home, size and number of a cluster's head, drivers and workers."""
+def _ray_pods(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, PodSize, int]]:
+    """Node group, size and number of a cluster's head, drivers and workers."""
     spec = settings.ray[fleet.plan.name]
     fixed = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.FIXED]
     yield _cheapest(settings, fixed), head_size(spec.head), 1
@@ -68,33 +132,33 @@ def _of_ray(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, Pod
 
 
 def _at_once(busy: Sequence[Busy], sizes: Mapping[str, PodSize]) -> Iterator[tuple[tuple[PodSize, int], ...]]:
-    """Which pods of these jobs run at the same time; of sets of which one holds another, the larger one."""
+    """Sets of pods of these jobs that run at the same time, without sets that another one includes."""
     steps: list[tuple[float, int, str]] = []
     for part in busy:
         if part.workload in sizes:
             steps += [(part.begin, part.pods, part.workload), (part.end, -part.pods, part.workload)]
     running: Counter[str] = Counter()
     sets: dict[frozenset[tuple[str, int]], Counter[str]] = {}
-    for _, more, workload in sorted(steps):  # at one instant what ends goes before what begins
+    for _, more, workload in sorted(steps):  # at one instant ends come before begins
         running[workload] += more
         sets.setdefault(frozenset((+running).items()), +running)
-    for found in sets.values():
-        if found and not any(found < other for other in sets.values()):
-            yield tuple((sizes[name], pods) for name, pods in sorted(found.items()))
+    for pods_at_once in sets.values():
+        if pods_at_once and not any(pods_at_once < other for other in sets.values()):
+            yield tuple((sizes[name], pods) for name, pods in sorted(pods_at_once.items()))
 
 
 def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[FleetPool]:
-    """Those without drivers: `ray_fleet` has these."""
-    of_pool: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
+    """The pools without drivers; `ray_fleet` has pools of drivers."""
+    jobs_of: dict[str, list[PooledJob]] = {name: [] for name in settings.workers}
     for job in jobs:
-        of_pool[job.pool].append(job)
+        jobs_of[job.pool].append(job)
     return [
         FleetPool(
             name=name,
             group=spec.node_group,
             worker=pod_size(spec),
             max_workers=spec.max,
-            jobs=tuple(of_pool[name]),
+            jobs=tuple(jobs_of[name]),
         )
         for name, spec in sorted(settings.workers.items())
         if spec.ray not in settings.ray
@@ -102,7 +166,7 @@ def fleet_pools(settings: StackSettings, jobs: Sequence[PooledJob]) -> list[Flee
 
 
 def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: float) -> list[JobRun]:
-    """What becomes of every job that starts before the end."""
+    """The run of every job; one that would start after the end never starts."""
     runs: list[JobRun] = []
     for pool in pools:
         for job, start in zip(pool.jobs, fifo_starts(pool.jobs, workers[pool.name]), strict=True):
@@ -114,12 +178,12 @@ def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: fl
 
 
 def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: Sequence[float]) -> Bill:
-    """Every node is steady, so a sensible owner has all of them under the plan."""
-    planned = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
+    """Every node is steady, so the commitment covers all of them."""
+    committed = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
     money = Rates(
-        assumed=planned,
+        assumed=committed,
         on_demand={group: _steady(settings, group, PricingAssumption.ON_DEMAND) for group in fleet.nodes},
-        with_spot=on_spot(settings, planned, {group: group for group in fleet.nodes}),
+        with_spot=on_spot(settings, committed, {group: group for group in fleet.nodes}),
     )
     node_hours = {group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()}
     return billed(node_hours, series, money, day_ends)

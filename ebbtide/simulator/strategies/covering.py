@@ -1,25 +1,24 @@
-"""The cheapest mix of fractional nodes that offers at least what is needed: a covering problem, solved exactly.
+"""The cheapest mix of fractional nodes that covers a need: a covering problem, solved exactly.
 
-Minimise `price · x` with `offer · x >= need` and `x >= 0`. It is asked again for every change of the need, so the
-method is the dual simplex: the last answer's prices stay valid whatever is needed, and a few exchanges lead to the next
-answer. Why that is the least anyone pays is in docs/explanation/bound.md; the proof needs only that the answer's prices
-undercut no node.
-Leaving and entering variables are the first in a fixed order (Bland's rule), so it always ends.
+Minimise `price · x` with `offer · x >= need` and `x >= 0`. The need changes often, so the method is the dual simplex:
+the prices of the last solution stay valid for any need, and a few exchanges lead to the next solution. The proof that
+no strategy pays less is in docs/explanation/bound.md; it needs only that these prices undercut no node. Leaving and
+entering variables are the first in a fixed order (Bland's rule), so the method always ends.
 """
 
 from collections.abc import Sequence
 
 _TINY = 1e-9
 _FRESH_AFTER = 200
-"""Exchanges before the table is made anew: each one rounds a little."""
+"""Exchanges before the table is built again: each one rounds a little."""
 
 
 class NotOffered(ValueError):
-    """Something is needed that no node has."""
+    """No node has a resource that is needed."""
 
 
 class Covering:
-    """`offers[i][r]`: how much of resource r one node of shape i has; `prices[i]`: what it costs, above 0."""
+    """`offers[i][r]`: the amount of resource r of a node of shape i; `prices[i]`: its price, above 0."""
 
     def __init__(self, offers: Sequence[Sequence[float]], prices: Sequence[float]) -> None:
         self._offers = offers
@@ -29,7 +28,7 @@ class Covering:
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing is bought. One column per shape, then one per resource for what is left over of it."""
+        """Buy nothing. One column per shape, then one per resource for its surplus."""
         rows = range(self._rows)
         self._table = [
             [-offer[row] for offer in self._offers] + [1.0 if row == other else 0.0 for other in rows] for row in rows
@@ -44,14 +43,14 @@ class Covering:
             self._begin()
         while (row := self._short_row(amounts := self._amounts(need))) is not None:
             self._exchange(row)
-        bought = [0.0] * self._shapes
+        nodes = [0.0] * self._shapes
         for variable, amount in zip(self._basis, amounts, strict=True):
             if variable < self._shapes:
-                bought[variable] = max(0.0, amount)
-        return tuple(bought)
+                nodes[variable] = max(0.0, amount)
+        return tuple(nodes)
 
     def resource_prices(self) -> tuple[float, ...]:
-        """What one unit of each resource is worth in the last answer: no node is worth more than its price."""
+        """The value of one unit of each resource in the last solution: no node is worth more than its price."""
         return tuple(self._reduced[self._shapes :])
 
     def _amounts(self, need: Sequence[float]) -> list[float]:
@@ -63,7 +62,7 @@ class Covering:
         return min(short, key=lambda row: self._basis[row]) if short else None
 
     def _exchange(self, row: int) -> None:
-        """Let the first variable that is short leave, for the one that keeps every node worth at most its price."""
+        """Replace a short variable by the one that keeps every node worth at most its price."""
         leaving = self._table[row]
         ratios = [(self._reduced[j] / -value, j) for j, value in enumerate(leaving) if value < -_TINY]
         if not ratios:

@@ -1,20 +1,19 @@
-"""The HorizontalPodAutoscaler's own rules, from metrics to a number of replicas. Pure: time is an argument.
+"""The rules of the HorizontalPodAutoscaler, from metrics to a number of replicas. Pure: time is an argument.
 
-Every 15 s, in this order, as the controller of Kubernetes 1.35 does it:
+Every 15 s, in the order of the controller of Kubernetes 1.35:
 
-1. Off at 0 replicas. Outside of `least` and `most` a number comes back at once, whatever the metrics say.
-2. Each metric proposes a number, unless it is within its tolerance; the highest counts. **A metric that is missing
-   never lowers**: with one missing the others may raise, and with all missing nothing changes.
-3. Stabilization: up to the lowest number asked for within the window up, down to the highest within that down.
-4. The steps: for each policy, what there was a period ago plus or minus what it allows; `selectPolicy: Max` takes the
-   larger change. Without `behavior` it at most doubles, or grows to 4, and falls at once.
+1. Off at 0 replicas. A number outside of `least` and `most` returns into them at once, without regard to the metrics.
+2. Each metric proposes a number, unless it is within its tolerance; the highest counts. **A missing metric never
+   lowers**: if one is missing the others may raise, and if all are missing nothing changes.
+3. Stabilization: up to the lowest proposal within the window for up, down to the highest within the window for down.
+4. Steps: for each policy, the replicas of a period ago plus or minus its limit; `selectPolicy: Max` takes the larger
+   change. Without `behavior` the number at most doubles, or grows to 4, and falls at once.
 
-A total is held against the pods that are there, a rollout's surplus included: within the tolerance it wants them all.
-Percentages are whole, cut off.
+A total is compared with the existing pods, including those of a rollout's surge: within the tolerance all of them stay.
+Percentages are truncated.
 
-Not played: pods that send no metric of their own (what comes from one query has no pods), and the first minutes of a
-pod's CPU, which the controller leaves out: a pod counts from the moment that it is ready. Held to recordings of the
-real one in `tests.fidelity.hpa`.
+Not modelled: pods that send no metric (a metric from one query has no pods), and the first minutes of a pod's CPU,
+which the controller ignores: here a pod counts once it is ready. `tests.fidelity.hpa` compares this with recordings.
 Sources: kubernetes/kubernetes v1.35.4, pkg/controller/podautoscaler: horizontal.go (reconcileAutoscaler,
 computeReplicasForMetrics, stabilizeRecommendation…, convertDesiredReplicas…) and replica_calculator.go
 (GetExternalPerPodMetricReplicas, getUsageRatioReplicaCount, GetResourceReplicas); kube-controller-manager's flags
@@ -34,11 +33,11 @@ GROWS_TO_AT_LEAST = 4
 
 
 class TargetKind(StrEnum):
-    """How a metric is compared with its target."""
+    """The comparison of a metric with its target."""
 
-    TOTAL = "AverageValue"  # of the whole service: each replica takes `target` of it
-    RATIO = "Value"  # says by what factor the ready replicas are too few
-    USE = "Utilization"  # the mean of the ready pods, percent of what they request
+    TOTAL = "AverageValue"  # a total of the service: each replica takes `target` of it
+    RATIO = "Value"  # the factor by which the ready replicas are too few
+    USE = "Utilization"  # the mean of the ready pods, percent of their requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class HpaMetric:
 
 @dataclass(frozen=True, slots=True)
 class HpaPolicy:
-    """At most so many `percent` or `pods` of change in a period; one of the two is 0."""
+    """The largest change in a period: `percent` or `pods`; the other is 0."""
 
     period_s: float
     percent: float = 0.0
@@ -87,86 +86,86 @@ class HpaSpec:
         return self.behavior.down.tolerance, self.behavior.up.tolerance
 
 
-def of_total(target: float, *, least: int, most: int, stabilization_s: float = STABILISATION_S) -> HpaSpec:
-    """One total of which each replica should have `target`, and all else as it is by default."""
+def hpa_of_total(target: float, *, least: int, most: int, stabilization_s: float = STABILISATION_S) -> HpaSpec:
+    """One total with `target` for each replica, and defaults for the rest."""
     metrics = (HpaMetric(TargetKind.TOTAL, target),)
     return HpaSpec(metrics=metrics, least=least, most=most, stabilization_s=stabilization_s)
 
 
 @dataclass(frozen=True, slots=True)
 class HpaSight:
-    """What the controller sees at one of its beats; a value of None is a metric that is missing."""
+    """The controller's view at a sync. A value of None is a missing metric."""
 
-    replicas: int  # asked for
+    replicas: int  # requested
     values: Sequence[float | None]
-    ready: int | None = None  # of them; None: all
-    there: int | None = None  # pods that exist, a rollout's surplus included; None: as many as asked for
+    ready: int | None = None  # None: all
+    existing: int | None = None  # pods, including those of a rollout's surge; None: the requested replicas
 
 
 @dataclass(slots=True)
 class Hpa:
-    """One object, with its memory of what it wanted and did lately."""
+    """One HorizontalPodAutoscaler, with its recent proposals and changes."""
 
     spec: HpaSpec
-    least: int = field(init=False)  # may be written at any time, as a floor does
-    _wanted: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])  # instant, replicas
+    least: int = field(init=False)  # may be written at any time, for example by a floor
+    _proposals: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])  # instant, replicas
     _changes: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])  # instant, more or fewer
 
     def __post_init__(self) -> None:
         self.least = self.spec.least
 
-    def sync(self, now: float, seen: HpaSight) -> int:
-        """The replicas that there should be."""
-        replicas = seen.replicas
-        if not self._wanted:
-            self._wanted.append((now, replicas))
+    def sync(self, now: float, sight: HpaSight) -> int:
+        """The number of replicas to request."""
+        replicas = sight.replicas
+        if not self._proposals:
+            self._proposals.append((now, replicas))
         if replicas == 0:
             return 0
         if replicas > self.spec.most:
-            found = self.spec.most
+            target = self.spec.most
         elif replicas < self.least:
-            found = self.least
+            target = self.least
         else:
-            wanted = proposal(self.spec, seen)
-            if wanted is None:
+            proposed = proposal(self.spec, sight)
+            if proposed is None:
                 return replicas
-            found = self._normalised(now, replicas, wanted)
-        if found != replicas and self.spec.behavior is not None:
-            self._changes.append((now, found - replicas))
-        return found
+            target = self._normalised(now, replicas, proposed)
+        if target != replicas and self.spec.behavior is not None:
+            self._changes.append((now, target - replicas))
+        return target
 
-    def _normalised(self, now: float, replicas: int, wanted: int) -> int:
+    def _normalised(self, now: float, replicas: int, proposed: int) -> int:
         behavior = self.spec.behavior
         if behavior is None:
-            highest = max([wanted, *self._since(now - self.spec.stabilization_s)])
-            self._remember(now, wanted, self.spec.stabilization_s)
+            highest = max([proposed, *self._since(now - self.spec.stabilization_s)])
+            self._remember(now, proposed, self.spec.stabilization_s)
             limit = min(max(2 * replicas, GROWS_TO_AT_LEAST), self.spec.most)
             return max(self.least, min(highest, limit))
         up, down = behavior.up, behavior.down
-        lowest = min([wanted, *self._since(now - up.stabilization_s)])
-        highest = max([wanted, *self._since(now - down.stabilization_s)])
-        self._remember(now, wanted, max(up.stabilization_s, down.stabilization_s))
-        calm = min(max(replicas, lowest), highest)
-        if calm > replicas:
-            return max(replicas, min(calm, self.spec.most, self._highest(now, replicas, up.policies)))
-        if calm < replicas:
-            return min(replicas, max(calm, self.least, self._lowest(now, replicas, down.policies)))
+        lowest = min([proposed, *self._since(now - up.stabilization_s)])
+        highest = max([proposed, *self._since(now - down.stabilization_s)])
+        self._remember(now, proposed, max(up.stabilization_s, down.stabilization_s))
+        stable = min(max(replicas, lowest), highest)
+        if stable > replicas:
+            return max(replicas, min(stable, self.spec.most, self._highest(now, replicas, up.policies)))
+        if stable < replicas:
+            return min(replicas, max(stable, self.least, self._lowest(now, replicas, down.policies)))
         return replicas
 
     def _since(self, cutoff: float) -> Iterator[int]:
-        """What was wanted after an instant, the latest first."""
-        for at, wanted in reversed(self._wanted):
+        """Proposals after an instant, the latest first."""
+        for at, proposed in reversed(self._proposals):
             if at <= cutoff:
                 return
-            yield wanted
+            yield proposed
 
-    def _remember(self, now: float, wanted: int, longest_s: float) -> None:
-        while self._wanted and self._wanted[0][0] <= now - longest_s:
-            self._wanted.popleft()
-        self._wanted.append((now, wanted))
+    def _remember(self, now: float, proposed: int, longest_s: float) -> None:
+        while self._proposals and self._proposals[0][0] <= now - longest_s:
+            self._proposals.popleft()
+        self._proposals.append((now, proposed))
 
     def _highest(self, now: float, replicas: int, policies: Iterable[HpaPolicy]) -> int:
-        """The larger change of all policies. What a percentage adds is rounded up, or it would never add one."""
+        """The largest change of all policies. A percentage rounds up, or it would never add one."""
         return max(
             math.ceil(before * (1 + policy.percent / 100)) if policy.percent else before + policy.pods
             for policy in policies
@@ -181,7 +180,7 @@ class Hpa:
         )
 
     def _changed(self, cutoff: float) -> int:
-        """Replicas that came less those that went after an instant; by whomever else does not count."""
+        """The net change that this autoscaler made after an instant."""
         total = 0
         for at, change in reversed(self._changes):
             if at <= cutoff:
@@ -190,35 +189,35 @@ class Hpa:
         return total
 
 
-def proposal(spec: HpaSpec, seen: HpaSight) -> int | None:
-    """What the metrics ask for together; None: nothing may change, for a metric is missing."""
-    pairs = list(zip(spec.metrics, seen.values, strict=True))
-    asked = [_asked(metric, value, seen, spec.tolerances) for metric, value in pairs if value is not None]
-    if not asked or (len(asked) < len(pairs) and max(asked) < seen.replicas):
+def proposal(spec: HpaSpec, sight: HpaSight) -> int | None:
+    """The proposal of all metrics; None if a metric is missing and the number must stay."""
+    pairs = list(zip(spec.metrics, sight.values, strict=True))
+    proposals = [_proposal_of(metric, value, sight, spec.tolerances) for metric, value in pairs if value is not None]
+    if not proposals or (len(proposals) < len(pairs) and max(proposals) < sight.replicas):
         return None
-    return max(asked)
+    return max(proposals)
 
 
-def _asked(metric: HpaMetric, value: float, seen: HpaSight, tolerances: tuple[float, float]) -> int:
-    replicas = seen.replicas
-    there = replicas if seen.there is None else seen.there
-    ready = there if seen.ready is None else seen.ready
+def _proposal_of(metric: HpaMetric, value: float, sight: HpaSight, tolerances: tuple[float, float]) -> int:
+    replicas = sight.replicas
+    existing = replicas if sight.existing is None else sight.existing
+    ready = existing if sight.ready is None else sight.ready
     match metric.kind:
         case TargetKind.TOTAL:
-            near = there > 0 and _within(value / (metric.target * there), tolerances)
-            return there if near else math.ceil(value / metric.target)
+            near = existing > 0 and _within(value / (metric.target * existing), tolerances)
+            return existing if near else math.ceil(value / metric.target)
         case TargetKind.RATIO:
             ratio = value / metric.target
             return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
         case TargetKind.USE:
             ratio = int(value) / metric.target
-            if ready == there or ratio <= 1:
+            if ready == existing or ratio <= 1:
                 return replicas if _within(ratio, tolerances) else math.ceil(ratio * ready)
-            # Pods that are not ready use nothing yet; if that turns the direction around, nothing happens.
-            with_them = int(value * ready / there) / metric.target
-            if with_them < 1 or _within(with_them, tolerances):
+            # Pods that are not ready count as unused; if that reverses the direction, nothing changes.
+            diluted = int(value * ready / existing) / metric.target
+            if diluted < 1 or _within(diluted, tolerances):
                 return replicas
-            return max(replicas, math.ceil(with_them * there))
+            return max(replicas, math.ceil(diluted * existing))
 
 
 def _within(ratio: float, tolerances: tuple[float, float]) -> bool:

@@ -1,13 +1,13 @@
-"""KEDA with its default times as a controller of the modelled cluster: what `keda-defaults` runs instead of ours.
+"""KEDA with its default times as a controller of the modelled cluster, for the strategy `keda-defaults`.
 
-Every 30 s each pool's queue is looked at: the first job takes the pool from 0 to 1, and 300 s after the last look that
-saw any it goes back to 0. In between the HorizontalPodAutoscaler decides (`hpa`), and the ReplicaSet controller picks
-the victims, for nobody told it who is busy. A worker that is told to stop goes on for Kubernetes' default grace
-period and is killed with the job it holds, which starts again from zero.
+KEDA polls each queue every 30 s. The first job scales the pool from 0 to 1; 300 s after the last poll with a job it
+scales to 0. In between the HorizontalPodAutoscaler decides (`hpa`), and the ReplicaSet controller picks the victims
+without knowing which worker is busy. A worker has Kubernetes' default grace period after SIGTERM. Then it is killed
+with its job, which starts again from zero.
 
-One thing is better than the default: running jobs count as well as waiting ones, with the pool's own jobs per worker as
-the target. KEDA's Redis trigger looks at the list alone, with 5 jobs to a worker; every job that outlasts the cooldown
-would then be killed again and again, and nothing else could be compared.
+One setting is better than the default: running jobs count as well as waiting ones, and the target is the pool's jobs
+per worker. KEDA's Redis trigger counts only the list, with 5 jobs per worker. It would kill every job that outlasts the
+cooldown again and again, and nothing else could be compared.
 Sources: kedacore/keda, pkg/scaling/executor/scale_scaledobjects.go and pkg/scalers/redis_scaler.go; keda.sh, the
 specification of ScaledObject (pollingInterval 30, cooldownPeriod 300).
 """
@@ -16,7 +16,9 @@ import math
 from datetime import timedelta
 
 from controllers.ports import Known, Reading, Scale, Unknown
-from ebbtide.simulator.strategies.hpa import SYNC_S, Hpa, HpaSight, of_total
+from ebbtide.simulator.results import StrategyResult
+from ebbtide.simulator.strategies.hpa import SYNC_S, Hpa, HpaSight, hpa_of_total
+from ebbtide.simulator.strategies.run import StrategyRun, play
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.world import World
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
@@ -27,53 +29,58 @@ COOLDOWN_S = 300.0
 _LONG = timedelta(days=365)
 
 
+def keda(run: StrategyRun) -> StrategyResult:
+    """KEDA owns the replicas."""
+    return play(run, keda_controlled)
+
+
 def keda_controlled(config: ControllerConfig, world: World, tally: Tally) -> None:
-    """Runs a world to its end. Budgets stay as they are."""
+    """Run a world to its end. Budgets stay unchanged."""
     ports = ports_of(world, tally)
     names = [pool.name for pool in config.pools]
     scalers = [_Scaler(pool) for pool in config.pools]
-    beat = 0.0
+    sync_at = 0.0
     while world.timeline.now < world.setup.end_s:
         readings = ports.demand.read(names)
-        seen = ports.cluster.observe()
-        if isinstance(seen, Unknown):
+        cluster = ports.cluster.observe()
+        if isinstance(cluster, Unknown):
             raise TypeError("the modelled cluster is always known")
         at_rest = True
         for scaler in scalers:
-            jobs, replicas = _jobs(readings[scaler.pool.name]), seen.pools[scaler.pool.name].replicas
-            wanted = scaler.wanted(world.timeline.now, replicas, jobs)
-            if wanted != replicas:
-                action = Scale(pool=scaler.pool.name, replicas=wanted, version=None, reason="keda")
+            jobs, replicas = _jobs(readings[scaler.pool.name]), cluster.pools[scaler.pool.name].replicas
+            target = scaler.target(world.timeline.now, replicas, jobs)
+            if target != replicas:
+                action = Scale(pool=scaler.pool.name, replicas=target, version=None, reason="keda")
                 ports.cluster.act(action)
-            at_rest = at_rest and not jobs and replicas == wanted == scaler.pool.min_workers
+            at_rest = at_rest and not jobs and replicas == target == scaler.pool.min_workers
         if at_rest and not ports.waker.wait(_LONG):
             return
-        beat = max(beat + SYNC_S, math.ceil(world.timeline.now / SYNC_S) * SYNC_S)
-        world.timeline.run_until(min(beat, world.setup.end_s))
+        sync_at = max(sync_at + SYNC_S, math.ceil(world.timeline.now / SYNC_S) * SYNC_S)
+        world.timeline.run_until(min(sync_at, world.setup.end_s))
 
 
 def _jobs(reading: Reading) -> int:
-    """What keys of Redis show: a job between pop and registration is in none."""
+    """Jobs in the keys of Redis; a job between pop and registration is in none."""
     return reading.waiting + reading.running if isinstance(reading, Known) else 0
 
 
 class _Scaler:
-    """One ScaledObject and the autoscaler object that KEDA made for it."""
+    """One ScaledObject, and the HorizontalPodAutoscaler that KEDA creates for it."""
 
     def __init__(self, pool: PoolPolicy) -> None:
         self.pool = pool
         least, most = max(1, pool.min_workers), max(1, pool.max_workers)
-        self._hpa = Hpa(of_total(pool.jobs_per_worker, least=least, most=most))
+        self._hpa = Hpa(hpa_of_total(pool.jobs_per_worker, least=least, most=most))
         self._last_active = -math.inf
 
-    def wanted(self, now: float, replicas: int, jobs: int) -> int:
-        """At one of the autoscaler's beats, every other of which is a look of KEDA's too."""
-        wanted = self._hpa.sync(now, HpaSight(replicas, (jobs,)))
+    def target(self, now: float, replicas: int, jobs: int) -> int:
+        """The replicas at a sync of the autoscaler; KEDA polls at every other sync."""
+        target = self._hpa.sync(now, HpaSight(replicas, (jobs,)))
         if now % POLL_S:
-            return wanted
+            return target
         if jobs:
             self._last_active = now
-            return wanted or max(1, self.pool.min_workers)
+            return target or max(1, self.pool.min_workers)
         if not self.pool.min_workers and now > self._last_active + COOLDOWN_S:
             return 0
-        return max(wanted, self.pool.min_workers)
+        return max(target, self.pool.min_workers)

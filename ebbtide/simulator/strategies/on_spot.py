@@ -1,8 +1,7 @@
-"""What if the workers ran on spot nodes, with checkpoints? The same stack, with each pool moved to a spot twin of its
-node group.
+"""The stack with its workers on spot nodes: each pool moves to a spot twin of its node group, with checkpoints.
 
-It is a change of the stack, made before production code sees it: prices, rates, budgets and configuration follow from
-it as they would from a file. Some of it no file may say yet; `spot_assumptions` names that.
+The stack changes before production code reads it, so prices, rates, budgets and config follow as from a file. Parts of
+it are not yet legal in a file; `spot_assumptions` names them.
 """
 
 from collections.abc import Iterator
@@ -14,27 +13,28 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.simulator.world.failures import Failures
+from ebbtide.simulator.strategies.plans import Topology, separate_groups
 from ebbtide.units.durations import format_duration
 
 _STORE = "s3://checkpoints"
-"""Of pools that have none; nothing is ever written to it."""
+"""The store of pools that have none; nothing is written to it."""
 
 
 def moved_to_spot(settings: StackSettings) -> StackSettings:
-    """Every pool whose workers can pause, on spot nodes and with checkpoints that are required; services stay."""
+    """Move every pool whose workers can pause to spot nodes, with required checkpoints; services stay."""
     groups, workers = dict(settings.node_groups), dict(settings.workers)
     for name, pool in settings.workers.items():
         if pool.safe_stop:
-            home = pool.node_group if settings.on_spot(pool) else _twin(pool.node_group, settings)
-            groups[home] = _on_spot(settings.node_groups[pool.node_group])
-            workers[name] = pool.model_copy(update={"node_group": home, "checkpoints": _required(pool)})
+            group = pool.node_group if settings.on_spot(pool) else _twin(pool.node_group, settings)
+            groups[group] = _on_spot(settings.node_groups[pool.node_group])
+            workers[name] = pool.model_copy(update={"node_group": group, "checkpoints": _required(pool)})
     return settings.model_copy(update={"node_groups": groups, "workers": workers})
 
 
-def rated(failures: Failures) -> Failures:
-    """The failures that were asked for, with spot interruptions at the published rate if nobody said how many."""
-    return replace(failures, spot_interruptions=failures.spot_interruptions or 1.0)
+def spot_groups(settings: StackSettings) -> Topology:
+    """The moved stack. Its nodes are interrupted at the published rate, unless the replay sets another."""
+    moved = separate_groups(moved_to_spot(settings))
+    return replace(moved, spot_interruptions=1.0, assumptions=tuple(spot_assumptions(settings)))
 
 
 def spot_assumptions(settings: StackSettings) -> Iterator[str]:
@@ -69,6 +69,6 @@ def _on_spot(group: NodeGroupSettings) -> NodeGroupSettings:
 
 
 def _required(pool: WorkerSettings) -> CheckpointSettings:
-    given = pool.checkpoints or CheckpointSettings(store=_STORE)
-    within = min(given.save_within, LONGEST_SPOT_SAVE)
-    return given.model_copy(update={"required": True, "save_within": within})
+    checkpoints = pool.checkpoints or CheckpointSettings(store=_STORE)
+    within = min(checkpoints.save_within, LONGEST_SPOT_SAVE)
+    return checkpoints.model_copy(update={"required": True, "save_within": within})

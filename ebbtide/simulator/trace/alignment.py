@@ -1,9 +1,9 @@
-"""Where in the customer's week a trace begins.
+"""The alignment of a trace with the customer's week.
 
-A trace knows its own days, not the customer's: most public ones do not even say which hour their second 0 is. Unless a
-start is given, the middle of the trace's busiest 12 hours of the day is put on the middle of a Monday's business
-hours, so that the trace is replayed as the work of people who keep these hours. That is an assumption and is shown.
-How much a figure hangs on it is seen by moving the start: `shifted_starts`.
+A trace has no calendar: most public ones do not state the hour of their second 0. Unless the user sets a start, the
+middle of the trace's busiest 12 hours of the day is aligned with the middle of a Monday's business hours, so the trace
+is replayed as the work of people with these hours. The report shows this assumption. `shifted_starts` moves the start,
+to show its influence on a figure.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ def busiest_half_day(jobs: Sequence[Job]) -> int:
 
 
 def busiest_hours(arrivals: Mapping[int, float]) -> int:
-    """The same by what came in each hour of the day; an hour that is not there had nothing."""
+    """The first of the busiest 12 hours, from arrivals by hour of the day; a missing hour had none."""
 
     def of_window(hour: int) -> float:
         return sum(arrivals.get((hour + i) % 24, 0) for i in range(12))
@@ -38,13 +38,13 @@ def aligned_start(jobs: Sequence[Job], hours: BusinessHours) -> datetime:
 
 
 def start_for(busiest: int, hours: BusinessHours) -> datetime:
-    """The same for 12 busy hours that begin at this hour of the trace's day."""
-    centre_of_busy = timedelta(hours=(busiest + 6) % 24)
-    return (_middle_of_a_monday(hours) - centre_of_busy).astimezone(zone_of(hours.timezone))
+    """Second 0 of a trace whose 12 busy hours begin at this hour of its day."""
+    busy_centre = timedelta(hours=(busiest + 6) % 24)
+    return (_middle_of_a_monday(hours) - busy_centre).astimezone(zone_of(hours.timezone))
 
 
 def shifted_starts(start: datetime, shifts: Sequence[timedelta] = SHIFTS) -> tuple[datetime, ...]:
-    """The start moved by elapsed time, in its own zone: on a day that clocks change, local hours would move it else.
+    """The start moved by elapsed time, in its zone. Local time would differ on days of clock changes.
 
     Raises ValueError for a start without a zone.
     """
@@ -54,7 +54,7 @@ def shifted_starts(start: datetime, shifts: Sequence[timedelta] = SHIFTS) -> tup
 
 
 def _middle_of_a_monday(hours: BusinessHours) -> datetime:
-    """Of the first Monday with business hours; midday if no Monday has any."""
+    """The middle of the first Monday with business hours; midday if no Monday has any."""
     first = REFERENCE_MONDAY.replace(tzinfo=zone_of(hours.timezone))
     for week in range(_WEEKS_TRIED):
         monday = first + timedelta(weeks=week)

@@ -1,8 +1,8 @@
-"""Requests per window as they are in the file, for what serves them: no jobs are made of them.
+"""Requests per window of a file, for the replay of a service: they are not converted to jobs.
 
-A window that holds no row of a queue while others have one is a quiet one of that queue; a window that `gaps_of` calls
-missing has no count at all. `iat_cv`, the coefficient of variation of the times between two requests, may be left out,
-as a column or in a cell: what came is then taken to be independent of each other (1).
+A window without a row of a queue, but with rows of others, has no requests of that queue. A window that `gaps_of` calls
+missing has no count. `iat_cv`, the coefficient of variation of the times between two requests, is optional, as a column
+and in a cell; the default is independent requests (1).
 """
 
 import csv
@@ -22,7 +22,7 @@ CV = "iat_cv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedQueue:
-    """By window from second 0; None: missing."""
+    """Counts by window from second 0; None: missing."""
 
     counts: tuple[float | None, ...]
     cv: tuple[float, ...]
@@ -36,26 +36,26 @@ class RequestTrace:
 
     @property
     def totals(self) -> tuple[float | None, ...]:
-        """Of all queues together."""
-        each = zip(*(queue.counts for queue in self.queues.values()), strict=True)
-        return tuple(None if None in counts else sum(count or 0.0 for count in counts) for counts in each)
+        """Counts of all queues together."""
+        windows = zip(*(queue.counts for queue in self.queues.values()), strict=True)
+        return tuple(None if None in counts else sum(count or 0.0 for count in counts) for counts in windows)
 
     @property
     def days(self) -> float:
         return len(self.totals) * self.window_s / DAY_S
 
     def only(self, queue: str) -> "RequestTrace":
-        """Raises `TraceError` for a queue that it does not have."""
+        """The trace with one of its queues. Raises `TraceError`."""
         if queue not in self.queues:
-            known = ", ".join(self.queues)
-            raise TraceError(f"trace {self.name}: wanted one of its queues, found {queue!r} (they are {known})")
+            queues = ", ".join(self.queues)
+            raise TraceError(f"trace {self.name}: wanted one of its queues, found {queue!r} (they are {queues})")
         return RequestTrace(name=f"{self.name}: {queue}", window_s=self.window_s, queues={queue: self.queues[queue]})
 
 
 def find_requests(path_or_name: str, queue: str | None = None) -> RequestTrace:
-    """A file of requests per window, or a bundled one by its name; all of it, or one queue. Raises `TraceError`."""
-    found = _read(path_or_name)
-    return found if queue is None else found.only(queue)
+    """Read a file of requests per window, or a bundled one by its name: all queues, or one. Raises `TraceError`."""
+    trace = _read(path_or_name)
+    return trace if queue is None else trace.only(queue)
 
 
 def _read(path_or_name: str) -> RequestTrace:
@@ -69,33 +69,33 @@ def _read(path_or_name: str) -> RequestTrace:
         raise TraceError(f"{path}: no such file (bundled traces: {', '.join(bundled())})") from error
     except csv.Error as error:
         raise TraceError(f"{path}: row 1: wanted CSV: {error}") from error
-    wanted = request_trace.COLUMNS
-    if any(header.count(column) != 1 for column in wanted) or header.count(CV) > 1:
+    required = request_trace.COLUMNS
+    if any(header.count(column) != 1 for column in required) or header.count(CV) > 1:
         raise TraceError(
-            f"{path}: row 1: wanted {','.join(wanted)} (requests per window), found {','.join(header) or 'nothing'} "
+            f"{path}: row 1: wanted {','.join(required)} (requests per window), found {','.join(header) or 'nothing'} "
             "(for example requests-servegen-m-small)"
         )
-    columns = (*wanted, CV) if CV in header else wanted
-    varied: list[float] = []
+    columns = (*required, CV) if CV in header else required
+    variations: list[float] = []
     windows: list[Window] = []
     for row, window in windows_of(table, table.rows(header, lines, columns)):
         windows.append(window)
-        varied.append(_variation(row.cells.get(CV, "")))
+        variations.append(_variation(row.cells.get(CV, "")))
     table.refuse()
     if not sum(window.requests for window in windows):
         raise TraceError(f"{path}: wanted at least one request in all, found none in {len(windows)} windows")
-    return _counted(path.name.removesuffix(".gz").removesuffix(".csv"), windows, varied)
+    return _counted(path.name.removesuffix(".gz").removesuffix(".csv"), windows, variations)
 
 
 def _variation(text: str) -> float:
     try:
-        found = float(text)
+        variation = float(text)
     except ValueError:
         return 1.0
-    return found if math.isfinite(found) and 0 < found < 1000 else 1.0
+    return variation if math.isfinite(variation) and 0 < variation < 1000 else 1.0
 
 
-def _counted(name: str, windows: Sequence[Window], varied: Sequence[float]) -> RequestTrace:
+def _counted(name: str, windows: Sequence[Window], variations: Sequence[float]) -> RequestTrace:
     length = windows[0].window_s
     size = round(windows[-1].t_s / length) + 1
     missing = [False] * size
@@ -104,15 +104,17 @@ def _counted(name: str, windows: Sequence[Window], varied: Sequence[float]) -> R
             missing[place] = True
     counts: dict[str, list[float]] = {window.queue: [0.0] * size for window in windows}
     cv: dict[str, list[float]] = {queue: [1.0] * size for queue in counts}
-    for window, variation in zip(windows, varied, strict=True):
+    for window, variation in zip(windows, variations, strict=True):
         place = round(window.t_s / length)
         counts[window.queue][place] += window.requests
         cv[window.queue][place] = variation
     queues = {
         queue: CountedQueue(
-            counts=tuple(None if gone else count for count, gone in zip(of_queue, missing, strict=True)),
+            counts=tuple(
+                None if is_missing else count for count, is_missing in zip(queue_counts, missing, strict=True)
+            ),
             cv=tuple(cv[queue]),
         )
-        for queue, of_queue in counts.items()
+        for queue, queue_counts in counts.items()
     }
     return RequestTrace(name=name, window_s=length, queues=queues)

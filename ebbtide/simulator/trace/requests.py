@@ -1,15 +1,15 @@
-"""Requests per window as work for a queue: a conversion by stated rules, so what comes out is synthetic.
+"""The conversion of requests per window into work for a queue by stated rules: the result is synthetic.
 
-A request file counts requests; it knows neither how long one takes nor when in its window it came. So:
+A request file counts requests; it has neither their durations nor their times within a window. So:
 
-- A batch is half a window of work for one worker with one GPU. It stands for so many requests that `MEAN_WORKERS`
-  workers are busy on average over the windows with data: the volume is scaled to a small platform by one constant for
-  the whole file, so its shape over time and among its queues is kept.
-- A queue's requests become batches as they add up; what is left of a window counts in the next one, so none is lost.
-- The batches of a window are spread evenly over it. Bursts shorter than a window are not in the file and not here.
-- A window in which every one of several queues is empty, or that is not there at all, is missing data, not an idle
-  hour. Nothing is submitted then, because nothing is known; it is named, since it looks like a quiet time. So does the
-  rest of the last day. With a single queue nothing tells a quiet window from a missing one: it is taken as quiet.
+- A batch is half a window of work for one worker with one GPU. Its number of requests is chosen so that `MEAN_WORKERS`
+  workers are busy on average over the windows with data. This one constant scales the file to a small platform and
+  preserves its shape over time and among queues.
+- The requests of a queue add up to batches; the remainder of a window is carried into the next one.
+- The batches of a window are spread evenly over it. Shorter bursts are not in the file, so they are not modelled.
+- A window in which all of several queues are empty, or without rows, is missing data, not an idle hour. Nothing is
+  submitted then, and an assumption says so, since it looks like a quiet time. The remainder of the last day is missing,
+  too. With a single queue a quiet window cannot be told from a missing one: it counts as quiet.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from ebbtide.units.durations import DAY_S
 COLUMNS = ("t_s", "window_s", "queue", "requests")
 MEAN_WORKERS = 10.0
 BATCH_OF_WINDOW = 0.5
-CORES, MEMORY_GIB, GPUS = 3.0, 12.0, 1.0  # a node of 4 vCPUs, 16 GiB and one GPU, less what the system takes
+CORES, MEMORY_GIB, GPUS = 3.0, 12.0, 1.0  # a node of 4 vCPUs, 16 GiB and one GPU, less the system's share
 
 _LONGEST_S = 366 * DAY_S
 _TIME = Number("t_s", "a number from 0 to 31622400 (366 days)", "600", most=_LONGEST_S)
@@ -48,7 +48,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """In the order of submission, each of `duration_s`; `gaps` are spans without data, in seconds."""
+    """Batches in the order of submission, each of `duration_s`. `gaps`: spans without data, in seconds."""
 
     batches: tuple[Batch, ...]
     duration_s: float
@@ -79,7 +79,7 @@ def batches_of(table: Table, rows: Iterator[TraceRow]) -> Batches:
 
 
 def windows_of(table: Table, rows: Iterator[TraceRow]) -> Iterator[tuple[TraceRow, Window]]:
-    """Each with its row; what is wrong with one is noted in the table."""
+    """The windows with their rows; problems are noted in the table."""
     previous, length = 0.0, None
     for row in rows:
         t_s, window_s, requests = (table.number(row, column) for column in (_TIME, _WINDOW, _REQUESTS))
@@ -98,7 +98,7 @@ def windows_of(table: Table, rows: Iterator[TraceRow]) -> Iterator[tuple[TraceRo
 
 
 def gaps_of(windows: Sequence[Window], length: float) -> tuple[tuple[float, float], ...]:
-    """Spans without data, one after the other joined."""
+    """Spans without data; adjacent ones are joined."""
     several = len({window.queue for window in windows}) > 1
     by_start: Counter[float] = Counter()
     for window in windows:
@@ -118,13 +118,13 @@ def gaps_of(windows: Sequence[Window], length: float) -> tuple[tuple[float, floa
 
 
 def _spread(windows: Sequence[Window], per_batch: float) -> Iterator[Batch]:
-    """Whole batches as a queue's requests add up, evenly over the window that completed them."""
-    made: Counter[str] = Counter()
+    """The batches of each queue, evenly over the window in which they became complete."""
+    submitted: Counter[str] = Counter()
     requests: dict[str, float] = {}
     for window in windows:
         requests[window.queue] = requests.get(window.queue, 0.0) + window.requests
-        count = int(requests[window.queue] / per_batch + 0.5) - made[window.queue]
-        made[window.queue] += count
+        count = int(requests[window.queue] / per_batch + 0.5) - submitted[window.queue]
+        submitted[window.queue] += count
         for i in range(count):
             yield Batch(window.t_s + (i + 0.5) / count * window.window_s, window.queue)
 

@@ -1,7 +1,7 @@
-"""A CSV file of a trace, read whole, with every problem in it found before anything is said.
+"""A CSV file of a trace, read completely; all its problems are reported together.
 
-The reader of a bad file wants to mend it in one go: so a bad cell is noted and the reading goes on. A file may hold a
-problem in each of 100,000 rows, so the first ones are shown and the others counted.
+A bad cell is noted and reading continues, so that the user can fix the file in one pass. A file may have a problem in
+each of 100,000 rows, so the first ones are shown and the others counted.
 """
 
 import csv
@@ -19,13 +19,13 @@ from ebbtide.settings.file.problems import one_line, show
 SHOWN = 20
 _LONGEST_HEADER = 400
 MOST_MIB = 32
-"""Of a file, unpacked: the largest that comes with Ebbtide has 1."""
+"""The limit of an unpacked file: the largest bundled one has 1 MiB."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_HEADER: list[str] = []
 
 
 class TraceError(ValueError):
-    """A trace that cannot be replayed; the message is for the user, one line per problem."""
+    """The trace cannot be replayed. The message has one line for each problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TraceRow:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """What a column's cells have to be. Numbers are written plainly: no thousands separators, no NaN, no infinity."""
+    """The limits of a column's cells. Numbers have no thousands separators, no NaN, no infinity."""
 
     column: str
     wanted: str
@@ -53,7 +53,7 @@ class Table:
     problems: list[str] = field(default_factory=list[str])
 
     def text(self) -> TextIO:
-        """The whole file, unpacked. Raises `TraceError`, and FileNotFoundError."""
+        """The unpacked file. Raises `TraceError`, and FileNotFoundError."""
         try:
             with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
                 data = file.read(MOST_MIB * 2**20 + 1)
@@ -61,7 +61,7 @@ class Table:
                 raise TraceError(
                     f"{self.path}: wanted at most {MOST_MIB} MiB of text, found more (for example its first weeks)"
                 )
-            data.decode("utf-8-sig")  # all of it before the first row; kept as bytes, which take a quarter of the room
+            data.decode("utf-8-sig")  # checked before the first row; bytes take a quarter of the memory
             return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
         except UnicodeDecodeError as error:
             hint = " (a gzip file has to be named .gz)" if error.object.startswith(_GZIP_MAGIC) else ""
@@ -78,7 +78,7 @@ class Table:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from error
 
     def rows(self, header: Sequence[str], lines: Iterator[list[str]], columns: Sequence[str]) -> Iterator[TraceRow]:
-        """The cells of the columns asked for, which may stand in any order; blank lines are passed over."""
+        """The cells of the requested columns, in any order of the file; blank lines are skipped."""
         place = {name: header.index(name) for name in columns}
         number = 1
         try:
@@ -93,7 +93,7 @@ class Table:
             self.note(f"row {number + 1}: wanted CSV: {error}")
 
     def number(self, row: TraceRow, expected: Number) -> float:
-        """The cell's value; NaN for a bad one, which is noted."""
+        """The cell's value; NaN and a note for a bad one."""
         text = row.cells[expected.column]
         try:
             value = math.nan if "_" in text else float(text)  # Python reads 1_000; a spreadsheet does not
@@ -122,12 +122,12 @@ class Table:
 
 
 def header_text(header: Sequence[str]) -> str:
-    """As it was found, but no longer than a reader needs to know it by."""
+    """The header, shortened."""
     text = ",".join(header)
     return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}…"
 
 
 def split(text: TextIO) -> tuple[list[str], Iterator[list[str]]]:
-    """The header's names, and the rows after it."""
+    """The names of the header, and an iterator over the rows."""
     lines = csv.reader(text, strict=True)
     return [name.strip() for name in next(lines, _NO_HEADER)], lines

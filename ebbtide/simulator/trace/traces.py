@@ -1,10 +1,10 @@
-"""Workload traces: one CSV row per job, read whole and checked to the last cell.
+"""Workload traces: one CSV row per job, read completely and checked to the last cell.
 
-Columns (`data/README.md`): submitted_at, duration_s, queue, cpu, memory_gib, gpu; seconds, cores, GiB and GPUs; and
-tasks, which may be left out: how many a driver of Ray asks for. A trace is trusted afterwards, so every doubt is named
-with its place, what was found, what is wanted and an example, and all of them together. Some public traces record GPUs
-only, or no memory: then a stated rule fills cpu and memory, and the trace says so among its assumptions, because a
-filled value is no measurement. A file of requests per window becomes synthetic work by the rules of `request_trace`.
+Columns (`data/README.md`): submitted_at, duration_s, queue, cpu, memory_gib, gpu; seconds, cores, GiB and GPUs; and the
+optional tasks, the number that a driver of Ray requests. A trace is trusted afterwards, so every problem is reported
+with its place, the value, the expected value and an example, and all of them together. Some public traces have only
+GPUs, or no memory: then a stated rule fills cpu and memory, and an assumption of the trace says so, since a filled
+value is no measurement. A file of requests per window becomes synthetic work by the rules of `request_trace`.
 """
 
 import csv
@@ -24,19 +24,19 @@ __all__ = ["Job", "Trace", "TraceError", "bundled", "find_trace", "read_trace"]
 
 COLUMNS = ("submitted_at", "duration_s", "queue", "cpu", "memory_gib", "gpu")
 TASKS = "tasks"
-"""A column that a file may leave out, and a cell that may be empty."""
+"""An optional column, whose cells may be empty."""
 CORES_PER_GPU = 8.0
 GIB_PER_GPU = 64.0
 GIB_PER_CORE = 4.0
 GAP_S = DAY_S
-"""So long without a submission is named: no quiet time is so long in the traces that come with Ebbtide."""
+"""A time without submissions that an assumption mentions: quiet times of the bundled traces are shorter."""
 MOST_QUIET_S = 31 * DAY_S
-"""And so long is none: it is one time among others in another unit, or counted from another day."""
+"""A time without submissions that is an error: a time in another unit, or counted from another day."""
 MOST_JOBS = 500_000
 MOST_TASKS = 500_000
-"""Of all drivers together: each is an event or two."""
+"""The limit for all drivers together: each task is an event or two."""
 QUIET_END_S = DAY_S / 2
-"""So long after the last one is named too, since whole days are replayed."""
+"""A time after the last submission that an assumption mentions, since entire days are replayed."""
 
 _DATA = Path(__file__).parent / "data"
 _SUBMITTED = Number(
@@ -51,7 +51,7 @@ _TASKS = Number(TASKS, "a whole number of tasks, 1 to 100000, or nothing", "40",
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a trace: when it was submitted, how long it ran, what it asked for."""
+    """One job of a trace: its submission, duration and requests."""
 
     submitted_at: float
     duration_s: float
@@ -59,37 +59,37 @@ class Job:
     cpu: float
     memory_gib: float
     gpu: float
-    tasks: int = 0  # of a driver of Ray, each with what the row asks for; 0: the file does not say
+    tasks: int = 0  # of a driver of Ray, each with the requests of the row; 0: not in the file
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Jobs in the order of submission; never empty. `gaps`: spans, in seconds, in which data may be missing."""
+    """Jobs in the order of submission, at least one. `gaps`: spans, in seconds, in which data may be missing."""
 
     name: str
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
-    counted: bool = False  # made of requests per window
+    counted: bool = False  # converted from requests per window
 
     @property
     def days(self) -> int:
-        """Whole days that hold every submission."""
+        """The number of days with all submissions."""
         return int(self.jobs[-1].submitted_at // DAY_S) + 1
 
 
 def bundled() -> tuple[str, ...]:
-    """The names of the traces that come with Ebbtide."""
+    """The names of the bundled traces."""
     return tuple(sorted(path.name.removesuffix(".csv.gz") for path in _DATA.glob("*.csv.gz")))
 
 
 def bundled_path(name: str) -> Path:
-    """Where a bundled trace is."""
+    """The path of a bundled trace."""
     return _DATA / f"{name}.csv.gz"
 
 
 def trace_path(path_or_name: str) -> Path:
-    """A file, or that of a bundled trace by its name."""
+    """The path of a file, or of a bundled trace by its name."""
     path = Path(path_or_name)
     return bundled_path(path_or_name) if path_or_name in bundled() and not path.is_file() else path
 
@@ -111,8 +111,8 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"{path}: row 1: wanted CSV: {error}") from error
     if set(request_trace.COLUMNS) <= set(header):
         _once(table, header, request_trace.COLUMNS)
-        found = batches_of(table, table.rows(header, lines, request_trace.COLUMNS))
-        return _plausible(path, Trace(name, _work(found), found.assumptions, found.gaps, counted=True))
+        work = batches_of(table, table.rows(header, lines, request_trace.COLUMNS))
+        return _plausible(path, Trace(name, _jobs_of(work), work.assumptions, work.gaps, counted=True))
     _check_header(table, header)
     reader = _Jobs(table)
     columns = (*COLUMNS, TASKS) if TASKS in header else COLUMNS
@@ -126,7 +126,7 @@ def read_trace(path: Path) -> Trace:
 
 
 def _plausible(path: Path, trace: Trace) -> Trace:
-    """A replay takes time for every day and every job, so what cannot be meant is refused before it."""
+    """Refuse an implausible trace before a replay spends time on its days and jobs."""
     if len(trace.jobs) > MOST_JOBS:
         raise TraceError(f"{path}: wanted at most {MOST_JOBS} jobs, found more (for example the first weeks of it)")
     tasks = sum(job.tasks for job in trace.jobs)
@@ -152,9 +152,9 @@ def _header() -> str:
 def _check_header(table: Table, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        found = header_text(header) if header else "an empty file"
+        columns = header_text(header) if header else "an empty file"
         table.note(
-            f"row 1: missing column {', '.join(missing)}: found {found}, wanted {_header()} (one row per job, sorted "
+            f"row 1: missing column {', '.join(missing)}: found {columns}, wanted {_header()} (one row per job, sorted "
             f"by submitted_at) or {','.join(request_trace.COLUMNS)} (one row per window and queue)"
         )
     _once(table, header, COLUMNS)
@@ -168,17 +168,17 @@ def _once(table: Table, header: Sequence[str], columns: Sequence[str]) -> None:
     table.refuse()
 
 
-def _work(found: Batches) -> tuple[Job, ...]:
+def _jobs_of(work: Batches) -> tuple[Job, ...]:
     return tuple(
         Job(
             batch.at,
-            found.duration_s,
+            work.duration_s,
             batch.queue,
             request_trace.CORES,
             request_trace.MEMORY_GIB,
             request_trace.GPUS,
         )
-        for batch in found.batches
+        for batch in work.batches
     )
 
 
@@ -204,7 +204,7 @@ def _gap_assumptions(jobs: Sequence[Job], gaps: Sequence[tuple[float, float]]) -
 
 
 class _Jobs:
-    """Turns rows into jobs and remembers where the stated rules were needed."""
+    """Converts rows into jobs and counts the filled values."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -224,17 +224,17 @@ class _Jobs:
             yield job
 
     def assumptions(self) -> tuple[str, ...]:
-        said: list[str] = []
+        assumptions: list[str] = []
         if self._cpu_filled:
-            said.append(
+            assumptions.append(
                 f"{self._cpu_filled} jobs state no cpu: {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)"
             )
         if self._memory_filled:
-            said.append(
+            assumptions.append(
                 f"{self._memory_filled} jobs state no memory: {GIB_PER_GPU:g} GiB per GPU, or {GIB_PER_CORE:g} GiB per "
                 "core without a GPU, were assumed (a rule, not data)"
             )
-        return tuple(said)
+        return tuple(assumptions)
 
     def _job(self, row: TraceRow) -> Job:
         table = self._table
@@ -261,7 +261,7 @@ class _Jobs:
         return int(value)
 
     def _cpu(self, row: TraceRow, gpu: float) -> float:
-        if row.cells["cpu"] or gpu == 0:  # without a GPU there is nothing to derive cores from: an empty cell is bad
+        if row.cells["cpu"] or gpu == 0:  # without a GPU an empty cell is bad: cores cannot be derived
             return self._table.number(row, _CPU)
         self._cpu_filled += 1
         return CORES_PER_GPU * gpu

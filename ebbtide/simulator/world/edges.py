@@ -1,4 +1,4 @@
-"""The controller's ports in virtual time: what `controllers.scaler.loop` gets in place of Redis and Kubernetes."""
+"""The scaler's ports in virtual time, in place of Redis and Kubernetes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _IDLE_COST = -100
 
 @dataclass(slots=True)
 class Tally:
-    """What the controller did that the results count."""
+    """Actions of the controller that the results count."""
 
     budget_openings: int = 0
     scale_downs_to_zero: int = 0
@@ -37,12 +37,12 @@ class SimulatedDemand:
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         missing = Unknown("no such queue in the replay")
-        known = self._world.readings()
-        return {pool: known.get(pool, missing) for pool in pools}
+        readings = self._world.readings()
+        return {pool: readings.get(pool, missing) for pool in pools}
 
 
 class SimulatedCluster:
-    """Shows the published caches; a write lands at once, unless it is bound to a version that is no longer current."""
+    """Shows the published caches. A write takes effect at once, unless it is bound to an outdated version."""
 
     def __init__(self, world: World, tally: Tally) -> None:
         self._world = world
@@ -75,8 +75,7 @@ class SimulatedCluster:
         return Outcome.DONE
 
     def _set_budget(self, action: SetBudget) -> Outcome:
-        before = self._world.views.budgets.get(action.budget)
-        if before is None:
+        if action.budget not in self._world.views.budgets:
             return Outcome.REFUSED
         if action.version not in (None, self._world.budget_version(action.budget)):
             return Outcome.STALE
@@ -96,7 +95,7 @@ class SimulatedClock:
 
 
 class SimulatedWaker:
-    """Waiting is what moves virtual time. Stops for good at the end of the replay."""
+    """Waiting advances virtual time. Ends at the end of the replay."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -115,7 +114,7 @@ class SimulatedWaker:
 
 
 class SilentJournal:
-    """A replay of weeks has no reader for every line."""
+    """Writes nothing: a replay of weeks would write a line for each turn."""
 
     def reconciled(self, report: ReconcileReport) -> None:
         pass
@@ -128,7 +127,7 @@ class SilentJournal:
 
 
 def ports_of(world: World, tally: Tally) -> Ports:
-    """All edges of one world."""
+    """The ports of one world."""
     return Ports(
         demand=SimulatedDemand(world),
         cluster=SimulatedCluster(world, tally),

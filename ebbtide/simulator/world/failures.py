@@ -1,9 +1,9 @@
-"""What a replay lets go wrong with machines, as its user asks for it, and in the terms of the modelled cluster.
+"""Machine failures of a replay: the options of its user, and their rates for the modelled cluster.
 
-Nothing fails unless asked for: a saving that is quoted without failures can be compared with one that is quoted with
-them. How often a spot node is taken back is known as a band, the share of a type's instances that were interrupted
-within the last month. Here the middle of the band is taken as the chance that a node which runs for a whole month is
-taken back in it; as a constant rate r per hour that is 1 - exp(-r * HOURS_PER_MONTH).
+Nothing fails unless requested, so savings with and without failures can be compared. AWS publishes interruptions of
+spot nodes as a band, the share of a type's instances that were interrupted within the last month. The middle of the
+band is taken as the chance that a node is interrupted within a month; as a constant rate r per hour that is
+1 - exp(-r * HOURS_PER_MONTH).
 
 Source of the bands: the Spot Instance Advisor, as shipped in `ebbtide/prices/data/spot_typical.csv`.
 """
@@ -20,19 +20,19 @@ from ebbtide.simulator.cluster.model import Accidents
 from ebbtide.units.money import HOURS_PER_MONTH
 
 OPEN_BAND = 0.25
-"""What the open band above 20 % counts as, and a type without a band too."""
+"""The share of the open band above 20 %, and of a type without a band."""
 SHARE_OF_BAND = {"<5%": 0.025, "5-10%": 0.075, "10-15%": 0.125, "15-20%": 0.175, ">20%": OPEN_BAND}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Raises ValueError for what cannot be played."""
+    """Raises ValueError for a value outside of its limits."""
 
     spot_interruptions: float = 0.0  # times the rate of the type's band; 0: spot nodes are never taken back
     failed_boots: float = 0.0  # the share of launches that never become a node, below 1
     slow_boots: float = 0.0  # standard deviation of a boot time's logarithm; 0.5: one in 20 takes 2.3 times as long
-    missed_notices: float = 0.0  # the share of spot interruptions of which nobody is told
-    image_pull_s: float = 0.0  # what a workload's first pod on a node takes longer to start than the next ones
+    missed_notices: float = 0.0  # the share of spot interruptions without notice
+    image_pull_s: float = 0.0  # the extra start-up time of a workload's first pod on a node
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -54,7 +54,7 @@ _LIMITS = {
 
 
 def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | None:
-    """For the modelled cluster; None where nothing fails."""
+    """The failures of the modelled cluster; None if nothing fails."""
     if not failures.any:
         return None
     return Accidents(
@@ -75,7 +75,7 @@ def rate_per_hour(band: str | None) -> float:
 
 
 def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator[str]:
-    """What a replay with these failures takes for granted."""
+    """The assumptions of a replay with these failures."""
     spot = list(_spot_types(settings))
     if failures.spot_interruptions and not spot:
         yield "Spot interruptions were requested, but no node group of the stack is of kind spot: none took place."

@@ -1,14 +1,14 @@
-"""Which pool a job of a trace goes to: the smallest one of the stack that fits its size and its length.
+"""The assignment of a trace's jobs to pools: each runs on the smallest pool that fits its size and its length.
 
-"Smallest" compares GPUs, then CPU, then memory, then the longest job a pool allows. A job that no pool can run is
-counted by the first thing that rules out the last pool, in the order GPU, gang, CPU, memory, length: the customer reads
-it as "what would have to grow". One job occupies one worker; a fraction of a GPU takes a whole one, as in the product.
+"Smallest" compares GPUs, then CPU, then memory, then the longest job of the pool. A job that no pool can run is counted
+by the first limit that rules out the last pool, in the order GPU, gang, CPU, memory, length: the customer would have to
+raise it. A job occupies one worker; a fraction of a GPU occupies an entire one, as in the product.
 
-A job above `NODE_GPUS` GPUs is a gang (`gangs`): it goes to the pool that takes it with the fewest members, then to the
-smallest; each member has its even share of the request and occupies one worker.
+A job above `NODE_GPUS` GPUs is a gang (`gangs`). It runs on the pool with the fewest members, then on the smallest;
+each member has an even share of the request and occupies one worker.
 
-A pool of drivers (`workers.X.ray`) gets what no other pool runs, and what the trace calls a driver: that occupies one
-worker of the pool, and its request is asked of the Ray cluster's smallest group that fits, as `drivers` says.
+A pool of drivers (`workers.X.ray`) runs the jobs that no other pool runs, and the trace's drivers. A driver occupies
+one worker of the pool and requests its tasks from the smallest group of the Ray cluster that fits (`drivers`).
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ _ROUNDING = 1e-6
 
 
 class Unfit(StrEnum):
-    """Why no pool runs a job."""
+    """The limit for which no pool runs a job."""
 
     RAY = "no-ray-cluster"
     GPU = "too-much-gpu"
@@ -41,18 +41,18 @@ class Unfit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PooledJob:
-    """A job that a pool runs, reduced to what the replay needs."""
+    """A job that a pool runs, with the fields that the replay needs."""
 
     submitted_at: float
     duration_s: float
     pool: str
-    members: int = 1  # workers that it needs at once
-    ray: RayWork | None = None  # of a driver: what it asks of its Ray cluster
+    members: int = 1  # workers at once
+    ray: RayWork | None = None  # the tasks of a driver
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The jobs of the stack's pools, in the order of submission, and what was left out."""
+    """The jobs of the stack's pools in the order of submission, and counts of the jobs that no pool runs."""
 
     jobs: tuple[PooledJob, ...]
     unfit: Mapping[str, int]
@@ -65,10 +65,10 @@ def assign(
     largest_gangs: Mapping[str, int] | None = None,
     ray: Mapping[str, RaySettings] | None = None,
 ) -> Assignment:
-    """Give each job its pool. With no jobs at all nothing is left out, so the coverage is whole.
+    """Assign each job to a pool. Without jobs the coverage is 1.
 
     `largest_gangs`: the most members of a gang, by pool or group of Ray workers (see `gangs.largest_gangs`); without it
-    none runs any.
+    no pool runs gangs.
     """
     largest = largest_gangs or {}
     by_size = sorted(
@@ -97,7 +97,7 @@ def assign(
 
 
 def gang_assumptions(assignment: Assignment) -> Iterator[str]:
-    """What a replay takes for granted about jobs over several workers, if there are any."""
+    """The assumptions of a replay about jobs over several workers, if it has any."""
     gangs = [job for job in assignment.jobs if job.members > 1]
     left_out = assignment.unfit.get(Unfit.GANG.value, 0)
     if gangs:
@@ -120,7 +120,7 @@ def _choose_any(
     drivers: Sequence[DrivenGroup],
     largest: Mapping[str, int],
 ) -> PooledJob | Unfit:
-    """A driver's reason is told where there is no other pool."""
+    """If no pool runs the job, the limit of the drivers counts only without another pool."""
     choice: PooledJob | Unfit = Unfit.RAY
     if not job.tasks:
         choice = _choose_for_gang(job, by_size, largest) if is_gang(job) else _choose(job, by_size)
@@ -138,12 +138,12 @@ def _choose_for_driver(job: Job, groups: Sequence[DrivenGroup], largest: Mapping
         (Unfit.MEMORY, lambda group: group.size_for(job).memory_mib <= group.size.memory_mib),
         (Unfit.LENGTH, lambda group: job.duration_s <= group.longest_job_s),
     )
-    left = list(groups)
+    fitting = list(groups)
     for reason, fits in tests:
-        left = [group for group in left if fits(group)]
-        if not left:
+        fitting = [group for group in fitting if fits(group)]
+        if not fitting:
             return reason
-    chosen = min(left, key=lambda group: group.members(job))  # the smallest of those with as few
+    chosen = min(fitting, key=lambda group: group.members(job))  # of equal ones the first, which is the smallest
     return PooledJob(job.submitted_at, job.duration_s, chosen.pool, ray=chosen.work(job))
 
 
@@ -158,21 +158,21 @@ def _choose(job: Job, by_size: Sequence[tuple[str, WorkerSettings]]) -> PooledJo
         (Unfit.MEMORY, lambda pool: job.memory_gib * 1024 <= pool.memory + _ROUNDING),
         (Unfit.LENGTH, lambda pool: job.duration_s <= pool.longest_job.total_seconds()),
     )
-    left = list(by_size)
+    fitting = list(by_size)
     for reason, fits in tests:
-        left = [(name, pool) for name, pool in left if fits(pool)]
-        if not left:
+        fitting = [(name, pool) for name, pool in fitting if fits(pool)]
+        if not fitting:
             return reason
-    return PooledJob(job.submitted_at, job.duration_s, left[0][0])
+    return PooledJob(job.submitted_at, job.duration_s, fitting[0][0])
 
 
 def _choose_for_gang(
     job: Job, by_size: Sequence[tuple[str, WorkerSettings]], largest: Mapping[str, int]
 ) -> PooledJob | Unfit:
-    """As for any job, with the request divided by the members."""
+    """Choose as for any job, with the request divided by the members."""
     with_gpu = sorted(
         ((members_of(job.gpu, pool.gpu.count), name, pool) for name, pool in by_size if pool.gpu.count),
-        key=lambda found: found[0],
+        key=lambda candidate: candidate[0],
     )
     tests: tuple[tuple[Unfit, Callable[[int, str, WorkerSettings], bool]], ...] = (
         (Unfit.GANG, lambda members, name, _: members <= largest.get(name, 0)),
@@ -182,10 +182,10 @@ def _choose_for_gang(
     )
     if not with_gpu:
         return Unfit.GPU
-    left = with_gpu
+    fitting = with_gpu
     for reason, fits in tests:
-        left = [found for found in left if fits(*found)]
-        if not left:
+        fitting = [candidate for candidate in fitting if fits(*candidate)]
+        if not fitting:
             return reason
-    members, name, _ = left[0]
+    members, name, _ = fitting[0]
     return PooledJob(job.submitted_at, job.duration_s, name, members)

@@ -1,11 +1,11 @@
-"""Jobs and cron jobs on the modelled cluster: their pods come when a run is due, run to their end and go.
+"""Runs of jobs and cron jobs on the modelled cluster: pods are created when a run is due, and complete.
 
-Nobody moves them: their budget is closed as long as they run, so the node under them stays. What can end a run before
-its time is its `longestRun`, a newer run that replaces it, and a node that is taken back; a pod lost that way is made
-anew while the run has retries, and otherwise the run has failed and its other pods are stopped.
+Their budget is closed, so no pod is moved and its node stays. A run ends early by its `longestRun`, by a newer run that
+replaces it, or by a node that is interrupted. A lost pod is created again while the run has retries; otherwise the run
+fails and its other pods are stopped.
 
-Pods of one job are alike, so all its runs share one set of pods: whichever pod starts next works for the oldest run
-that waits for one.
+Pods of one job are equal, so all its runs share one set of pods: the next pod that starts works for the oldest run that
+waits for one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,51 +20,51 @@ from ebbtide.simulator.world.schedules import JobPlan
 @dataclass(slots=True, eq=False)
 class _Run:
     plan: JobPlan
-    left: int  # pods that nobody was asked for yet
+    unrequested: int  # pods
     retries: int
-    to_come: int = 0  # pods that were asked for and do not run yet
-    running: dict[str, Handle] = field(default_factory=dict[str, Handle])  # by pod: when it ends
+    pending: int = 0  # requested pods that do not run yet
+    running: dict[str, Handle] = field(default_factory=dict[str, Handle])  # the end of each pod
     limit: Handle | None = None
 
 
 @dataclass(slots=True)
 class RunCounts:
-    """What became of the runs of all jobs."""
+    """Outcomes of the runs of all jobs."""
 
     begun: int = 0
     succeeded: int = 0
-    stopped: int = 0  # by their longestRun, or by the run that replaced them
-    failed: int = 0  # with a lost pod, and no retries left
-    left_out: int = 0  # that could not start in time
+    stopped: int = 0  # by longestRun, or by the run that replaced them
+    failed: int = 0  # with a lost pod and no more retries
+    skipped: int = 0  # that could not start in time
 
 
 class Runs:
     def __init__(self, timeline: Timeline, cluster: ClusterModel, plans: Sequence[JobPlan]) -> None:
         self._timeline = timeline
         self._cluster = cluster
-        self._under_way: dict[str, list[_Run]] = {plan.workload: [] for plan in plans}  # oldest first
-        self._missed: dict[str, float] = {}  # when the latest run was due that had to wait for another one
+        self._active: dict[str, list[_Run]] = {plan.workload: [] for plan in plans}  # oldest first
+        self._missed: dict[str, float] = {}  # the due time of the latest run that waits for another one
         self.counts = RunCounts()
         for plan in plans:
             self._await(plan, iter(plan.due))
 
     def __contains__(self, workload: str) -> bool:
-        return workload in self._under_way
+        return workload in self._active
 
     def pod_running(self, pod: Pod) -> None:
-        run = next(run for run in self._under_way[pod.workload] if run.to_come)
-        run.to_come -= 1
+        run = next(run for run in self._active[pod.workload] if run.pending)
+        run.pending -= 1
         run.running[pod.name] = self._timeline.after(run.plan.pod_s, lambda: self._pod_ended(run, pod))
 
     def pod_stopping(self, pod: Pod) -> None:
-        """A pod that is stopped from outside is lost; those of a run that was stopped here are no longer known."""
-        run = next((run for run in self._under_way[pod.workload] if pod.name in run.running), None)
+        """A pod stopped by the cluster is lost. Pods of a run that was stopped here are no longer in `running`."""
+        run = next((run for run in self._active[pod.workload] if pod.name in run.running), None)
         if run is None:
             return
         self._timeline.cancel(run.running.pop(pod.name))
         if run.retries:
             run.retries -= 1
-            run.to_come += 1  # the cluster makes another one
+            run.pending += 1  # the cluster creates another one
         else:
             self._cluster.scale(pod.workload, self._cluster.replicas(pod.workload) - 1)
             self.counts.failed += 1
@@ -76,36 +76,36 @@ class Runs:
             self._timeline.at(at, lambda: self._come_due(plan, later))
 
     def _come_due(self, plan: JobPlan, later: Iterator[float]) -> None:
-        under_way = self._under_way[plan.workload]
-        if under_way and plan.concurrency is Concurrency.FORBID:
-            self.counts.left_out += plan.workload in self._missed
+        active = self._active[plan.workload]
+        if active and plan.concurrency is Concurrency.FORBID:
+            self.counts.skipped += plan.workload in self._missed
             self._missed[plan.workload] = self._timeline.now
         else:
             if plan.concurrency is Concurrency.REPLACE:
-                for run in list(under_way):
+                for run in list(active):
                     self._stop(run)
             self._begin(plan)
         self._await(plan, later)
 
     def _begin(self, plan: JobPlan) -> None:
-        run = _Run(plan, left=plan.completions, retries=plan.retries)
+        run = _Run(plan, unrequested=plan.completions, retries=plan.retries)
         run.limit = self._timeline.after(plan.most_s, lambda: self._stop(run))
-        self._under_way[plan.workload].append(run)
+        self._active[plan.workload].append(run)
         self.counts.begun += 1
-        self._ask_for(run, plan.parallelism)
+        self._request(run, plan.parallelism)
 
-    def _ask_for(self, run: _Run, pods: int) -> None:
-        more = min(pods, run.left)
-        run.left -= more
-        run.to_come += more
+    def _request(self, run: _Run, pods: int) -> None:
+        more = min(pods, run.unrequested)
+        run.unrequested -= more
+        run.pending += more
         name = run.plan.workload
         self._cluster.scale(name, self._cluster.replicas(name) + more)
 
     def _pod_ended(self, run: _Run, pod: Pod) -> None:
         del run.running[pod.name]
         self._cluster.complete(pod)
-        self._ask_for(run, 1)
-        if not run.running and not run.to_come:
+        self._request(run, 1)
+        if not run.running and not run.pending:
             self.counts.succeeded += 1
             self._over(run)
 
@@ -114,16 +114,16 @@ class Runs:
         self._withdraw(run)
 
     def _withdraw(self, run: _Run) -> None:
-        """All its pods go, those that still wait and those that nobody has made yet too."""
+        """Remove all pods of a run: running, pending and not yet created."""
         name = run.plan.workload
         running, run.running = run.running, {}
         waiting = [pod for pod in self._cluster.pods(name) if pod.running_since is None and not pod.stopping]
-        mine = waiting[: run.to_come]
-        self._cluster.scale(name, self._cluster.replicas(name) - (run.to_come - len(mine)))
-        run.to_come = 0
+        created = waiting[: run.pending]
+        self._cluster.scale(name, self._cluster.replicas(name) - (run.pending - len(created)))
+        run.pending = 0
         for end in running.values():
             self._timeline.cancel(end)
-        for pod in (*mine, *(pod for pod in self._cluster.pods(name) if pod.name in running)):
+        for pod in (*created, *(pod for pod in self._cluster.pods(name) if pod.name in running)):
             self._cluster.withdraw(pod)
         self._over(run)
 
@@ -131,11 +131,11 @@ class Runs:
         plan = run.plan
         if run.limit is not None:
             self._timeline.cancel(run.limit)
-        self._under_way[plan.workload].remove(run)
+        self._active[plan.workload].remove(run)
         missed = self._missed.pop(plan.workload, None)
         if missed is None:
             return
         if plan.starts_late(missed, self._timeline.now):
             self._begin(plan)
         else:
-            self.counts.left_out += 1
+            self.counts.skipped += 1

@@ -1,7 +1,7 @@
-"""When a job with checkpoints saves, and what an interruption leaves of it: arithmetic, so a long job plans no events.
+"""The saves of a job with checkpoints, and the work that survives an interruption. Arithmetic: no events are planned.
 
-A job that began, or went on, works for `every_s`, saves for `takes_s`, works again; nothing is saved at its end. A save
-counts once it is whole. So whatever ends a job hard takes at most the work of one interval from it.
+An attempt works for `every_s`, saves for `takes_s`, and works again; it does not save at its end. A save counts once it
+is complete. So a job that is killed loses at most the work of one interval.
 """
 
 import math
@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from ebbtide.settings.sections.workers import WorkerSettings
 
 SAVE_S = 10.0
-"""How long a save takes, and no longer than the pool's `saveWithin`: a gigabyte at 100 MB/s. An assumption, no figure
-of anybody's jobs."""
+"""The duration of a save, at most the pool's `saveWithin`: a gigabyte at 100 MB/s. An assumption, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Of one attempt, in seconds: the work done, the part of it that is saved, and the time that saving took."""
+    """The state of an attempt, in seconds: work done, the saved part of it, and time spent saving."""
 
     done_s: float
-    kept_s: float
+    saved_s: float
     saving_s: float
 
 
@@ -30,21 +29,21 @@ class Saves:
     takes_s: float
 
     def lasts(self, work_s: float) -> float:
-        """How long an attempt takes that does so much work."""
+        """The duration of an attempt with `work_s` of work."""
         return work_s + self.takes_s * max(0, math.ceil(work_s / self.every_s) - 1)
 
     def standing(self, ran_s: float) -> Standing:
-        """After so many seconds of an attempt that is not at its end."""
+        """The state of an attempt after `ran_s`, before its end."""
         rounds, into = divmod(ran_s, self.every_s + self.takes_s)
-        kept = rounds * self.every_s
+        saved_s = rounds * self.every_s
         return Standing(
-            done_s=kept + min(into, self.every_s),
-            kept_s=kept,
+            done_s=saved_s + min(into, self.every_s),
+            saved_s=saved_s,
             saving_s=rounds * self.takes_s + max(0.0, into - self.every_s),
         )
 
-    def rest_s(self, ran_s: float) -> float:
-        """How long it takes until all that was done is saved: the rest of a save under way, or one more."""
+    def until_saved_s(self, ran_s: float) -> float:
+        """The time until all work is saved: the remainder of an active save, or one more."""
         into = ran_s % (self.every_s + self.takes_s)
         if into == 0:
             return 0.0
@@ -52,7 +51,7 @@ class Saves:
 
 
 def saves_of(workers: Mapping[str, WorkerSettings]) -> dict[str, Saves]:
-    """By pool, of those with checkpoints."""
+    """The saves of each pool with checkpoints."""
     return {
         name: Saves(
             every_s=pool.checkpoints.every.total_seconds(),

@@ -1,13 +1,13 @@
-"""When the jobs and cron jobs of a stack run, as far as the calendar knows, and for how long.
+"""The due times and durations of a stack file's jobs and cron jobs.
 
-A job runs once, at second 0. A cron job starts at every instant whose local time fits its schedule, as Kubernetes
-counts them (robfig/cron): where clocks go forward a time that is left out brings no run, where they go back a time that
-comes twice brings two. No run is under way at second 0, and a suspended cron job starts none.
+A job runs once, at second 0. A cron job starts at every instant whose local time fits its schedule, as in Kubernetes
+(robfig/cron): a local time that a clock change skips starts no run, one that occurs twice starts two. No run is active
+at second 0, and a suspended cron job never starts.
 
-How long a run takes nobody knows but its owner. `runTakes` says it; without it a run counts with `longestRun`, which it
-cannot exceed. Several pods share that time evenly: the next ones follow when the first have ended.
+The duration of a run is its `runTakes`, or else its `longestRun`, which it cannot exceed. Several pods share that time
+evenly: the next ones follow when the first ones have ended.
 
-What a run does on a cluster, where it waits for nodes, is in `runs`; `Busy` is the same without any wait.
+`runs` models a run on a cluster, with waits for nodes; `Busy` is the same run without waits.
 """
 
 import math
@@ -24,12 +24,12 @@ from ebbtide.vocabulary.windows import zone_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """A job or cron job: when its runs are due, in seconds from the start of the replay, and what one run is."""
+    """A job or cron job: the due times of its runs, in seconds from the start of the replay, and the shape of a run."""
 
     workload: str
     due: tuple[float, ...]  # increasing
-    pod_s: float  # what each of its pods takes
-    most_s: float  # the run is stopped so long after it began, waits for nodes included
+    pod_s: float  # the duration of each pod
+    most_s: float  # from the start to the stop of a run, waits for nodes included
     completions: int = 1
     parallelism: int = 1
     retries: int = 0
@@ -37,7 +37,7 @@ class JobPlan:
     start_within_s: float = math.inf
 
     def starts_late(self, due: float, now: float) -> bool:
-        """Whether a run that could not start when it was due still may."""
+        """True if a run that could not start when it was due may still start."""
         return now - due <= self.start_within_s
 
 
@@ -52,17 +52,17 @@ class Busy:
 
 
 def every_job(settings: StackSettings) -> Mapping[str, JobSettings]:
-    """Of both sections, which share one set of names."""
+    """The jobs of both sections, which share their names."""
     return {**settings.jobs, **settings.cron_jobs}
 
 
 def workload_of(job: str) -> str:
-    """What the modelled cluster calls the pods of a job: a service may have the job's own name."""
+    """The workload name of a job in the modelled cluster: a service may have the job's name."""
     return f"job {job}"
 
 
 def job_plans(settings: StackSettings, start: datetime, end_s: float) -> tuple[JobPlan, ...]:
-    """Those of the whole stack, with the runs that are due within `end_s` of `start`."""
+    """The plans of all jobs, with the runs that are due within `end_s` of `start`."""
     once = [_plan(name, job, (0.0,), Concurrency.ALLOW, None) for name, job in sorted(settings.jobs.items())]
     by_clock = [
         _plan(name, job, _due(settings, job, start, end_s), job.concurrency, job.start_within)
@@ -101,26 +101,26 @@ def _due(settings: StackSettings, job: CronJobSettings, start: datetime, end_s: 
 
 
 def instants(times: CronTimes, timezone: str, begin: datetime, until: datetime) -> Iterator[datetime]:
-    """In UTC and in order: those from `begin` to just before `until` whose local time fits."""
+    """Instants in UTC, in order, from `begin` to before `until`, whose local time fits."""
     zone = zone_of(timezone)
     day, last = begin.astimezone(zone).date(), until.astimezone(zone).date()
     while day <= last:
         if times.on(day):
-            found: set[datetime] = set()
+            matches: set[datetime] = set()
             for hour in times.hours:
                 for minute in times.minutes:
                     wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
                     both = (wall.astimezone(UTC), wall.replace(fold=1).astimezone(UTC))
-                    # A local time that is left out leads elsewhere and back to another one.
-                    found.update(
+                    # A skipped local time converts to UTC and back to another local time.
+                    matches.update(
                         at for at in both if at.astimezone(zone).replace(tzinfo=None) == wall.replace(tzinfo=None)
                     )
-            yield from (at for at in sorted(found) if begin <= at < until)
+            yield from (at for at in sorted(matches) if begin <= at < until)
         day += ONE_DAY
 
 
 def busy(plan: JobPlan, end_s: float) -> tuple[Busy, ...]:
-    """What its pods would do if none waited for a node, until `end_s`."""
+    """The pods of its runs until `end_s`, if none waits for a node."""
     return tuple(
         chain.from_iterable(_waves(plan, begin, min(end, end_s)) for begin, end in _spans(plan) if begin < end_s)
     )
@@ -136,7 +136,7 @@ def _spans(plan: JobPlan) -> Iterator[tuple[float, float]]:
 
 
 def _one_after_the_other(plan: JobPlan, lasts: float) -> Iterator[tuple[float, float]]:
-    """A run that is due while another one is under way starts late; of several only the latest."""
+    """A run that is due while another one is active starts late; of several only the latest one."""
     free, missed = 0.0, None
     for due in plan.due:
         if missed is not None and free <= due and plan.starts_late(missed, free):
@@ -151,31 +151,31 @@ def _one_after_the_other(plan: JobPlan, lasts: float) -> Iterator[tuple[float, f
 
 
 def _waves(plan: JobPlan, begin: float, end: float) -> Iterator[Busy]:
-    left = plan.completions
-    while left and begin < end:
-        pods, until = min(left, plan.parallelism), min(begin + plan.pod_s, end)
+    remaining = plan.completions
+    while remaining and begin < end:
+        pods, until = min(remaining, plan.parallelism), min(begin + plan.pod_s, end)
         yield Busy(workload=plan.workload, begin=begin, end=until, pods=pods)
-        left, begin = left - pods, until
+        remaining, begin = remaining - pods, until
 
 
 def job_assumptions(settings: StackSettings) -> Iterator[str]:
-    """What a replay takes for granted about jobs and cron jobs, if there are any."""
+    """The assumptions of a replay about jobs and cron jobs, if the stack has any."""
     every = every_job(settings)
     suspended = [name for name, job in settings.cron_jobs.items() if job.suspended]
     running = {name: job for name, job in every.items() if name not in suspended}
     if every:
         yield (
             f"Jobs start once, at second 0 ({_named(settings.jobs)}), and cron jobs by their schedules "
-            f"({_named([name for name in settings.cron_jobs if name in running])}); no run is under way at second 0. "
-            "Nobody moves their pods, so their nodes stay until they end; they stand in no queue and count in no wait. "
+            f"({_named([name for name in settings.cron_jobs if name in running])}); no run is active at second 0. "
+            "Their pods are never moved, so their nodes stay until they end; they are in no queue and in no wait. "
             "fixed-fleet, peak-fleet and zero-wait-bound start each run when it is due."
         )
-    known = [f"{name} {format_duration(job.run_takes)}" for name, job in running.items() if job.run_takes is not None]
-    if known:
-        yield f"A run takes its runTakes: {', '.join(known)}; several pods share that time evenly."
-    unknown = [f"{name} {format_duration(job.longest_run)}" for name, job in running.items() if job.run_takes is None]
-    if unknown:
-        yield f"A run without runTakes takes all of its longestRun, the most that it can: {', '.join(unknown)}."
+    stated = [f"{name} {format_duration(job.run_takes)}" for name, job in running.items() if job.run_takes is not None]
+    if stated:
+        yield f"A run takes its runTakes: {', '.join(stated)}; several pods share that time evenly."
+    unstated = [f"{name} {format_duration(job.longest_run)}" for name, job in running.items() if job.run_takes is None]
+    if unstated:
+        yield f"A run without runTakes takes its longestRun: {', '.join(unstated)}."
     if suspended:
         yield f"Suspended cron jobs never start: {', '.join(suspended)}."
 

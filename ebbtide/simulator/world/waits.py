@@ -1,4 +1,4 @@
-"""How long jobs waited, and the exact first-in-first-out queue in front of a constant number of workers."""
+"""Percentiles of waits, and the exact first-in-first-out queue of a constant number of workers."""
 
 import heapq
 import math
@@ -8,7 +8,7 @@ from ebbtide.simulator.world.pools import PooledJob
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:
-    """The nearest rank: the smallest value that at least `fraction` of all values do not exceed; 0 of none."""
+    """The nearest rank: the smallest value that at least `fraction` of the values do not exceed; 0 without values."""
     if not values:
         return 0.0
     return sorted(values)[rank(len(values), fraction) - 1]
@@ -20,11 +20,11 @@ def rank(count: int, fraction: float) -> int:
 
 
 def fifo_starts(jobs: Sequence[PooledJob], workers: int) -> list[float]:
-    """When each job starts if `workers` identical workers take the jobs in the order given, and none ever leaves.
+    """The start of each job if `workers` identical workers run the jobs in their order, and none leaves.
 
-    Exact for first in, first out: the next job starts on the worker that is free first, or at once. A gang's members
-    take one worker after the other, each of which then waits for the last one; a gang of more members than there are
-    workers holds all of them for ever, so it and all jobs behind it start at infinity.
+    Exact for first in, first out: the next job starts on the worker that is free first, or at once. The members of a
+    gang occupy one worker after the other and wait for the last one. A gang with more members than workers holds all
+    of them forever, so it and all later jobs start at infinity.
     """
     free = [0.0] * workers
     starts: list[float] = []

@@ -1,21 +1,21 @@
-"""One pool's queue and its workers in virtual time.
+"""The queue of a pool and its workers in virtual time.
 
-A worker takes the job at the head, holds it *in transit* for a moment (popped, registered nowhere as running, and the
-worker still says "idle"), then runs it. That moment is where careless scaling loses jobs, so it is modelled and never
-skipped. SIGTERM to a safe worker only sets a flag: the job it holds, in transit or running, ends first. A stock worker
-(`safe_stop=False`) drops a job that is in transit. A job that loses its worker is *interrupted*, and its queue gets it
-back, to start from zero.
+A worker pops the job at the head, holds it *in transit* for a moment (popped, not registered as running, while the
+worker still reports "idle"), then runs it. In that moment careless scaling loses jobs, so it is always modelled.
+SIGTERM to a safe worker only sets a flag: its job, in transit or running, ends first. A stock worker
+(`safe_stop=False`) drops a job in transit. A job that loses its worker is *interrupted*: it returns to its queue and
+starts from zero.
 
-In a pool with checkpoints (`saves`) SIGTERM interrupts the job at once: it saves, goes back to the head of the queue
-and goes on from there. A worker that is killed costs the work since the last save, and its job goes to the head, too.
+In a pool with checkpoints (`saves`) SIGTERM interrupts the job at once: it saves, returns to the head of the queue and
+continues from there. A worker that is killed loses the work since the last save; its job returns to the head, too.
 
-In a pool of drivers a job runs tasks on a Ray cluster (`ray`): it starts with its first task and ends with its last
-one, and a driver that is interrupted takes its tasks along. A save of it keeps the tasks that have ended.
+In a pool of drivers a job runs tasks on a Ray cluster (`ray`). It starts with its first task and ends with its last
+one; if it is interrupted its tasks are cancelled. A save of it includes the tasks that have ended.
 
-A job over several workers (a gang) is as many entries of one instant. A worker that popped one waits in the job for the
-others: it is running as far as anybody can see. All members start when the last one has its worker, and end together.
-A member that loses its worker before that goes back to the *head* of the queue, so that never two gangs are incomplete
-because of one that came later; after that the whole gang is interrupted, and the other workers are free at once.
+A job over several workers (a gang) has an entry for each member, all of one instant. A worker that popped one waits in
+the job for the others and counts as running. All members start when the last one has its worker, and end together. A
+member that loses its worker before that returns to the *head* of the queue, so a later gang never becomes incomplete,
+too. Later a lost worker interrupts the entire gang, and the other workers are free at once.
 """
 
 from collections import deque
@@ -35,16 +35,16 @@ from ebbtide.simulator.world.saves import Saves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTimes:
-    """Seconds. The pop window is a few milliseconds when measured; it grows with payload and network."""
+    """Seconds. Measured pop windows are a few milliseconds; they grow with payload and network."""
 
-    pop_s: float = 0.002  # from a job that waits and a worker that is free to the pop
+    pop_s: float = 0.002  # from a waiting job and a free worker to the pop
     window_s: tuple[float, float] = (0.002, 0.050)
     idle_exit_s: float = 0.3
 
 
 @dataclass(slots=True, eq=False)
 class JobRun:
-    """What becomes of one job. `started_at` is its first start: of a gang, that of its last member."""
+    """The state of one job. `started_at`: its first start, or that of a gang's last member."""
 
     submitted_at: float
     duration_s: float
@@ -52,17 +52,17 @@ class JobRun:
     started_at: float | None = None
     done_at: float | None = None
     interruptions: int = 0
-    members: int = 1  # workers that it needs at once
-    lost_s: float = 0.0  # work that it has to do again, added up over its members and interruptions
-    kept_s: float = 0.0  # of its duration what is done and saved: where it goes on
-    saving_s: float = 0.0  # in which it saved instead of working, added up over its members
-    resumes: int = 0  # attempts that went on from a save
-    ray: RayWork | None = None  # of a driver: its tasks
-    kept_tasks: int = 0  # of those what is done and saved
+    members: int = 1  # workers at once
+    lost_s: float = 0.0  # repeated work, a sum over members and interruptions
+    saved_s: float = 0.0  # the part of its duration that is done and saved
+    saving_s: float = 0.0  # time spent saving, a sum over members
+    resumes: int = 0  # attempts that continued from a save
+    ray: RayWork | None = None  # the tasks of a driver
+    saved_tasks: int = 0  # tasks that are done and saved
 
 
 def runs_of(jobs: Iterable[PooledJob]) -> list[JobRun]:
-    """Jobs to which nothing has happened yet, in the same order."""
+    """The initial state of each job, in the same order."""
     return [JobRun(job.submitted_at, job.duration_s, job.pool, members=job.members, ray=job.ray) for job in jobs]
 
 
@@ -74,14 +74,14 @@ class _State(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Crew:
-    """The workers that hold one job's members; it starts when they are all there."""
+    """The workers with the members of one job, which starts when all have arrived."""
 
     job: JobRun
     arrived: "list[_Worker]" = field(default_factory=list["_Worker"])
     began: float | None = None
-    told_at: float | None = None  # when it began its last save, since a worker of it was told to stop
-    ending: Handle | None = None  # of the job, or of that save
-    drive: Drive | None = None  # of a driver that has begun
+    pausing_since: float | None = None  # the begin of its last save, after SIGTERM to one of its workers
+    ending: Handle | None = None  # the end of the job, or of that save
+    drive: Drive | None = None  # of a driver that has started
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +95,7 @@ class _Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolEdges:
-    """Whom a pool tells: that its counts changed, and that a stopping worker's process ended."""
+    """Callbacks of a pool: its counts changed; the process of a stopping worker ended."""
 
     changed: Callable[[], None]
     exited: Callable[[str], None]
@@ -114,9 +114,9 @@ class PoolQueue:
     saves: Saves | None = None  # None: a pool without checkpoints
     _waiting: deque[JobRun] = field(default_factory=deque[JobRun])  # one entry per member
     _workers: dict[str, _Worker] = field(default_factory=dict[str, _Worker])
-    _free: dict[str, _Worker] = field(default_factory=dict[str, _Worker])  # blocked in their pop, longest first
+    _free: dict[str, _Worker] = field(default_factory=dict[str, _Worker])  # blocked in their pop, the longest first
     _gathering: dict[JobRun, _Crew] = field(default_factory=dict[JobRun, _Crew])  # gangs that have not started
-    _says_idle: set[str] = field(default_factory=set[str])  # kept by every change of state: a reading counts nothing
+    _reports_idle: set[str] = field(default_factory=set[str])  # updated with each state, so a reading counts nothing
     _in_transit: int = 0
     _running: int = 0
 
@@ -127,14 +127,14 @@ class PoolQueue:
         self.edges.changed()
 
     def started(self, pod: str) -> None:
-        """The worker process of a pod is up."""
+        """The worker process of a pod has started."""
         self._workers[pod] = self._free[pod] = _Worker(pod)
-        self._says_idle.add(pod)
+        self._reports_idle.add(pod)
         self._pop_soon()
         self.edges.changed()
 
     def stop(self, pod: str) -> float | None:
-        """SIGTERM: seconds until the process exits, or None if `edges.exited` will tell."""
+        """SIGTERM: seconds until the process exits, or None if `edges.exited` follows."""
         worker = self._workers[pod]
         worker.stopping = True
         self._free.pop(pod, None)
@@ -145,31 +145,31 @@ class PoolQueue:
         return self.times.idle_exit_s if worker.crew is None else None
 
     def gone(self, pod: str) -> None:
-        """The pod no longer exists; a job it still held is interrupted. A pod that never ran is no error."""
+        """The pod no longer exists; its job is interrupted. A pod that never ran is no error."""
         worker = self._workers.pop(pod, None)
         if worker is None:
             return
         self._free.pop(pod, None)
-        self._says_idle.discard(pod)
+        self._reports_idle.discard(pod)
         if worker.crew is not None:
             self._interrupt(worker)
         self.edges.changed()
 
     def settle(self) -> None:
-        """The replay is over: count the time that attempts under way have spent saving."""
+        """The replay is over: count the time that active attempts have spent saving."""
         crews = dict.fromkeys(worker.crew for worker in self._workers.values())
         for crew in crews:
             if self.saves is not None and crew is not None and crew.began is not None:
                 crew.job.saving_s += crew.job.members * _saving_s(crew, self.saves, self.timeline.now)
 
     def reading(self) -> Known:
-        """One atomic snapshot, as the real queue would show it now: a worker with a job in transit says "idle"."""
+        """An atomic snapshot, as the real queue would show it: a worker with a job in transit reports "idle"."""
         return Known(
             waiting=len(self._waiting),
             in_transit=self._in_transit,
             running=self._running,
             oldest_wait=self._oldest_wait(),
-            idle=frozenset(self._says_idle),
+            idle=frozenset(self._reports_idle),
         )
 
     @property
@@ -178,7 +178,7 @@ class PoolQueue:
 
     @property
     def running(self) -> int:
-        """Members that run, or wait in their worker for the rest of their gang."""
+        """Members that run, or wait in their worker for their gang."""
         return self._running
 
     def _oldest_wait(self) -> timedelta | None:
@@ -187,7 +187,7 @@ class PoolQueue:
         return timedelta(seconds=self.timeline.now - self._waiting[0].submitted_at)
 
     def _pop_soon(self) -> None:
-        # One attempt per new entry and per freed worker: so none of either can be forgotten.
+        # One attempt per new entry and per freed worker, so neither can be missed.
         self.timeline.after(self.times.pop_s, self._pop)
 
     def _pop(self) -> None:
@@ -199,16 +199,16 @@ class PoolQueue:
             worker.crew = _Crew(job)
         else:
             worker.crew = self._gathering.setdefault(job, _Crew(job))
-        self._becomes(worker, _State.IN_TRANSIT)
+        self._set_state(worker, _State.IN_TRANSIT)
         window = self.rng.uniform(*self.times.window_s)
         worker.popping = self.timeline.after(window, lambda: self._arrive(worker))
         self.edges.changed()
 
     def _arrive(self, worker: _Worker) -> None:
-        """The worker runs its member's code, which begins by waiting for the others."""
-        crew = _held(worker)
+        """The worker runs its member's code, which first waits for the others."""
+        crew = _crew_of(worker)
         worker.popping = None
-        self._becomes(worker, _State.RUNNING)
+        self._set_state(worker, _State.RUNNING)
         crew.arrived.append(worker)
         if len(crew.arrived) == crew.job.members:
             self._begin(crew)
@@ -218,7 +218,7 @@ class PoolQueue:
         self._gathering.pop(crew.job, None)
         job, saves = crew.job, self.saves
         crew.began = self.timeline.now
-        job.resumes += job.kept_s > 0 or job.kept_tasks > 0
+        job.resumes += job.saved_s > 0 or job.saved_tasks > 0
         if job.ray is not None:
             self._drive(crew, job.ray)
         else:
@@ -230,9 +230,9 @@ class PoolQueue:
         job, saves = crew.job, self.saves
         if job.started_at is None:
             job.started_at = self.timeline.now
-        work = job.duration_s - job.kept_s
-        lasts = work if saves is None else saves.lasts(work)
-        crew.ending = self.timeline.after(lasts, lambda: self._finish(crew, saving_s=lasts - work))
+        work_s = job.duration_s - job.saved_s
+        duration_s = work_s if saves is None else saves.lasts(work_s)
+        crew.ending = self.timeline.after(duration_s, lambda: self._finish(crew, saving_s=duration_s - work_s))
 
     def _drive(self, crew: _Crew, work: RayWork) -> None:
         job = crew.job
@@ -244,7 +244,7 @@ class PoolQueue:
                 job.started_at = self.timeline.now
 
         edges = DriveEdges(began=began, ended=lambda: self._finish(crew, saving_s=0.0))
-        crew.drive = self.edges.drive(work, job.kept_tasks, edges)
+        crew.drive = self.edges.drive(work, job.saved_tasks, edges)
         crew.drive.begin()
 
     def _finish(self, crew: _Crew, saving_s: float) -> None:
@@ -256,7 +256,7 @@ class PoolQueue:
 
     def _release(self, worker: _Worker) -> None:
         worker.crew = None
-        self._becomes(worker, _State.IDLE)
+        self._set_state(worker, _State.IDLE)
         if worker.stopping:
             self.timeline.after(self.times.idle_exit_s, lambda: self._exit(worker))
         else:
@@ -268,15 +268,15 @@ class PoolQueue:
             self.edges.exited(worker.pod)
 
     def _interrupt(self, worker: _Worker) -> None:
-        """A worker loses the member that it holds."""
-        crew = _held(worker)
+        """A worker loses its member."""
+        crew = _crew_of(worker)
         job = crew.job
         job.interruptions += 1
         if worker.popping is not None:
             self.timeline.cancel(worker.popping)
             worker.popping = None
         worker.crew = None
-        self._becomes(worker, _State.IDLE)
+        self._set_state(worker, _State.IDLE)
         if crew.began is not None:
             self._break_up(crew, worker)
         elif job.members > 1:
@@ -289,18 +289,18 @@ class PoolQueue:
         self.edges.changed()
 
     def _pause(self, crew: _Crew, saves: Saves) -> None:
-        """A worker of the job was told to stop: the job saves once more, and all its workers are free then."""
-        if crew.told_at is not None:
+        """A worker of the job received SIGTERM: the job saves once more, then all its workers are free."""
+        if crew.pausing_since is not None:
             return
-        crew.told_at = self.timeline.now
+        crew.pausing_since = self.timeline.now
         if crew.ending is not None:
             self.timeline.cancel(crew.ending)
         if crew.drive is None:
-            rest_s = saves.rest_s(_ran_s(crew, crew.told_at))
+            until_saved_s = saves.until_saved_s(_ran_s(crew, crew.pausing_since))
         else:
             crew.drive.withdraw()
-            rest_s = saves.takes_s
-        crew.ending = self.timeline.after(rest_s, lambda: self._paused(crew, saves))
+            until_saved_s = saves.takes_s
+        crew.ending = self.timeline.after(until_saved_s, lambda: self._paused(crew, saves))
 
     def _paused(self, crew: _Crew, saves: Saves) -> None:
         crew.job.interruptions += 1
@@ -311,7 +311,7 @@ class PoolQueue:
     def _break_up(self, crew: _Crew, lost: _Worker) -> None:
         if crew.ending is not None:
             self.timeline.cancel(crew.ending)
-        if crew.drive is not None and crew.told_at is None:
+        if crew.drive is not None and crew.pausing_since is None:
             crew.drive.withdraw()
         if self.saves is None:
             crew.job.lost_s += crew.job.members * _ran_s(crew, self.timeline.now)
@@ -323,28 +323,28 @@ class PoolQueue:
         self._disband(crew)
 
     def _account(self, crew: _Crew, saves: Saves, *, saved: bool) -> None:
-        """What its attempt leaves of a job that is interrupted."""
+        """Account for the attempt of a job that is interrupted: saved, lost and saving time."""
         job, now = crew.job, self.timeline.now
         if crew.drive is not None:
             self._account_drive(crew, crew.drive, saves, saved=saved)
             return
-        stood = saves.standing(_ran_s(crew, now if crew.told_at is None else crew.told_at))
+        standing = saves.standing(_ran_s(crew, now if crew.pausing_since is None else crew.pausing_since))
         job.saving_s += job.members * _saving_s(crew, saves, now)
-        kept_s = stood.done_s if saved else stood.kept_s
-        job.kept_s += kept_s
-        job.lost_s += job.members * (stood.done_s - kept_s)
+        saved_s = standing.done_s if saved else standing.saved_s
+        job.saved_s += saved_s
+        job.lost_s += job.members * (standing.done_s - saved_s)
 
     def _account_drive(self, crew: _Crew, drive: Drive, saves: Saves, *, saved: bool) -> None:
-        """A driver saves while its tasks run, so only its last save takes time; what ended since the one before is
-        lost where it was not told.
+        """A driver saves while its tasks run, so only its last save takes time. Without notice it loses the tasks that
+        ended since the save before.
         """
         job, now = crew.job, self.timeline.now
-        told_at = now if crew.told_at is None else crew.told_at
-        ran_s = _ran_s(crew, told_at)
-        kept_s = ran_s if saved else ran_s - ran_s % saves.every_s
-        job.saving_s += now - told_at
-        job.lost_s += ran_s - kept_s
-        job.kept_tasks += drive.keep(told_at - ran_s + kept_s)
+        pausing_since = now if crew.pausing_since is None else crew.pausing_since
+        ran_s = _ran_s(crew, pausing_since)
+        saved_s = ran_s if saved else ran_s - ran_s % saves.every_s
+        job.saving_s += now - pausing_since
+        job.lost_s += ran_s - saved_s
+        job.saved_tasks += drive.keep(pausing_since - ran_s + saved_s)
 
     def _disband(self, crew: _Crew) -> None:
         for worker in crew.arrived:
@@ -352,8 +352,8 @@ class PoolQueue:
         self._put_back(crew.job)
 
     def _put_back(self, job: JobRun) -> None:
-        """To the end of the queue, or to its head where jobs save: behind the rest of a gang that is incomplete, or
-        two gangs could hold each other's workers for ever.
+        """Append the job to the queue, or put it at the head in a pool with checkpoints. An incomplete gang stays ahead
+        of it, or two gangs could hold each other's workers forever.
         """
         if self.saves is None:
             self.enqueue(job)
@@ -367,30 +367,30 @@ class PoolQueue:
             self._pop_soon()
         self.edges.changed()
 
-    def _becomes(self, worker: _Worker, state: _State) -> None:
+    def _set_state(self, worker: _Worker, state: _State) -> None:
         self._in_transit += (state is _State.IN_TRANSIT) - (worker.state is _State.IN_TRANSIT)
         self._running += (state is _State.RUNNING) - (worker.state is _State.RUNNING)
         if state is _State.RUNNING:
-            self._says_idle.discard(worker.pod)
+            self._reports_idle.discard(worker.pod)
         elif worker.pod in self._workers:
-            self._says_idle.add(worker.pod)
+            self._reports_idle.add(worker.pod)
         worker.state = state
 
 
 def _ran_s(crew: _Crew, until: float) -> float:
-    """How long the attempt ran."""
+    """The running time of the attempt."""
     return until - (until if crew.began is None else crew.began)
 
 
 def _saving_s(crew: _Crew, saves: Saves, now: float) -> float:
-    """How much of the attempt each member spent saving, the last save included if it has begun."""
-    told_at = now if crew.told_at is None else crew.told_at
+    """The time that each member of the attempt spent saving, including a last save that has begun."""
+    pausing_since = now if crew.pausing_since is None else crew.pausing_since
     if crew.drive is not None:
-        return now - told_at
-    return saves.standing(_ran_s(crew, told_at)).saving_s + now - told_at
+        return now - pausing_since
+    return saves.standing(_ran_s(crew, pausing_since)).saving_s + now - pausing_since
 
 
-def _held(worker: _Worker) -> _Crew:
+def _crew_of(worker: _Worker) -> _Crew:
     if worker.crew is None:
         raise AssertionError(f"worker {worker.pod} holds no job")
     return worker.crew

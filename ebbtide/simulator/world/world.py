@@ -1,13 +1,13 @@
-"""The world of one strategy in virtual time: queues fed by a trace, workers on a modelled cluster, and the view of it.
+"""The world of one strategy in virtual time: queues filled from a trace, workers on a modelled cluster, and the
+controller's view of them.
 
-The controller never sees the world as it is. A change of the cluster is published to its cache after `cluster_lag_s`,
-as it was when it happened; the queues are read `read_s` before the turn that uses the reading. So a decision acts on a
-world that may have moved on, as the real one does, and a job popped in between is at stake.
+The controller never sees the current state. A change of the cluster reaches its cache after `cluster_lag_s`; the queues
+are read `read_s` before the turn that uses the reading. So a decision may act on outdated state, as in production, and
+a job popped in between is at risk.
 
-Each change is an event after which the controller reconciles: at once for more work, for any other event after up to
-`quiet_event_s`, with more of its kind. Reconciles are most of what a replay costs, and one that can only lower may be
-as late as production would be with a lost event. Nothing is lost by it: every reading and every cache is as new then as
-it would be otherwise.
+After each change the controller reconciles: at once for more work, after up to `quiet_event_s` for any other event,
+together with more events. Reconciles are most of the cost of a replay, so one that can only lower is as late as
+production would be after a lost event. Its readings and caches are current all the same.
 """
 
 import math
@@ -37,14 +37,14 @@ from ebbtide.simulator.world.workers import JobRun, PoolEdges, PoolQueue, Worker
 _T = TypeVar("_T")
 
 AFTER_THE_MODEL = 9
-"""Priority of what looks at the cluster: everything else of the same instant has happened."""
+"""The priority of events that read the cluster: all others of the instant have run."""
 BEFORE_THE_MODEL = -1
-"""Priority of what comes from outside."""
+"""The priority of events from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """What a strategy builds: groups with their prices, workloads with their replicas, one Deployment per pool, and
+    """The cluster of a strategy: groups with their prices, workloads with their replicas, one Deployment per pool, and
     the pods of jobs.
     """
 
@@ -52,46 +52,46 @@ class ClusterPlan:
     money: Rates
     workloads: tuple[tuple[WorkloadModel, int], ...]
     workers: Mapping[str, WorkloadModel]
-    jobs: tuple[WorkloadModel, ...] = ()  # what runs to its end, no queue's
-    saves: Mapping[str, Saves] = field(default_factory=dict[str, Saves])  # of pools whose workers can pause
+    jobs: tuple[WorkloadModel, ...] = ()  # jobs and cron jobs of the stack file
+    saves: Mapping[str, Saves] = field(default_factory=dict[str, Saves])  # by pool with checkpoints
     ray: tuple[RayPlan, ...] = ()
 
     @property
     def pods(self) -> tuple[WorkloadModel, ...]:
-        """Of every kind."""
+        """The pods of every kind."""
         of_ray = (pod for cluster in self.ray for pod in cluster.pods)
         return (*(workload for workload, _ in self.workloads), *self.workers.values(), *self.jobs, *of_ray)
 
     @property
     def rates(self) -> Mapping[str, GroupRate]:
-        """As the stack file assumes."""
+        """The rates under the pricing assumption of the stack file."""
         return self.money.assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSetup:
-    """How a world runs. Lags in seconds."""
+    """The inputs of a world. Lags in seconds."""
 
-    start: datetime  # where second 0 lies
+    start: datetime  # second 0
     end_s: float
     seed: int = 0
     flags: AutoscalerFlags = field(default_factory=AutoscalerFlags)
     safe_stop: bool = True
     times: WorkerTimes = field(default_factory=WorkerTimes)
-    demand_lag_s: float = 0.005  # from new work to the turn that knows of it: event, coalescing and one read
-    read_s: float = 0.002  # of that the reading: what happens in it is not known yet when the turn decides
-    quiet_event_s: float = RESYNC.total_seconds()  # from any other news to the turn: as late as a resync
+    demand_lag_s: float = 0.005  # from new work to the turn that reads it: event, coalescing and one read
+    read_s: float = 0.002  # the reading's part of it: the turn does not see changes in this time
+    quiet_event_s: float = RESYNC.total_seconds()  # from any other event to the turn: as late as a resync
     cluster_lag_s: float = 0.1  # watch event to cache
     budget_lag_s: float = 0.5  # a budget's status after its spec
     rollouts: tuple[Rollout, ...] = ()
     jobs: tuple[JobPlan, ...] = ()
     accidents: Accidents | None = None
-    open_spans: tuple[tuple[float, float], ...] = ()  # business hours, for what sleeps outside them
+    open_spans: tuple[tuple[float, float], ...] = ()  # business hours, for Ray clusters that sleep outside them
 
 
 @dataclass(slots=True)
 class Views:
-    """What was published last."""
+    """The caches as last published."""
 
     demand: dict[str, Known] = field(default_factory=dict[str, Known])
     pools: dict[str, ObservedPool] = field(default_factory=dict[str, ObservedPool])
@@ -99,14 +99,14 @@ class Views:
 
 
 class World:
-    """Everything that exists, for one strategy. `notify_at` is when the controller is told to look again."""
+    """The world of one strategy. `notify_at`: the time of the next notification of the controller."""
 
     def __init__(self, plan: ClusterPlan, jobs: Sequence[JobRun], setup: WorldSetup) -> None:
         self.setup = setup
         self.timeline = Timeline()
         self.views = Views()
         self.notify_at = math.inf
-        self._to_come = sorted(jobs, key=lambda job: job.submitted_at)[::-1]  # the next one last
+        self._arriving = sorted(jobs, key=lambda job: job.submitted_at)[::-1]  # the next one is last
         self.recorder = SeriesRecorder(tuple(group.name for group in plan.groups))
         self._versions: dict[str, int] = {}
         self._budget_versions: Counter[str] = Counter()
@@ -115,7 +115,7 @@ class World:
         self._queues = {name: self._queue(name, plan.saves.get(name)) for name in plan.workers}
         self._unread = dict.fromkeys(self._queues)  # a set that keeps its order
         self._read_holds_until = -math.inf
-        self._pods_seen = {name: dict[str, ObservedPod]() for name in plan.workers}
+        self._observed_pods = {name: dict[str, ObservedPod]() for name in plan.workers}
         self._looking: set[str] = set()
         self._sampling = False
         self.cluster = ClusterModel(
@@ -143,30 +143,30 @@ class World:
         self._await_jobs()
         self._sample_soon()
 
-    # --- what the controller's edges call ---------------------------------------------------------------------------
+    # --- called by the controller's edges ---------------------------------------------------------------------------
 
     def read_queues(self) -> float:
-        """Take the readings of the next turn; returns when it may begin."""
+        """Read the queues for the next turn, and return the time at which it may begin."""
         for name in list(self._unread):
             reading = self.views.demand[name] = self._queues[name].reading()
-            if not reading.waiting:  # else its head grows older
+            if not reading.waiting:  # otherwise the age of its head changes
                 del self._unread[name]
         self._read_holds_until = self.timeline.now + self.setup.read_s
         return self._read_holds_until
 
     def readings(self) -> Mapping[str, Known]:
-        """What the queues hold: as read just before, or else as it is now."""
+        """The last readings if they are current, or else new ones."""
         if self.timeline.now > self._read_holds_until:
             self.read_queues()
         return self.views.demand
 
     def settle(self) -> None:
-        """The replay is over: what runs is counted as far as it came."""
+        """The replay is over: count the work of running jobs up to now."""
         for queue in self._queues.values():
             queue.settle()
 
     def version(self, name: str) -> str:
-        """The resourceVersion of a pool's Deployment, as the API server has it now."""
+        """The current resourceVersion of a pool's Deployment."""
         return str(self._versions.get(name, 0))
 
     def budget_version(self, name: str) -> str:
@@ -194,7 +194,7 @@ class World:
         self._publish(lag, self.views.budgets, name, written)
         self._publish(lag + status, self.views.budgets, name, replace(written, settled=True))
 
-    # --- what the modelled cluster tells ----------------------------------------------------------------------------
+    # --- called by the modelled cluster ----------------------------------------------------------------------------
 
     def pod_running(self, pod: Pod) -> None:
         if pod.workload in self._queues:
@@ -213,13 +213,13 @@ class World:
         if pod.workload in self.ray:
             return self.ray.pod_stopping(pod)
         if pod.workload not in self._queues:
-            return 1.0  # what handles SIGTERM
+            return 1.0  # a service that handles SIGTERM
         self._changed(pod.workload)
         return self._queues[pod.workload].stop(pod.name)
 
-    def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: ARG002, FBT001 - the job a pod still holds tells as much
+    def pod_gone(self, pod: Pod, killed: bool) -> None:  # noqa: ARG002, FBT001 - a pod that still has a job was killed
         if pod.workload in self.runs:
-            self.runs.pod_stopping(pod)  # of one whose machine was cut off: nobody asked it
+            self.runs.pod_stopping(pod)  # a pod whose machine failed received no SIGTERM
         if pod.workload in self.ray:
             self.ray.pod_gone(pod)
         if pod.workload in self._queues:
@@ -238,7 +238,7 @@ class World:
             PoolEdges(
                 changed=lambda: self._demand_changed(name),
                 exited=lambda pod: self._exited(name, pod),
-                drive=lambda work, kept, edges: self.ray.drive(name, work, kept, edges),
+                drive=lambda work, tasks_done, edges: self.ray.drive(name, work, tasks_done, edges),
             ),
             self.setup.safe_stop,
             self.setup.times,
@@ -246,14 +246,14 @@ class World:
         )
 
     def _await_jobs(self) -> None:
-        if self._to_come:
-            self.timeline.at(max(self._to_come[-1].submitted_at, self.timeline.now), self._arrive, BEFORE_THE_MODEL)
+        if self._arriving:
+            self.timeline.at(max(self._arriving[-1].submitted_at, self.timeline.now), self._arrive, BEFORE_THE_MODEL)
 
     def _arrive(self) -> None:
-        """One event for all jobs of an instant, and none for those that are far away."""
+        """One event for all jobs of an instant; later jobs are not planned yet."""
         now = self.timeline.now
-        while self._to_come and self._to_come[-1].submitted_at <= now:
-            job = self._to_come.pop()
+        while self._arriving and self._arriving[-1].submitted_at <= now:
+            job = self._arriving.pop()
             self._queues[job.pool].enqueue(job)
         self._notify(self.setup.demand_lag_s)
         self._await_jobs()
@@ -286,19 +286,19 @@ class World:
         self._publish(self.setup.cluster_lag_s, self.views.pools, pool, self._observed_pool(pool))
 
     def _observed_pool(self, pool: str) -> ObservedPool:
-        seen = self._pods_seen[pool]
+        observed = self._observed_pods[pool]
         for name, pod in self.cluster.changed_pods(pool).items():
             if pod is None:
-                seen.pop(name, None)
+                observed.pop(name, None)
             else:
-                seen[name] = ObservedPod(name=name, phase=_phase(pod), marked=pod.deletion_cost < 0)
-        pods, replicas = tuple(seen.values()), self.cluster.replicas(pool)
+                observed[name] = ObservedPod(name=name, phase=_phase(pod), marked=pod.deletion_cost < 0)
+        pods, replicas = tuple(observed.values()), self.cluster.replicas(pool)
         existing = sum([pod.phase is not PodPhase.TERMINATING for pod in pods])
         return ObservedPool(replicas=replicas, existing=existing, pods=pods, version=self.version(pool))
 
-    def _publish(self, lag_s: float, view: dict[str, _T], name: str, seen: _T) -> None:
+    def _publish(self, lag_s: float, view: dict[str, _T], name: str, value: _T) -> None:
         def arrive() -> None:
-            view[name] = seen
+            view[name] = value
             self._notify(self.setup.quiet_event_s)
 
         self.timeline.after(lag_s, arrive)

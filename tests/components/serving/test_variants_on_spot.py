@@ -15,7 +15,8 @@ from ebbtide.preview.cost.services import service_costs
 from ebbtide.prices import on_demand, spot_typical
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.strategies.table import cluster_plan
 from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack, spot_stack
 

@@ -130,7 +130,7 @@ def come_to_rest(scene: RestingPlane) -> None:
     _play_disruption_controller(api, flexible)  # none is opened before
     until(lambda: flexible == _open_budgets(api), "the flexible budgets to be open, and no other")
     _play_disruption_controller(api, flexible)
-    until(lambda: _is_quiet(scene.plane), "the controller to be quiet", patience=90)
+    until(lambda: _is_quiet(scene.plane), "the controller to be quiet", timeout=90)
 
 
 def _play_pods(api: KubeApi) -> list[str]:

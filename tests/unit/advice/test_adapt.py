@@ -6,7 +6,7 @@ from ebbtide.advice.adapt import adapted_stack
 from ebbtide.advice.suggest import NoSuggestion
 from ebbtide.settings import StackInvalid
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.replay.setup import ReplayError
+from ebbtide.simulator.setup import ReplayError
 from tests.builders.simulator import HOUR, a_job, a_trace
 
 JOBS = a_trace([a_job(0, HOUR, cpu=6, memory=20), a_job(60, HOUR, cpu=6, memory=20, gpu=1)])

@@ -12,7 +12,7 @@ from ebbtide.advice.floors_text import as_json, as_text
 from ebbtide.advice.trials import FloorAdvice, Trial, TrialOutcome, floor_advice, within
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions
+from ebbtide.simulator.setup import ReplayError, ReplayOptions
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.vocabulary.windows import zone_of

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES
+from ebbtide.simulator.results import DEFAULT_STRATEGIES
 from tests.paths import ROOT
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")

@@ -42,7 +42,7 @@ def test_what_may_move_is_what_the_budget_says_and_nothing_under_two_of_them() -
 
 
 def test_a_mirrored_workload_goes_by_the_budgets_status_alone() -> None:
-    deployment = MirroredDeployment(workload(), wanted=3, max_unavailable=1, healthy=3)
+    deployment = MirroredDeployment(workload(), replicas=3, max_unavailable=1, healthy=3)
     deployment.allowed = 0
 
     assert deployment.disruptions_allowed == 0

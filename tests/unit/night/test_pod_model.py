@@ -7,7 +7,8 @@ from control_plane.night.pod_model import pod_model_of
 
 from ebbtide.settings import load_stack
 from ebbtide.simulator.cluster.model import Taint, WorkloadModel
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.strategies.table import cluster_plan
 from tests.builders.components import ROOT, demo_stack
 from tests.control_plane.support.kube import deployment
 

@@ -37,7 +37,9 @@ def test_the_simulated_autoscaler_keeps_the_same_pods(
         empty_dir=scratch,
         safe_to_evict=safe,
     )
-    budgets = BudgetsLeft({"w": Deployment(spec=spec, wanted=1, healthy=1, max_unavailable=1 if has_budget else None)})
+    budgets = BudgetsLeft(
+        {"w": Deployment(spec=spec, replicas=1, healthy=1, max_unavailable=1 if has_budget else None)}
+    )
     flags = AutoscalerFlags(skip_nodes_with_local_storage=local_pins, skip_nodes_with_system_pods=system_pins)
     rules = AutoscalerRules(local_storage_pins=local_pins, system_pods_pin=system_pins)
 

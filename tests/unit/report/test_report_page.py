@@ -11,8 +11,7 @@ from ebbtide.files import Unwritable
 from ebbtide.report import write_report
 from ebbtide.report.pages.page import render
 from ebbtide.report.pages.sentences import command, headline, jobs_line
-from ebbtide.simulator.results import Replay, Series
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Series
 from tests.builders.replay import a_replay, cheaper_fleet
 
 REPLAY = a_replay(samples_per_day=60)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.report.charts.palette import CHART_CSS, DARK, LIGHT, group_inks, literal, strategy_inks
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 
 PAPERS = pytest.mark.parametrize("inks", [LIGHT, DARK], ids=["light", "dark"])
 

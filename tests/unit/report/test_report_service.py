@@ -116,7 +116,7 @@ def odd_replays() -> dict[str, ServiceReplay]:
         series = replace(
             its.series,
             ready=[pods] * minutes,
-            asked=[pods + 1] * minutes,
+            replicas=[pods + 1] * minutes,
             unanswered=[lost * minute for minute in range(minutes)],
             pod_hours=[pods * minute / 60 for minute in range(minutes)],
         )

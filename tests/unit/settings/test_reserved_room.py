@@ -6,7 +6,8 @@ from pathlib import Path
 from ebbtide.policies import judge
 from ebbtide.settings import StackSettings, warnings_of
 from ebbtide.settings.placement import node_of
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.strategies.table import cluster_plan
 from tests.builders.recorded import record
 from tests.builders.settings import loaded, problem_of, shortest
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy
-from ebbtide.sweep.plan import Asked, SweepPlan, plan_of
+from ebbtide.simulator.results import Strategy
+from ebbtide.sweep.plan import SweepPlan, SweepRequest, plan_of
 
 STACK = """config:
   aws:region: us-east-1
@@ -40,7 +40,7 @@ def a_trace_file(folder: Path, jobs: int = 12, cpu: int = 2) -> str:
     return str(path)
 
 
-def asked(stacks: Sequence[str], traces: Sequence[str], **changes: Any) -> Asked:
+def asked(stacks: Sequence[str], traces: Sequence[str], **changes: Any) -> SweepRequest:
     values: dict[str, Any] = {
         "vary": ["stabilizationWindow=30s,10m"],
         "seeds": (0,),
@@ -48,7 +48,7 @@ def asked(stacks: Sequence[str], traces: Sequence[str], **changes: Any) -> Asked
         "strategy": Strategy.FIXED_FLEXIBLE,
         "options": ReplayOptions(),
     }
-    return Asked(stacks=stacks, traces=traces, **{**values, **changes})
+    return SweepRequest(stacks=stacks, traces=traces, **{**values, **changes})
 
 
 def a_plan(folder: Path, customers: Sequence[str] = ("acme", "bolt"), **changes: Any) -> SweepPlan:

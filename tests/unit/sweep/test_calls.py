@@ -27,7 +27,7 @@ def test_results_come_in_the_order_asked_for() -> None:
 
 
 def test_a_failure_and_a_killed_process_leave_the_other_calls_alone() -> None:
-    found = {each.number: each.found for each in ended(fragile, [(number,) for number in range(6)], processes=2)}
+    found = {call.number: call.outcome for call in ended(fragile, [(number,) for number in range(6)], processes=2)}
 
     assert found[1] == Failed("an odd fault")
     assert found[2] == Failed("its process died: killed, or out of memory")

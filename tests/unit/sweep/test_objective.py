@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy
 from ebbtide.sweep.objective import FIGURES, ObjectiveError, read_objective
 
 ROWS = {"fixed-flexible": {"usd": 10.0, "wait_p95_s": 90.0}, "keda-defaults": {"usd": 12.0, "wait_p95_s": 60.0}}

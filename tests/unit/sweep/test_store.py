@@ -8,7 +8,7 @@ import pytest
 from ebbtide.sweep.calls import Failed
 from ebbtide.sweep.plan import SweepPlan
 from ebbtide.sweep.run import run
-from ebbtide.sweep.store import Store, StoreError, wanted_rows
+from ebbtide.sweep.store import Store, StoreError, rows_of
 from ebbtide.sweep.task import Played, SweepTask
 from tests.unit.sweep.stacks import a_plan
 
@@ -89,7 +89,7 @@ def test_rows_that_are_in_two_files_count_once(plan: SweepPlan, store: Store) ->
     store.add(first, found(first))
 
     assert len(store.rows()) == 3
-    assert len(wanted_rows(store.rows(), [first.key, second.key])) == 2
+    assert len(rows_of(store.rows(), [first.key, second.key])) == 2
     store.gather()
     assert len(store.rows()) == 2
 

@@ -1,7 +1,7 @@
-"""The cluster autoscaler, by its own rules: what it sees, what it decides, what it carries out.
+"""The cluster autoscaler, modelled rule by rule.
 
-`loop` runs the parts; `snapshot` is what-if space; `scale_up` (with `estimator`, `expander`) and `planner`
-(with `removal`) decide; `drains` acts.
+`loop` runs the scans; `snapshot` tries pods on nodes; `scale_up` (with `expander`) and `planner` (with `removal`)
+decide; `drains` acts.
 """
 
 from ebbtide.simulator.cluster.autoscaler.loop import ModelledAutoscaler

@@ -1,12 +1,12 @@
-"""Shrinking, the deed: nodes are closed, then emptied, then gone.
+"""The drain of nodes: they are closed, emptied and terminated.
 
-A node waits 5 s after it was closed. Its pods are asked to leave all at once; what its budget refuses is asked again
-every 10 s, for 2 min at most. Two requests that meet at one budget may be in each other's way: the API server itself
-then tries the later one again half a second after. Whether all have left is looked at every 5 s, for the grace period
-plus 30 s. What fails opens the node again, and its timers start afresh.
+A node waits 5 s after it was closed. Then all its pods are evicted at once; an eviction that a budget refuses is
+retried every 10 s, for at most 2 min. Two requests for one budget may conflict: the API server then retries the later
+one half a second later. Every 5 s the drain checks that all pods have left, for the grace period plus 30 s. A drain
+that fails reopens the node, and its timers start again.
 
 Source: kubernetes/autoscaler 1.35.2, core/scaledown/actuation/drain.go; kubernetes/kubernetes 1.35,
-pkg/registry/core/pod/storage/eviction.go (`EvictionsRetry`). How often requests meet was counted in recorded runs.
+pkg/registry/core/pod/storage/eviction.go (`EvictionsRetry`). The share of conflicts was counted in recorded runs.
 """
 
 import random
@@ -23,25 +23,25 @@ from ebbtide.simulator.timeline import Timeline
 
 CLOSED_FOR_S = 5.0
 CLOSING_TAKES_S = (0.0, 0.05)
-IN_THE_WAY = 0.75  # the share of second requests that meet the first one at their budget; third ones are refused
-IN_THE_WAY_S = (0.5, 0.55)
-LATE_ALONE, LATE_IN_COMPANY = 0.12, 0.3
-"""The share of first looks that come so late, by the client's limit, that a pod without a process has left. More
-requests stand in line when other nodes were closed together with this one."""
+CONFLICTS = 0.75  # the share of second requests that conflict with the first one; third ones are refused
+CONFLICT_RETRY_S = (0.5, 0.55)
+LATE_ALONE, LATE_WITH_OTHERS = 0.12, 0.3
+"""The share of first checks that the client's rate limit delays until a pod without a process has left. More requests
+are queued if other nodes were closed together with this one."""
 LATE_S = 0.2
-ASK_AGAIN_S = 10.0
-ASK_FOR_S = 120.0
-LOOK_AGAIN_S = 5.0
+RETRY_S = 10.0
+RETRY_FOR_S = 120.0
+CHECK_S = 5.0
 HEADROOM_S = 30.0
 
 
 @dataclass(slots=True)
 class _Drain:
     node: Node
-    pods: list[Pod]  # those that have to leave
-    refused: int = 0  # of them, how many have not been allowed to leave yet
+    pods: list[Pod]  # to evict
+    refused: int = 0  # pods whose eviction was not accepted yet
     failed: bool = False
-    in_company: bool = False  # of nodes that were closed in the same look
+    with_others: bool = False  # nodes that were closed in the same scan
 
 
 class Drains:
@@ -54,36 +54,36 @@ class Drains:
         self._evict = reach.lifecycle.evict
         self._flags = flags
         self._rng = rng
-        self._emptied: dict[str, Node] = {}  # in the order of their closing: a set of names has no fixed order
+        self._emptied: dict[str, Node] = {}  # in the order of closing, unlike a set
         self._drained: dict[str, Node] = {}
         self.evictions: list[Eviction] = []
-        self.on_removed: Callable[[str], None] | None = None  # told the group
+        self.on_removed: Callable[[str], None] | None = None  # called with the group
 
     def in_progress(self) -> Counter[str]:
-        """Nodes on their way out, by group."""
-        return Counter(node.group for going in (self._emptied, self._drained) for node in going.values())
+        """Nodes being removed, by group."""
+        return Counter(node.group for removed in (self._emptied, self._drained) for node in removed.values())
 
-    def pods_to_come(self) -> list[Pod]:
-        """Pods of nodes being drained that have not been asked to leave: their successors need places."""
+    def pods_to_move(self) -> list[Pod]:
+        """Pods of nodes being drained that are not evicted yet: their replacements need nodes."""
         return [pod for node in self._drained.values() for pod in node.pods.values() if not pod.stopping]
 
     def start(self, empty: Iterable[Candidate], drain: Iterable[Candidate]) -> list[Node]:
-        """Begin with as many as may go at a time; returns them."""
-        room = self._flags.max_scale_down_parallelism - len(self._emptied) - len(self._drained)
-        first = _by_group(empty)[: max(room, 0)]
-        room = min(room - len(first), self._flags.max_drain_parallelism - len(self._drained))
-        second = _by_group(drain)[: max(room, 0)]
-        # All are closed before any is emptied, or pods would move from one to the next.
-        for node, going in [(node, self._emptied) for node in first] + [(node, self._drained) for node in second]:
-            going[node.name] = node
+        """Close as many nodes as may be removed at a time, and return them."""
+        limit = self._flags.max_scale_down_parallelism - len(self._emptied) - len(self._drained)
+        first = _by_group(empty)[: max(limit, 0)]
+        limit = min(limit - len(first), self._flags.max_drain_parallelism - len(self._drained))
+        second = _by_group(drain)[: max(limit, 0)]
+        # All are closed before one is emptied, or pods would move from one to the next.
+        for node, removed in [(node, self._emptied) for node in first] + [(node, self._drained) for node in second]:
+            removed[node.name] = node
             self._machines.close(node)
             self._timeline.after(
                 CLOSED_FOR_S + self._rng.uniform(*CLOSING_TAKES_S), self._remover(node, len(first) + len(second) > 1)
             )
         return [*first, *second]
 
-    def _remover(self, node: Node, in_company: bool) -> Callable[[], None]:  # noqa: FBT001 - a fact about the node
-        return lambda: self._empty(_Drain(node, list(node.pods.values()), in_company=in_company))
+    def _remover(self, node: Node, with_others: bool) -> Callable[[], None]:  # noqa: FBT001 - a property of the node
+        return lambda: self._empty(_Drain(node, list(node.pods.values()), with_others=with_others))
 
     def _empty(self, drain: _Drain) -> None:
         if not drain.pods:
@@ -92,40 +92,40 @@ class Drains:
             self._give_up(drain)
         else:
             drain.refused = len(drain.pods)
-            until = self._timeline.now + ASK_FOR_S
-            asked: Counter[str] = Counter()
+            until = self._timeline.now + RETRY_FOR_S
+            requests: Counter[str] = Counter()
             for pod in drain.pods:
-                self._ask(drain, pod, until, second=asked[pod.workload] == 1)
-                asked[pod.workload] += 1
+                self._request(drain, pod, until, second=requests[pod.workload] == 1)
+                requests[pod.workload] += 1
 
-    def _asker(self, drain: _Drain, pod: Pod, until: float) -> Callable[[], None]:
-        return lambda: self._ask(drain, pod, until)
+    def _retrier(self, drain: _Drain, pod: Pod, until: float) -> Callable[[], None]:
+        return lambda: self._request(drain, pod, until)
 
-    def _ask(self, drain: _Drain, pod: Pod, until: float, *, second: bool = False) -> None:
-        """One eviction; `second`: at the same moment as that of another pod of its budget."""
-        now, spec, stopped_before = self._timeline.now, pod.spec, pod.stopping
+    def _request(self, drain: _Drain, pod: Pod, until: float, *, second: bool = False) -> None:
+        """Request one eviction. `second`: another pod of its budget is evicted at the same time."""
+        now, spec, was_stopping = self._timeline.now, pod.spec, pod.stopping
         if pod.name not in drain.node.pods:
-            self._asked(drain)
+            self._accepted(drain)
         elif self._evict(pod, min(spec.grace_s, self._flags.max_graceful_termination_s)):
-            if not stopped_before:
+            if not was_stopping:
                 self.evictions.append(Eviction(now, pod.name, spec.name, spec.category, drain.node.name))
-            self._asked(drain)
-        elif second and self._rng.random() < IN_THE_WAY:
-            self._timeline.after(self._rng.uniform(*IN_THE_WAY_S), self._asker(drain, pod, until))
-        elif now + ASK_AGAIN_S < until:
-            self._timeline.after(ASK_AGAIN_S, self._asker(drain, pod, until))
+            self._accepted(drain)
+        elif second and self._rng.random() < CONFLICTS:
+            self._timeline.after(self._rng.uniform(*CONFLICT_RETRY_S), self._retrier(drain, pod, until))
+        elif now + RETRY_S < until:
+            self._timeline.after(RETRY_S, self._retrier(drain, pod, until))
         else:
             drain.failed = True
-            self._timeline.after(ASK_AGAIN_S, lambda: self._asked(drain))
+            self._timeline.after(RETRY_S, lambda: self._accepted(drain))
 
-    def _asked(self, drain: _Drain) -> None:
+    def _accepted(self, drain: _Drain) -> None:
         drain.refused -= 1
         if drain.refused == 0:
             if drain.failed:
                 self._give_up(drain)
             else:
                 start = self._timeline.now
-                late = self._rng.random() < (LATE_IN_COMPANY if drain.in_company else LATE_ALONE)
+                late = self._rng.random() < (LATE_WITH_OTHERS if drain.with_others else LATE_ALONE)
                 self._timeline.after(LATE_S if late else 0.0, lambda: self._await_leaving(drain, start))
 
     def _await_leaving(self, drain: _Drain, start: float) -> None:
@@ -135,7 +135,7 @@ class Drains:
         elif now - start >= self._flags.max_graceful_termination_s + HEADROOM_S:
             self._give_up(drain)
         else:
-            self._timeline.after(LOOK_AGAIN_S, lambda: self._await_leaving(drain, start))
+            self._timeline.after(CHECK_S, lambda: self._await_leaving(drain, start))
 
     def _finish(self, drain: _Drain) -> None:
         self._done(drain.node)
@@ -153,7 +153,7 @@ class Drains:
 
 
 def _by_group(candidates: Iterable[Candidate]) -> list[Node]:
-    """Cut off at a number, this leaves out whole groups, in the order in which they were first met."""
+    """Sort by group, in the order of their first nodes, so that a limit excludes entire groups."""
     groups: dict[str, list[Node]] = {}
     for candidate in candidates:
         groups.setdefault(candidate.node.group, []).append(candidate.node)

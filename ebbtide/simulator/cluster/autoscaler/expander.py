@@ -1,10 +1,9 @@
-"""Which group grows when several could help; names joined by commas are tried in turn, and what still ties is drawn.
+"""The expander chooses the group that grows, and the estimator counts its new nodes.
 
-How many new nodes of one group would take the waiting pods: first fit, biggest pods first, as the autoscaler packs.
-
-The packing is the autoscaler's own, not the best one and not the scheduler's: pods of one kind go on top of what was
-packed before, each on the first fitting node after a random one; once one fits nowhere, only the newest node or another
-new one is tried. So kinds of one size may take more nodes than they need, and not the same number each time.
+Expanders joined by commas filter in turn; a draw decides between the remaining options. The estimate is first fit,
+largest pods first, by the autoscaler's packing, which is neither optimal nor the scheduler's: each pod goes to the
+first fitting node after a random one. After one fits nowhere, only the newest node or another new one is tried. So pods
+of one size may take more nodes than needed, and a different number each time.
 
 Source: kubernetes/autoscaler 1.35.2, estimator/binpacking_estimator.go and decreasing_pod_orderer.go.
 """
@@ -21,23 +20,23 @@ from ebbtide.simulator.cluster.state import Room
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Growing one group: the nodes it takes and the pods, by workload, that they help."""
+    """A scale-up of one group: its new nodes, and the pods that they help, by workload."""
 
     group: GroupModel
     nodes: int
     helped: Mapping[str, int]
-    zone: str = ""  # where the nodes have to be; empty: anywhere
+    zone: str = ""  # of the nodes; empty: any
 
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
     memory: Memory
-    nodes: int  # that exist or boot: a search passes them by before it meets the new ones
+    nodes: int  # existing or booting ones, which a search passes before new ones
 
     def estimate(
         self, group: GroupModel, waiting: Sequence[tuple[WorkloadModel, int]], limit: int, zone: str = ""
     ) -> Option:
-        """`waiting`: kinds of pods that fit an empty node of the group, and how many; at most `limit` new nodes."""
+        """`waiting`: workloads that fit an empty node, with their numbers of pods. `limit`: of new nodes."""
         packing = _Packing(self, group, limit)
         for workload, count in sorted(waiting, key=lambda kind: -_size(kind[0], group)):
             packing.add(workload, count)
@@ -61,17 +60,17 @@ class _Packing:
 
     @property
     def used(self) -> int:
-        """A last node that took nothing does not count."""
+        """The number of new nodes with a pod."""
         return sum(room.by_workload != {} for room in self._listed)
 
     def add(self, workload: WorkloadModel, count: int) -> None:
-        left = count
-        while left and self._onto_any(workload):
-            left -= 1
-        while left and not self._full and self._onto_newest(workload):
-            left -= 1
-        if count > left:
-            self.helped[workload.name] += count - left
+        unplaced = count
+        while unplaced and self._onto_any(workload):
+            unplaced -= 1
+        while unplaced and not self._full and self._onto_newest(workload):
+            unplaced -= 1
+        if count > unplaced:
+            self.helped[workload.name] += count - unplaced
 
     def _onto_any(self, workload: WorkloadModel) -> bool:
         rooms, count = self._listed, len(self._listed)
@@ -123,14 +122,14 @@ class Expander:
         self._rng = rng
 
     def best(self, options: Sequence[Option], workloads: Workloads) -> Option:
-        left = list(options)
+        remaining = list(options)
         for narrow in self._filters:
-            left = narrow(left, workloads)
-        return left[0] if len(left) == 1 else self._rng.choice(left)
+            remaining = narrow(remaining, workloads)
+        return remaining[0] if len(remaining) == 1 else self._rng.choice(remaining)
 
 
 def _least_waste(options: Sequence[Option], workloads: Workloads) -> list[Option]:
-    """The sum of the unused shares of CPU and memory on the new nodes; GPUs do not count, as in the real one."""
+    """Choose by the unused shares of CPU and memory on the new nodes; GPUs do not count, as in the real one."""
 
     def waste(option: Option) -> float:
         cpu = sum(workloads[name].cpu_m * count for name, count in option.helped.items())

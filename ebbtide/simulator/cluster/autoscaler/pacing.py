@@ -1,18 +1,16 @@
-"""For how long nothing is removed after nodes were added or removed: of all groups, or of that group alone.
+"""Delays of scale-down after nodes were added or removed, and the rate limit of the autoscaler's API client.
 
-The two are not alike: a rest of all groups holds the removal back while timers go on; a group that rests by itself is
-not even looked at, so the timers of its nodes begin when the rest is over.
+A delay of all groups postpones removals while the timers of nodes run. A group with a local delay is not scanned at
+all, so the timers of its nodes start when the delay is over.
 
 Source: kubernetes/autoscaler 1.35.2, core/static_autoscaler.go (`isScaleDownInCooldown`) and
 processors/scaledowncandidates/scale_down_candidates_delay_processor.go (--scale-down-delay-type-local).
 
-The autoscaler's own API client: 5 requests a second, 10 at once, and what that does to the length of its looks.
-
-Every look writes a status, and every pod that a scale-up helps gets an event. So after many pods came at once, looks
-follow each other slowly, and a look that grows a second time in a row takes the better part of a second.
+The API client sends 5 requests a second, 10 at once. Every scan writes a status, and every pod that a scale-up helps
+gets an event. So after many new pods scans are slow, and a second scale-up in a row takes most of a second.
 
 Source: kubernetes/autoscaler 1.35.2, defaults of --kube-client-qps and --kube-client-burst in config/flags/flags.go;
-the length of a look that waits for events was read from logs of recorded runs.
+the duration of a scan that waits for events is from logs of recorded runs.
 """
 
 import math
@@ -31,11 +29,11 @@ class Cooldown:
 
     @property
     def over_at(self) -> float:
-        """When nodes may be removed again, as far as a rest of all groups goes."""
+        """The end of the delay of all groups."""
         return self._over
 
     def added(self, groups: Iterable[str], now: float) -> None:
-        self._rest(groups, now + self._after_add_s)
+        self._delay(groups, now + self._after_add_s)
 
     def removal_began(self, now: float) -> None:
         if not self._local:
@@ -43,16 +41,16 @@ class Cooldown:
 
     def removed(self, group: str, now: float) -> None:
         if self._local:
-            self._rest([group], now + self._after_delete_s)
+            self._delay([group], now + self._after_delete_s)
 
     def resting(self, now: float) -> set[str]:
-        """Groups that rest by themselves."""
+        """Groups with an active local delay."""
         return {group for group, over in self._over_by_group.items() if over > now}
 
     def next_end(self, now: float) -> float | None:
         return min((over for over in self._over_by_group.values() if over > now), default=None)
 
-    def _rest(self, groups: Iterable[str], over: float) -> None:
+    def _delay(self, groups: Iterable[str], over: float) -> None:
         if not self._local:
             self._over = max(self._over, over)
             return
@@ -62,24 +60,24 @@ class Cooldown:
 
 PER_SECOND = 5.0
 AT_ONCE = 10.0
-STATUS = 2  # a look reads and writes its status
-LONGEST_STATUS_S = 0.8  # events wait in the same line, but only one goes before each request
+STATUS = 2  # a scan reads and writes its status
+LONGEST_STATUS_S = 0.8  # events are in the same queue, but only one precedes each request
 
 
 class Requests:
     def __init__(self, scan_interval_s: float) -> None:
-        self._per_second = max(0.0, PER_SECOND - STATUS / scan_interval_s)  # idle looks write a status, too
-        self._left = AT_ONCE
+        self._per_second = max(0.0, PER_SECOND - STATUS / scan_interval_s)  # idle scans write a status, too
+        self._tokens = AT_ONCE
         self._at = 0.0
 
     def status(self, now: float) -> float:
-        """Seconds until the status of a look that ends now is written."""
+        """Seconds until the status of a scan that ends now is written."""
         self._take(now, STATUS)
-        return min(LONGEST_STATUS_S, max(0.0, -self._left / PER_SECOND))
+        return min(LONGEST_STATUS_S, max(0.0, -self._tokens / PER_SECOND))
 
     def events(self, now: float, count: int) -> None:
         self._take(now, count)
 
     def _take(self, now: float, count: int) -> None:
-        self._left = min(AT_ONCE, self._left + (now - self._at) * self._per_second) - count
+        self._tokens = min(AT_ONCE, self._tokens + (now - self._at) * self._per_second) - count
         self._at = now

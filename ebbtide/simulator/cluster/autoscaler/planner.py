@@ -1,11 +1,11 @@
-"""Shrinking, the decision: which nodes nobody needs, since when, and which of them may go now.
+"""Scale-down decisions: unneeded nodes, their timers, and the nodes to remove now.
 
-A node found unremovable is not looked at again for a while, whatever changes in between: that is why a budget opened
-at closing time frees nothing for minutes. A node found removable takes its pods' share of the budgets and their new
-places, so a budget of one makes one candidate at a time; earlier candidates are asked first and keep their timers.
+An unremovable node is not checked again for a while, even after a change. So a budget that opens at closing time frees
+no node for minutes. A removable node takes its pods' share of the budgets and their new places, so a budget of one
+gives one candidate at a time. Earlier candidates are checked first and keep their timers.
 
-To sleep while nothing can change, a verdict is repeated without looking as long as its cause is plainly still there;
-the time of the next look is kept on the beat it would have in the real autoscaler.
+To save scans, a verdict is renewed without a check while its cause certainly persists. The next check is planned for
+the time at which the real autoscaler would check.
 """
 
 import math
@@ -21,8 +21,8 @@ from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel
 from ebbtide.simulator.cluster.state import ClusterState, Node, Pod
 
 GPU_UTILIZATION_THRESHOLD = 0.5
-"""A flag of its own in the real autoscaler, whose default hardly anyone changes."""
-# A member of an enumeration is slow to look up.
+"""The default of a separate flag of the real autoscaler."""
+# Constants, since the look-up of an enumeration's member is slow.
 BUDGET, SYSTEM = DrainBlock.BUDGET, DrainBlock.SYSTEM
 BOOTING, MINIMUM, RESTING, IN_USE = Retention.BOOTING, Retention.MINIMUM, Retention.RESTING, Retention.IN_USE
 
@@ -37,12 +37,12 @@ class Candidate:
 
 @dataclass(slots=True)
 class Unremovable:
-    """Why a node stays, and when it is looked at again. `blocked` None: its pods had no other place."""
+    """The reason that a node stays, and the time of its next check. `blocked` None: its pods fit nowhere else."""
 
     node: Node
     until: float
     blocked: Blocked | None
-    version: int  # of the state it was found in
+    version: int  # of the state at the check
 
 
 class Planner:
@@ -65,35 +65,35 @@ class Planner:
         self._cut_short = False
         self.reasons: set[tuple[DrainBlock, str]] = set()
 
-    def look(self, snapshot: Snapshot, now: float) -> None:
-        """Find anew which nodes are not needed. Retention the timers of those that still are not."""
+    def update(self, snapshot: Snapshot, now: float) -> None:
+        """Find the unneeded nodes. Those that were unneeded before keep their timers."""
         budgets = BudgetsLeft(self._state.deployments)
         self._refresh_verdicts(now)
-        asked = self._in_order(snapshot, now)
-        places = {node.name for node in snapshot.nodes if node.ready} if asked else set[str]()
-        found: dict[str, Candidate] = {}
+        nodes = self._in_order(snapshot, now)
+        places = {node.name for node in snapshot.nodes if node.ready} if nodes else set[str]()
+        candidates: dict[str, Candidate] = {}
         most = self._most_candidates()
         self._cut_short = False
-        for node in asked:
-            if len(found) >= most:
+        for node in nodes:
+            if len(candidates) >= most:
                 self._cut_short = True
                 break
             if candidate := self._removable(node, snapshot, budgets, places, now):
-                found[node.name] = candidate
+                candidates[node.name] = candidate
                 self.retention.note(node, Retention.NOT_YET, now)
         for name in self._unneeded:
-            if name not in found and (node := self._state.nodes.get(name)):
+            if name not in candidates and (node := self._state.nodes.get(name)):
                 self._state.mark(node, unwanted=False)
-        self._unneeded = found
+        self._unneeded = candidates
 
     def due(self, now: float, in_progress: Mapping[str, int]) -> tuple[list[Candidate], list[Candidate]]:
-        """Empty nodes and nodes to drain that have been unneeded for long enough; groups keep their minimum."""
+        """Empty nodes, and nodes to drain, whose timers have ended; groups keep their minimum."""
         sizes = {name: self._counts[name] - in_progress.get(name, 0) for name in self._counts}
         empty: list[Candidate] = []
         drain: list[Candidate] = []
         ripe = [candidate for candidate in self._unneeded.values() if now >= self._ripe_at(candidate)]
         self._rng.shuffle(ripe)  # the real one keeps them in a map
-        for candidate in sorted(ripe, key=lambda found: bool(found.to_move)):
+        for candidate in sorted(ripe, key=lambda candidate: bool(candidate.to_move)):
             group = candidate.node.shape
             if sizes[group.name] <= group.min:
                 continue
@@ -106,22 +106,22 @@ class Planner:
         return candidate.since + (self._flags.scale_down_unneeded_s if unneeded_s is None else unneeded_s)
 
     def _most_candidates(self) -> int:
-        """More are not looked for: they could not be removed by the time that these are."""
-        each = self._flags.max_scale_down_parallelism
-        looks = max(1, int(self._flags.scale_down_unneeded_s / self._flags.scan_interval_s))
-        return min(len(self._unneeded) + 2 * each, each * (looks + 1))
+        """The limit of candidates: more could not be removed in time."""
+        parallel = self._flags.max_scale_down_parallelism
+        scans = max(1, int(self._flags.scale_down_unneeded_s / self._flags.scan_interval_s))
+        return min(len(self._unneeded) + 2 * parallel, parallel * (scans + 1))
 
-    def let_go(self, nodes: Iterable[Node], now: float) -> None:
+    def note_removal(self, nodes: Iterable[Node], now: float) -> None:
         for node in nodes:
             self.retention.note(node, Retention.GOING, now)
 
     def mark(self) -> None:
-        """Let the scheduler prefer nodes that are needed."""
+        """Mark unneeded nodes, so that the scheduler prefers others."""
         for candidate in self._unneeded.values():
             self._state.mark(candidate.node, unwanted=True)
 
-    def next_look(self, now: float) -> float | None:
-        """When a timer of this plan runs out; None when only a change can matter."""
+    def next_timer(self, now: float) -> float | None:
+        """The next end of a timer; None if only a change can matter."""
         times = [end for candidate in self._unneeded.values() if (end := self._ripe_at(candidate)) > now]
         if (recheck := self._next_recheck()) < math.inf:
             times.append(recheck)
@@ -130,52 +130,52 @@ class Planner:
         return min(times, default=None)
 
     def _next_recheck(self) -> float:
-        """The earliest end of a verdict that does not stand: asked after every look, of every busy node."""
-        earliest, shut, nodes = math.inf, self._shut(), self._state.nodes
+        """The earliest end of a verdict that does not persist. Called after every scan, for every busy node."""
+        earliest, shut, nodes = math.inf, self._blocked_workloads(), self._state.nodes
         for verdict in self._verdicts.values():
             if verdict.until < earliest:
                 blocked, node = verdict.blocked, verdict.node
                 if blocked is not None and blocked.pod.workload in shut and blocked.pod.name in node.pods:
-                    continue  # the common case, told apart without a call
-                if node.name in nodes and not self._stands(verdict, shut):
+                    continue  # the common case, without a call
+                if node.name in nodes and not self._persists(verdict, shut):
                     earliest = verdict.until
         return earliest
 
-    def _shut(self) -> set[str]:
-        """The workloads whose budgets allow nothing now."""
+    def _blocked_workloads(self) -> set[str]:
+        """The workloads whose budgets allow no eviction now."""
         return {name for name, owner in self._state.deployments.items() if owner.disruptions_allowed == 0}
 
     def _refresh_verdicts(self, now: float) -> None:
-        """Drop the verdicts whose time is over, and repeat those that stood when it was.
+        """Drop the verdicts whose time is over, and renew those that persisted until then.
 
-        What changed did so since the last beat; before that beat nothing had, and the real one found the same.
+        Changes happened after the last scan; before it the real autoscaler would have found the same.
         """
         period = self._flags.unremovable_recheck_s
         over = [verdict for verdict in self._verdicts.values() if verdict.until <= now]
-        shut = self._shut() if over else set[str]()
+        shut = self._blocked_workloads() if over else set[str]()
         for verdict in over:
             name = verdict.node.name
-            stood = now if self._stands(verdict, shut) else now - self._flags.scan_interval_s
+            persisted = now if self._persists(verdict, shut) else now - self._flags.scan_interval_s
             if name not in self._state.nodes:
-                stood = -math.inf
-            if verdict.until <= stood:
-                verdict.until += period * ((stood - verdict.until) // period + 1)
+                persisted = -math.inf
+            if verdict.until <= persisted:
+                verdict.until += period * ((persisted - verdict.until) // period + 1)
             if verdict.until <= now:
                 del self._verdicts[name]
 
-    def _stands(self, verdict: Unremovable, shut: Container[str]) -> bool:
-        """Whether another look would plainly find the same, not if in doubt. `shut`: whose budgets allow nothing."""
+    def _persists(self, verdict: Unremovable, shut: Container[str]) -> bool:
+        """True if another check would certainly find the same. `shut`: workloads whose budgets allow no eviction."""
         blocked = verdict.blocked
         if blocked is None or blocked.why is SYSTEM or blocked.pod.name not in verdict.node.pods:
             return verdict.version == self._state.version
         return blocked.pod.workload in shut or blocked.why is not BUDGET or verdict.version == self._state.version
 
     def _in_order(self, snapshot: Snapshot, now: float) -> list[Node]:
-        """Those that may be asked: empty ones first, then the candidates of the last look."""
+        """The nodes to check: empty ones first, then the candidates of the last scan."""
         nodes: list[Node] = []
         smallest = {name for name, group in self._state.groups.items() if self._counts[name] <= group.min}
         resting = self._cooldown.resting(now)
-        shut = self._shut() if resting else set[str]()
+        shut = self._blocked_workloads() if resting else set[str]()
         for node in snapshot.nodes:
             if not node.ready:
                 why = BOOTING
@@ -194,12 +194,12 @@ class Planner:
             if self.retention.of(node) is not why:
                 self.retention.note(node, why, now)
         self.retention.forget_gone(self._state.nodes, now)
-        # The real one lists its nodes in no order of its own.
+        # The real one lists its nodes in random order.
         self._rng.shuffle(nodes)
         return sorted(nodes, key=lambda node: (not snapshot.empty(node), node.name not in self._unneeded))
 
     def _note_resting(self, node: Node, snapshot: Snapshot, shut: Container[str], now: float) -> None:
-        """What would keep the node anyway is the better reason: the rest alone is no one's doing but the flags'."""
+        """Prefer a reason that would retain the node without the delay."""
         if not self._little_used(node, snapshot):
             self.retention.note(node, IN_USE, now)
         elif blocking := next((name for name in node.room.by_workload if name in shut), None):
@@ -237,7 +237,7 @@ class Planner:
         return None
 
     def _in_no_order(self, pods: list[Pod]) -> list[Pod]:
-        """Which of several pods that block is named is a matter of chance: the real one keeps pods in a map."""
+        """Shuffle the pods, since the real autoscaler has them in a map: any blocking pod may be reported."""
         if len(pods) > 1 and any(pod.workload != pods[0].workload for pod in pods):
             self._rng.shuffle(pods)
         return pods

@@ -1,10 +1,9 @@
-"""Launches that do not become nodes in time, and the pause that their group is given then.
+"""Launches that do not become nodes in time, and the back-off of their group.
 
 A machine that is no node `max_node_provision_s` after its launch is removed, unless its group would fall below its
-minimum. Until then it counts as on its way, so nothing else is launched for the pods that it was meant for. If it
-belonged to the group's latest scale-up, the group backs off: it grows no more for 5 minutes, and for twice as long
-each time that happens soon after a pause, up to 30 minutes; 3 hours without a failure forget it, and so does a
-scale-up that all arrives.
+minimum. Until then it counts as booting, so nothing else is launched for its pods. If it belonged to the group's latest
+scale-up, the group backs off: it does not grow for 5 minutes, and twice as long after each failure soon after a pause,
+up to 30 minutes. The back-off is reset by 3 hours without a failure, and by a scale-up whose nodes all become ready.
 
 Source: kubernetes/autoscaler 1.35.2, clusterstate/clusterstate.go (updateScaleRequests), core/static_autoscaler.go
 (removeOldUnregisteredNodes), utils/backoff/exponential_backoff.go, defaults in config/flags/flags.go.
@@ -45,8 +44,8 @@ class Provisioning:
         self._pauses: dict[str, _Pause] = {}
         self._latest: dict[str, float] = {}  # launch, by group
 
-    def look(self, now: float) -> None:
-        """Give up what is too late; costs nothing as long as every launch is sure to arrive."""
+    def update(self, now: float) -> None:
+        """Remove launches that are too late. Costs nothing while no launch can fail."""
         if not self._state.uncertain:
             return
         for node in self._state.uncertain.values():
@@ -68,8 +67,8 @@ class Provisioning:
         pause = self._pauses.get(group)
         return pause is not None and now <= pause.until
 
-    def next_look(self, now: float) -> float | None:
-        """When the next launch is too late, or the next pause over."""
+    def next_timer(self, now: float) -> float | None:
+        """The time at which the next launch is too late or the next pause ends."""
         times = [
             node.launched_at + self._patience
             for node in self._state.uncertain.values()

@@ -1,4 +1,4 @@
-"""What the autoscaler can do to a cluster, whatever cluster it is: the modelled one, or a real API server."""
+"""The operations of the autoscaler on a cluster, the modelled one or a real API server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ class MachineControl(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Launched and not gone, by group; every group has its number, and the mapping is always up to date."""
+        """Launched and not terminated machines of every group; always current."""
         ...
 
     def launch(self, group: GroupModel, *, zone: str = "") -> object:
-        """`zone`: one of the group's; empty for whichever is next."""
+        """`zone`: one of the group's; empty for the next one."""
         ...
 
     def close(self, node: Node) -> None:
-        """It takes no more pods: it is being removed."""
+        """Begin the removal: the node takes no more pods."""
         ...
 
     def reopen(self, node: Node) -> None:
-        """Its removal was given up."""
+        """Cancel the removal of the node."""
         ...
 
     def terminate(self, node: Node) -> None: ...
@@ -34,16 +34,13 @@ class MachineControl(Protocol):
 
 class Evictor(Protocol):
     def evict(self, pod: Pod, grace_s: float) -> bool:
-        """Ask the pod to leave; False when its budget refuses, to be asked again later.
-
-        A pod that stops anyway, or does not run yet, is never refused.
-        """
+        """Evict the pod; False if its budget refuses. A stopping or pending pod is never refused."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """With the filters that the autoscaler shares with the scheduler."""
+    """The operations, with the filters that autoscaler and scheduler share."""
 
     machines: MachineControl
     lifecycle: Evictor

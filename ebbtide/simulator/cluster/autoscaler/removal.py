@@ -1,4 +1,4 @@
-"""May this pod be moved? The autoscaler's drain rules, in its order; the first that speaks decides."""
+"""The autoscaler's drain rules, in their order: the first rule that applies decides if a pod may be moved."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Blocked:
 
 
 class BudgetsLeft:
-    """What the budgets still allow within one look: every node found removable takes its pods' share."""
+    """The evictions that budgets still allow within one scan: every removable node takes its pods' share."""
 
     def __init__(self, deployments: Mapping[str, Deployment]) -> None:
         self._deployments = deployments
@@ -40,11 +40,11 @@ class BudgetsLeft:
         return None if allowed is None else allowed - self._taken.get(workload, 0)
 
     def in_parallel(self, pods: Iterable[Pod]) -> bool:
-        """Whether they can all go at once. When not, they go one after the other, which may fail."""
+        """True if all pods can be evicted at once. Otherwise they leave one after the other, which may fail."""
         counts: dict[str, int] = {}
         for pod in pods:
             counts[pod.workload] = counts.get(pod.workload, 0) + 1
-        return all((left := self.of(name)) is None or left >= count for name, count in counts.items())
+        return all((allowed := self.of(name)) is None or allowed >= count for name, count in counts.items())
 
     def take(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -52,7 +52,7 @@ class BudgetsLeft:
 
 
 def blocker(pods: Iterable[Pod], flags: AutoscalerFlags, budgets: BudgetsLeft, now: float) -> Blocked | None:
-    """The first pod that keeps its node, and why; None when all may go."""
+    """The first pod that retains its node, with the reason; None if all may be moved."""
     for pod in pods:
         if why := _verdict(pod, flags, budgets, now):
             return Blocked(pod, why)
@@ -63,12 +63,12 @@ def _verdict(pod: Pod, flags: AutoscalerFlags, budgets: BudgetsLeft, now: float)
     spec = pod.spec
     if spec.safe_to_evict:
         return None
-    left = budgets.of(spec.name)
-    system = spec.category == SYSTEM_CATEGORY and flags.skip_nodes_with_system_pods and left is None
+    allowed = budgets.of(spec.name)
+    system = spec.category == SYSTEM_CATEGORY and flags.skip_nodes_with_system_pods and allowed is None
     if system:
         return DrainBlock.SYSTEM if now <= pod.created_at + SYSTEM_PODS_HOLD_S else None
     if spec.safe_to_evict is False:
         return DrainBlock.NOT_SAFE
     if spec.empty_dir and flags.skip_nodes_with_local_storage:
         return DrainBlock.LOCAL_STORAGE
-    return DrainBlock.BUDGET if left is not None and left < 1 else None
+    return DrainBlock.BUDGET if allowed is not None and allowed < 1 else None

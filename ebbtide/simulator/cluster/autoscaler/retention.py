@@ -1,6 +1,6 @@
-"""Why nodes were kept, and for how long: an account in node-seconds that the autoscaler's looks keep.
+"""Node-seconds by the reason that retained a node, as found by the autoscaler's scans.
 
-A node's entry changes only when a look finds another reason, so a quiet month costs nothing. Times are good to a scan.
+A node's entry changes only with its reason, so a quiet month costs nothing. Times are exact to one scan.
 """
 
 from collections.abc import Container
@@ -12,7 +12,7 @@ from ebbtide.simulator.cluster.state import Node
 
 
 class Retention(StrEnum):
-    """Reasons that no single pod gives."""
+    """Reasons that do not depend on one pod."""
 
     BOOTING = "it is booting"
     IN_USE = "more of it is in use than the threshold allows"
@@ -27,7 +27,7 @@ class Retention(StrEnum):
 class RetainedNode:
     group: str
     why: Retention | DrainBlock
-    workload: str | None = None  # whose pod blocks, where one does
+    workload: str | None = None  # of the pod that blocks
 
 
 class RetentionLedger:
@@ -36,7 +36,7 @@ class RetentionLedger:
         self._seconds: dict[RetainedNode, float] = {}
 
     def of(self, node: Node) -> Retention | DrainBlock | None:
-        """Why it is kept as far as is known."""
+        """The current reason of a node."""
         entry = self._since.get(node.name)
         return None if entry is None else entry[0].why
 
@@ -53,12 +53,12 @@ class RetentionLedger:
             self._close(name, now)
 
     def seconds(self, now: float) -> dict[RetainedNode, float]:
-        """Node-seconds so far, by reason."""
+        """Node-seconds up to now, by reason."""
         total = dict(self._seconds)
-        for kept, since in self._since.values():
-            total[kept] = total.get(kept, 0.0) + now - since
+        for entry, since in self._since.values():
+            total[entry] = total.get(entry, 0.0) + now - since
         return total
 
     def _close(self, name: str, now: float) -> None:
-        kept, since = self._since.pop(name)
-        self._seconds[kept] = self._seconds.get(kept, 0.0) + now - since
+        entry, since = self._since.pop(name)
+        self._seconds[entry] = self._seconds.get(entry, 0.0) + now - since

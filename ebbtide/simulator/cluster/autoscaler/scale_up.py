@@ -1,7 +1,7 @@
-"""Growing: which pods wait, whether nodes that exist or boot would take them, and how many nodes of which group to add.
+"""Scale-up decisions: the group that grows for pods without a node, and the number of new nodes.
 
-New pods are given 2 s to arrive together. A waiting GPU pod younger than 30 s holds back *every* scale-up, and all
-scale-down with it: the real autoscaler hopes that a GPU node is about to become ready.
+A scale-up waits 2 s for more new pods. A waiting GPU pod younger than 30 s delays *every* scale-up and scale-down: the
+real autoscaler expects that a GPU node becomes ready soon.
 """
 
 import math
@@ -22,9 +22,9 @@ GPU_PODS_ARRIVE_S = 30.0
 
 
 def too_new_until(pods: Sequence[Pod], second: float) -> float:
-    """When these pods, all of them waiting and at least one, are old enough to be helped.
+    """The time at which these waiting pods, at least one, are old enough for a scale-up.
 
-    A pod's creation is written down in whole seconds of the wall clock, which is `second` into one at the start.
+    A pod's creation is rounded down to a second of the wall clock; `second`: the part of one that has passed at 0.
     """
 
     def born(pods: Iterable[Pod]) -> float:
@@ -38,7 +38,7 @@ def too_new_until(pods: Sequence[Pod], second: float) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
     groups: frozenset[str]
-    pods: int  # that it helps
+    pods: int  # helped
     takes_s: float  # to launch the nodes
 
 
@@ -58,17 +58,17 @@ class ScaleUp:
         self._ignored_labels = flags.balancing_ignored_labels
         self._memory = memory
         self._expander = Expander(flags.expander, memory.rng)
-        self.paused: Callable[[str], bool] = lambda _: False  # groups, by name, whose launches failed lately
+        self.paused: Callable[[str], bool] = lambda _: False  # by group, whose launches failed recently
 
     def help(self, pods: Iterable[Pod]) -> Growth | None:
-        """Launch nodes for pods that fit nowhere; None when no group can help."""
+        """Launch nodes for pods that fit nowhere; None if no group can help."""
         workloads = {name: deployment.spec for name, deployment in self._state.deployments.items()}
         counts = Counter(pod.kind for pod in pods)
         waiting = [_Waiting(workloads[name], zone, pods) for (name, zone), pods in counts.items()]
         options = [
             option
             for group in self._state.groups.values()
-            for zone in _zones_asked_for(group, waiting)
+            for zone in _zones_needed(group, waiting)
             if (option := self._option(group, zone, waiting)).nodes
         ]
         if not options:
@@ -95,12 +95,12 @@ class ScaleUp:
         similar = self._open(self._similar(group, zone, [workload for workload, _ in fitting]))
         if not fitting or group not in similar:
             return Option(group, 0, {})
-        room = sum(twin.max - self._machines.counts[twin.name] for twin in similar)
+        limit = sum(twin.max - self._machines.counts[twin.name] for twin in similar)
         nodes = sum(not node.leaving for node in self._state.nodes.values())
         if zone:
-            here = sum(node.shape is group and node.zone == zone for node in self._state.nodes.values())
-            room = min(room, max(0, group.most_in(zone) - here))
-        return Estimator(self._memory, nodes).estimate(group, fitting, room, zone)
+            nodes_in_zone = sum(node.shape is group and node.zone == zone for node in self._state.nodes.values())
+            limit = min(limit, max(0, group.most_in(zone) - nodes_in_zone))
+        return Estimator(self._memory, nodes).estimate(group, fitting, limit, zone)
 
     def _open(self, groups: Iterable[GroupModel]) -> list[GroupModel]:
         return [
@@ -108,7 +108,7 @@ class ScaleUp:
         ]
 
     def _similar(self, group: GroupModel, zone: str, workloads: Sequence[WorkloadModel]) -> list[GroupModel]:
-        """The group itself and, when they are to be kept in balance, those alike that take the same pods."""
+        """The group and, if groups are balanced, similar ones that take the same pods."""
         if zone or not self._balance:
             return [group]
         return [
@@ -125,12 +125,12 @@ class ScaleUp:
 
 class _Waiting(NamedTuple):
     workload: WorkloadModel
-    zone: str  # of the pods' disks; empty: they may go anywhere
+    zone: str  # of the pods' disks; empty: any
     pods: int
 
 
-def _zones_asked_for(group: GroupModel, waiting: Iterable[_Waiting]) -> list[str]:
-    """Each zone of a group is a group of its own to the real one, and disks tell which of them can help."""
+def _zones_needed(group: GroupModel, waiting: Iterable[_Waiting]) -> list[str]:
+    """The zones of the group with waiting disks; the real autoscaler has a separate group for each zone."""
     return sorted({kind.zone for kind in waiting if kind.zone in group.zones}) or [""]
 
 

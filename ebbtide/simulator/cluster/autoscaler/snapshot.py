@@ -1,24 +1,21 @@
-"""What-if space: the cluster as one look of the autoscaler sees it, where pods can be tried on nodes.
+"""A snapshot of the cluster for one scan of the autoscaler, in which pods can be tried on nodes.
 
-Nothing here touches the real nodes: a room is copied when the first pod is tried on it. A pod that found a place before
-is tried there first. For pods that wait, every search begins at a random node; for those a removal would move, the
-nodes keep one order within a look and a search begins after the last node that took a pod.
+The real nodes are not changed: free resources are copied when the first pod is tried on a node. A pod that had a place
+before is tried there first. For waiting pods every search begins at a random node. For pods of a removal the nodes have
+one order within a scan, and a search begins after the last node that took a pod.
 
-Source: kubernetes/autoscaler 1.35.2, simulator/scheduling/hinting_simulator.go and hints.go; see also `rounds`.
+Source: kubernetes/autoscaler 1.35.2, simulator/scheduling/hinting_simulator.go and hints.go.
 
-What the autoscaler takes a new node of a group for: a real one it has seen for a minute, before that a made-up one.
-
-The providers' made-up node carries a kube-proxy pod of its own, so a group that was never seen running may take fewer
-pods in the estimate than on its nodes; whoever sizes pods to fill a node exactly never gets one from zero.
+The template of a new node is a real node of the group that was seen for a minute, or else a synthetic one. The
+synthetic node has a kube-proxy pod, so a group that was never seen may take fewer pods in the estimate than on its
+nodes; a pod that fills a node exactly never gets one from zero.
 
 Source: kubernetes/autoscaler 1.35.2, processors/nodeinfosprovider/mixed_nodeinfos_processor.go (`stabilizationDelay`,
 the cache of former nodes) and cloudprovider/utils.go (`BuildKubeProxy`, 100 millicores).
 
-Where the autoscaler begins to look for a place: its nodes come out of a Go map, begun anew at a random entry.
-
-It lists the nodes it plans with anew after every pod it tries, so pods do not go round the nodes: each lands on the
-first fitting node after a random one. Up to eight entries keep the order in which they came, and a walk begins at one
-of eight slots, of which the empty ones stand for the first entry; more entries are in no order of their own.
+A search begins at a random node, since the autoscaler's nodes are in a Go map. It lists the nodes again after every
+pod, so each pod goes to the first fitting node after a random one. Up to eight entries keep their order, and an
+iteration begins at one of eight slots; empty slots count as the first entry. More entries are in random order.
 
 Source: kubernetes/autoscaler 1.35.2, simulator/clustersnapshot/store/delta.go (`buildNodeInfoList`, `clearCaches`) and
 predicate/plugin_runner.go (`lastIndex`); Go 1.24 and later, internal/runtime/maps (`Iter.Init`).
@@ -36,7 +33,7 @@ SLOTS = 8
 
 
 def beginning(entries: int, rng: random.Random) -> int:
-    """The entry at which one walk begins."""
+    """The entry at which an iteration begins."""
     if entries > SLOTS:
         return rng.randrange(entries)
     slot = rng.randrange(SLOTS)
@@ -48,22 +45,22 @@ SEEN_FOR_S = 60.0
 
 class Templates:
     def __init__(self, groups: Iterable[GroupModel]) -> None:
-        self._made_up = {group.name for group in groups if group.template_less_cpu_m}
-        self.next_seen: float | None = None  # when the next group will have been seen for long enough
+        self._synthetic = {group.name for group in groups if group.template_less_cpu_m}
+        self.next_seen: float | None = None  # the time at which the next group has been seen for long enough
 
     def learn(self, nodes: Iterable[Node], now: float) -> None:
-        """Once seen, a group's node is remembered, whether the group keeps one or not."""
+        """Remember the node of a group that was seen, even if the group has none later."""
         self.next_seen = None
-        if not self._made_up:
+        if not self._synthetic:
             return
         seen = [(node.ready_at + SEEN_FOR_S, node.group) for node in nodes if node.ready]
-        self._made_up -= {group for at, group in seen if at < now}
-        self.next_seen = min((at for at, group in seen if group in self._made_up), default=None)
+        self._synthetic -= {group for at, group in seen if at < now}
+        self.next_seen = min((at for at, group in seen if group in self._synthetic), default=None)
 
     def room(self, group: GroupModel) -> Room:
-        """What pods find on a new node."""
+        """The free resources of a new node."""
         room = Room(group)
-        if group.name in self._made_up:
+        if group.name in self._synthetic:
             room.cpu_m -= group.template_less_cpu_m
             room.pods_left -= 1
         return room
@@ -75,25 +72,25 @@ BOOTING = "booting "
 
 @dataclass(slots=True)
 class Hints:
-    """Where pods found a place, by pod; what no look confirms is forgotten after the next one."""
+    """The last place of each pod. A place that a scan does not confirm is forgotten after the next one."""
 
-    known: dict[str, str] = field(default_factory=dict[str, str])
+    confirmed: dict[str, str] = field(default_factory=dict[str, str])
     fresh: dict[str, str] = field(default_factory=dict[str, str])
 
     def of(self, pod: Pod) -> str | None:
-        return self.fresh.get(pod.name) or self.known.get(pod.name)
+        return self.fresh.get(pod.name) or self.confirmed.get(pod.name)
 
     def forget_unconfirmed(self) -> None:
-        self.known, self.fresh = self.fresh, {}
+        self.confirmed, self.fresh = self.fresh, {}
 
 
 @dataclass(slots=True)
 class Memory:
-    """What the searches for places keep from one to the next, and from look to look."""
+    """The state of searches between pods and between scans."""
 
     rng: random.Random
     templates: Templates
-    after: int = 0  # a search begins so many nodes after the first of the list
+    after: int = 0  # the offset in the list at which a search begins
     waiting: Hints = field(default_factory=Hints)
     moved: Hints = field(default_factory=Hints)
 
@@ -105,7 +102,7 @@ class Snapshot:
         self._rooms: dict[str, Room] = {}
         self._arrived: dict[str, list[Pod]] = {}
         self.nodes = [node for node in state.nodes.values() if not node.leaving]
-        self._listed: list[Node] = []  # in the order of this look; filled by the first search
+        self._listed: list[Node] = []  # in the order of this scan; filled by the first search
         self._first = 0
         self._by_name = state.nodes
         self._booting = [node for node in self.nodes if not node.ready]
@@ -116,15 +113,15 @@ class Snapshot:
         return node.room if node.ready else self._memory.templates.room(node.shape)
 
     def pods_on(self, node: Node) -> list[Pod]:
-        """Those that are there and those tried there."""
+        """Pods on the node, and pods tried there."""
         return [*node.pods.values(), *self._arrived.get(node.name, ())]
 
     def empty(self, node: Node) -> bool:
         return not node.pods and not self._arrived.get(node.name)
 
     def put(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Find places for as many as possible of pods that wait; returns those without one."""
-        left: list[Pod] = []
+        """Find places for waiting pods, and return the pods without one."""
+        unplaced: list[Pod] = []
         hopeless: set[PodKind] = set()
         for pod in pods:
             node = self._hinted(pod, self._memory.waiting, _anywhere)
@@ -132,13 +129,13 @@ class Snapshot:
                 node = self._search(pod, _anywhere, beginning(len(self._round()), self._memory.rng))
             if node is None:
                 hopeless.add(pod.kind)
-                left.append(pod)
+                unplaced.append(pod)
             else:
                 self._place(pod, node, self._memory.waiting)
-        return left
+        return unplaced
 
     def put_all(self, pods: Iterable[Pod], allowed: Allowed) -> bool:
-        """Find other places for all pods of a node, or leave everything as it was."""
+        """Find other places for all pods of a node, or change nothing and return False."""
         placed: list[tuple[Pod, Node]] = []
         for pod in pods:
             node = self._hinted(pod, self._memory.moved, allowed)
@@ -146,9 +143,9 @@ class Snapshot:
                 self._round()
                 node = self._search(pod, allowed, self._first)
             if node is None:
-                for moved, taken in placed:
-                    self._rooms[taken.name].give_back(moved.spec)
-                    self._arrived[taken.name].remove(moved)
+                for moved, target in placed:
+                    self._rooms[target.name].give_back(moved.spec)
+                    self._arrived[target.name].remove(moved)
                 return False
             self._place(pod, node, self._memory.moved)
             placed.append((pod, node))
@@ -156,11 +153,11 @@ class Snapshot:
 
     def _hinted(self, pod: Pod, hints: Hints, allowed: Allowed) -> Node | None:
         hint = hints.of(pod)
-        node = self._known_as(hint) if hint else None
+        node = self._node_of_hint(hint) if hint else None
         return node if node is not None and allowed(node) and self._takes(node, pod) else None
 
-    def _known_as(self, hint: str) -> Node | None:
-        """The real one stands in for nodes that boot by numbered ones, and forgets these once they are ready."""
+    def _node_of_hint(self, hint: str) -> Node | None:
+        """The node of a hint. The real one has numbered placeholders for booting nodes until they are ready."""
         if hint.startswith(BOOTING):
             number = int(hint.removeprefix(BOOTING))
             return self._booting[number] if number < len(self._booting) else None
@@ -193,7 +190,7 @@ class Snapshot:
             node = nodes[(first + position) % count]
             room = rooms.get(node.name, node.room)
             if room.cpu_m < workload.cpu_m or room.pods_left < 1:
-                continue  # most nodes are full: told apart without a call
+                continue  # most nodes are full: no call is needed
             if allowed(node) and self._takes(node, pod):
                 self._memory.after = (position + 1) % count
                 return node

@@ -1,11 +1,11 @@
 """The Ray clusters of a world: heads, groups, Ray's autoscaler and sleep, on the modelled cluster.
 
-Ray's autoscaler looks every `LOOK_S`: workers that the waiting tasks lack come, up to the group's `max`; a worker
-without tasks goes after `idleAfter`, down to `min`, and never while a task of its group waits. Nobody else removes a
-worker, for its budget is closed; a pod that is lost is made anew, as KubeRay does, and goes if it is idle.
+Ray's autoscaler scans every `LOOK_S`. It adds the workers that waiting tasks lack, up to the group's `max`, and removes
+a worker without tasks after `idleAfter`, down to `min`, but never while a task of its group waits. Nothing else removes
+a worker, since its budget is closed. A lost pod is created again, as by KubeRay, and removed if it is idle.
 
-Whether a cluster sleeps is the workload controller's own decision (`controllers.workloads.ray.sleep`), asked after
-each change that it depends on. Asleep, it has no pods at all; awake, its workers come once its head runs.
+The workload controller's code (`controllers.workloads.ray.sleep`) decides about sleep after each relevant change. A
+sleeping cluster has no pods; after a wake-up its workers start once its head runs.
 """
 
 import math
@@ -18,8 +18,7 @@ from ebbtide.simulator.cluster import ClusterModel, Pod
 from ebbtide.simulator.results import RayClusterResult
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.ray.drives import Drive, DriveEdges
-from ebbtide.simulator.world.ray.lines import Line, workers_lacking
-from ebbtide.simulator.world.ray.meter import GroupMeter
+from ebbtide.simulator.world.ray.lines import GroupMeter, Line, workers_lacking
 from ebbtide.simulator.world.ray.work import RayPlan, RayWork, key_of_group
 from ebbtide.vocabulary.workloads import Purpose, When
 
@@ -28,7 +27,7 @@ LOOK_S = 5.0
 HEAD_EXIT_S = 1.0
 _ROUNDING_S = 1e-6
 AFTER_ALL = 10
-"""Priority of a look: everything else of the same instant has happened."""
+"""The priority of a scan: all other events of the instant have run."""
 
 
 class _Group:
@@ -38,37 +37,37 @@ class _Group:
         self._timeline = timeline
         self._cluster = cluster
         self._name = name
-        self._looking = math.inf  # when the next look is planned
+        self._next_scan = math.inf
         self.line = line
-        self.awake = False  # the head runs, and Ray's autoscaler beside it
+        self.awake = False  # the head and Ray's autoscaler run
 
     def wake(self) -> None:
         self.awake = True
         self._cluster.scale(self._name, self.line.plan.min)
-        self.look_soon()
+        self.scan_soon()
 
     def sleep(self) -> None:
         self.awake = False
         self._cluster.scale(self._name, 0)
 
-    def look_soon(self) -> None:
-        """At the next beat, if there is anything that a look could change."""
+    def scan_soon(self) -> None:
+        """Plan the next scan that could change something."""
         now = self._timeline.now
         if self.line.waiting:
-            self._look_at(now)
-        elif idle := [it.idle_since for it in self.line.ready if it.idle_since is not None]:
-            self._look_at(max(now, min(idle) + self.line.plan.idle_after_s))
+            self._scan_at(now)
+        elif idle := [worker.idle_since for worker in self.line.ready if worker.idle_since is not None]:
+            self._scan_at(max(now, min(idle) + self.line.plan.idle_after_s))
 
-    def _look_at(self, at: float) -> None:
+    def _scan_at(self, at: float) -> None:
         beat = math.ceil((at - _ROUNDING_S) / LOOK_S) * LOOK_S
-        if self.awake and beat < self._looking:
-            self._looking = beat
-            self._timeline.at(max(beat, self._timeline.now), lambda: self._look(beat), AFTER_ALL)
+        if self.awake and beat < self._next_scan:
+            self._next_scan = beat
+            self._timeline.at(max(beat, self._timeline.now), lambda: self._scan(beat), AFTER_ALL)
 
-    def _look(self, beat: float) -> None:
-        if beat != self._looking:
-            return  # an earlier one was planned since
-        self._looking = math.inf
+    def _scan(self, beat: float) -> None:
+        if beat != self._next_scan:
+            return  # an earlier scan was planned meanwhile
+        self._next_scan = math.inf
         if not self.awake:
             return
         if self.line.waiting:
@@ -79,29 +78,29 @@ class _Group:
     def _grow(self) -> None:
         replicas = self._cluster.replicas(self._name)
         lacking = workers_lacking(self.line, coming=replicas - len(self.line.ready))
-        wanted = min(replicas + lacking, self.line.plan.max)
-        if wanted > replicas:
-            self._cluster.scale(self._name, wanted)
+        target = min(replicas + lacking, self.line.plan.max)
+        if target > replicas:
+            self._cluster.scale(self._name, target)
 
     def _shrink(self) -> None:
-        """The longest idle first. What is left of a minimum is looked at again when something changes."""
+        """Remove the longest idle workers first. Those within the minimum are scanned again after a change."""
         now, plan = self._timeline.now, self.line.plan
         spare = self._cluster.replicas(self._name) - plan.min
-        since = now - plan.idle_after_s + _ROUNDING_S  # as a look is planned, or it would be planned for now again
-        idle = [it for it in self.line.ready if it.idle_since is not None and it.idle_since <= since]
+        since = now - plan.idle_after_s + _ROUNDING_S  # as in `_scan_at`, or the scan would be planned for now again
+        idle = [worker for worker in self.line.ready if worker.idle_since is not None and worker.idle_since <= since]
         idle.sort(key=lambda worker: worker.idle_since or 0.0)
         for worker in idle[: max(0, spare)]:
             if (pod := self._cluster.pod(self._name, worker.pod)) is not None:
                 self._cluster.withdraw(pod)
         if len(idle) <= spare:
-            self.look_soon()
+            self.scan_soon()
 
 
 @dataclass(slots=True)
 class _Head:
     name: str
     runs: bool = False
-    awake_s: float = 0.0  # in which it was asked for, up to `since`
+    awake_s: float = 0.0  # up to `since`
     since: float | None = None  # None: asleep
 
 
@@ -140,21 +139,21 @@ class _Cluster:
         self._deciding = False
         idle_s = self._timeline.now - self._idle_since
         asleep = self.head.since is None
-        seen = Seen(
+        state = Seen(
             suspended=asleep,
             purpose=Purpose.REST if asleep else None,
             hours_open=self.hours_open,
             idle_for=None if self.drives or not self.head.runs else timedelta(seconds=idle_s),
             drivers=any(self._model.replicas(pool) for pool in self.plan.drivers),
         )
-        decision = decide_sleep(seen, self.plan.sleep)
+        decision = decide_sleep(state, self.plan.sleep)
         if decision.suspend and not asleep:
             self._sleep()
         elif asleep and not decision.suspend:
             self._wake()
-        rest_s = self.plan.sleep.after.total_seconds() - idle_s
-        if not asleep and not self.drives and rest_s > 0:
-            self._timeline.after(rest_s, self.decide_soon)
+        remaining_s = self.plan.sleep.after.total_seconds() - idle_s
+        if not asleep and not self.drives and remaining_s > 0:
+            self._timeline.after(remaining_s, self.decide_soon)
 
     def _wake(self) -> None:
         self.head.since = self._timeline.now
@@ -179,30 +178,30 @@ class _Cluster:
         self.head.runs = False
 
     def _changed(self, group: str) -> Callable[[], None]:
-        def tell() -> None:
+        def changed() -> None:
             self.meters[group].note()
-            self.groups[group].look_soon()
+            self.groups[group].scan_soon()
 
-        return tell
+        return changed
 
     def _exited(self, group: str) -> Callable[[str], None]:
-        def tell(name: str) -> None:
+        def exited(name: str) -> None:
             pod = self._model.pod(group, name)
             if pod is not None:
                 self._model.pod_exited(pod)
 
-        return tell
+        return exited
 
     def result(self, end_s: float) -> RayClusterResult:
-        asked = 0.0 if self.head.since is None else end_s - self.head.since
+        awake_s = 0.0 if self.head.since is None else end_s - self.head.since
         return RayClusterResult(
-            head_hours=(self.head.awake_s + asked) / 3600,
+            head_hours=(self.head.awake_s + awake_s) / 3600,
             groups={key_of_group(self.plan.name, name): meter.result(end_s) for name, meter in self.meters.items()},
         )
 
 
 class RayClusters:
-    """All of a world; what the modelled cluster tells of their pods is passed on to them."""
+    """All Ray clusters of a world; passes pod events of the modelled cluster on to them."""
 
     def __init__(self, timeline: Timeline, model: ClusterModel, plans: Sequence[RayPlan]) -> None:
         self._timeline = timeline
@@ -215,17 +214,17 @@ class RayClusters:
                 model.deploy(pod, 0)
 
     def begin(self, open_spans: Sequence[tuple[float, float]]) -> None:
-        """All are awake at second 0. `open_spans`: business hours."""
+        """Wake all clusters at second 0. `open_spans`: business hours."""
         for cluster in self._clusters.values():
             cluster.begin()
         for span in open_spans:
             for at, is_open in zip(span, (True, False), strict=True):
                 self._timeline.at(at, self._turn(is_open))
 
-    def drive(self, pool: str, work: RayWork, kept: int, edges: DriveEdges) -> Drive:
-        """A job of a pool of drivers begins; the drive has not begun yet."""
+    def drive(self, pool: str, work: RayWork, tasks_done: int, edges: DriveEdges) -> Drive:
+        """Return the drive of a job; the caller starts it."""
         cluster = self._of_driver[pool]
-        return Drive(self._timeline, self.line(work.group), work, edges, cluster.attached, kept)
+        return Drive(self._timeline, self.line(work.group), work, edges, cluster.attached, tasks_done)
 
     def pool_scaled(self, pool: str) -> None:
         if pool in self._of_driver:
@@ -257,10 +256,10 @@ class RayClusters:
         return tuple(self._of_group)
 
     def line(self, group: str) -> Line:
-        """By the name of its workers, as `workload_of_group` gives it."""
+        """The line of a group, by `workload_of_group`."""
         return self._of_group[group].groups[group].line
 
-    def _turn(self, is_open: bool) -> Callable[[], None]:  # noqa: FBT001 - what the hours become
+    def _turn(self, is_open: bool) -> Callable[[], None]:  # noqa: FBT001 - the new state of business hours
         def turn() -> None:
             for cluster in self._clusters.values():
                 cluster.hours_open = is_open

@@ -1,9 +1,9 @@
-"""What a job of a trace asks of a Ray cluster, if it runs on a pool of drivers.
+"""The tasks of a trace's job on a Ray cluster, if the job runs on a pool of drivers.
 
-The row's cpu, memory and GPUs are those of one task, and its duration is how long that takes. `tasks` says how many the
-driver asks for, all at once. Without it the row is one job: one task or, above `NODE_GPUS` GPUs, one gang with members
-of at most the group's GPUs. What takes longer than the cluster's `longestTask` is asked for in equal parts, one
-after the other, as a driver would do it that saves in between.
+CPU, memory, GPUs and duration of the row are those of one task. `tasks` is the number of tasks, which the driver
+requests at once. Without it the row is one task or, above `NODE_GPUS` GPUs, one gang with members of at most the
+group's GPUs. A task that takes longer than the cluster's `longestTask` is requested in equal parts, one after the
+other, as by a driver that saves in between.
 """
 
 import math
@@ -18,12 +18,12 @@ from ebbtide.simulator.world.gangs import is_gang, members_of
 from ebbtide.simulator.world.ray.work import RayWork, Size, workload_of_group
 
 LEAST_CPU_M = 1000
-"""Of a task that asks for neither CPU nor GPU, which would fit anywhere: Ray's own default."""
+"""The CPU of a task that requests neither CPU nor GPU, and would fit anywhere: Ray's default."""
 _ROUNDING = 1e-6
 
 
 def size_of(group: RayGroup) -> Size:
-    """What Ray hands out of one worker: the cores of its container, and the memory of the pod."""
+    """The resources of a worker for tasks: the cores of its container, and the memory of the pod."""
     return Size(cpu_m=group.cpu, memory_mib=pod_size(group).memory, gpu=group.gpu.count)
 
 
@@ -38,13 +38,13 @@ class DrivenGroup:
     size: Size
 
     def members(self, job: Job) -> int:
-        """Over how many workers one task of the job runs; 0 where the group has too few GPUs for it."""
+        """The workers of one task of the job; 0 if the group has too few GPUs."""
         if is_gang(job) and self.size.gpu:
             return members_of(job.gpu, self.size.gpu)
         return 1 if job.gpu <= self.size.gpu + _ROUNDING else 0
 
     def size_for(self, job: Job) -> Size:
-        """Of one member, rounded up: to whole GPUs as in other pools."""
+        """The size of one member, rounded up to entire GPUs as in other pools."""
         members = self.members(job)
         gpu = math.ceil(job.gpu / members - _ROUNDING)
         cpu_m = math.ceil(job.cpu * 1000 / members - _ROUNDING)
@@ -55,7 +55,7 @@ class DrivenGroup:
         )
 
     def takes_cpu_of(self, job: Job) -> bool:
-        """Workers with GPUs are for tasks with GPUs: so Ray itself prefers it."""
+        """True if the job's CPU fits. Workers with GPUs only run tasks with GPUs, as Ray prefers it."""
         return bool(job.gpu or not self.size.gpu) and self.size_for(job).cpu_m <= self.size.cpu_m
 
     def work(self, job: Job) -> RayWork:
@@ -73,7 +73,7 @@ class DrivenGroup:
 
 def driven_groups(workers: Mapping[str, WorkerSettings], ray: Mapping[str, RaySettings]) -> Sequence[DrivenGroup]:
     """The smallest group first: by GPUs, CPU, memory; then the pool with the shorter jobs."""
-    found = [
+    groups = [
         DrivenGroup(
             pool=pool,
             longest_job_s=driver.longest_job.total_seconds(),
@@ -86,7 +86,7 @@ def driven_groups(workers: Mapping[str, WorkerSettings], ray: Mapping[str, RaySe
         if driver.ray == cluster
         for key, group in settings.groups.items()
     ]
-    return sorted(found, key=_order)
+    return sorted(groups, key=_order)
 
 
 def _order(group: DrivenGroup) -> tuple[int, int, int, float, str, str]:

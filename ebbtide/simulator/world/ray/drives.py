@@ -1,8 +1,7 @@
-"""One driver's way through its tasks: it asks for some, waits for them, asks for the next, and ends with the last one.
+"""The tasks of one driver: it requests some, waits for them, requests the next ones, and ends with the last one.
 
-It first joins the cluster with a raylet of its own (docs/adr/0026), which takes a while. A driver that goes takes its
-running tasks along: Ray cancels them. What an attempt has finished is known by the time of each end, so that a driver
-with checkpoints can go on where its last save was.
+First it joins the cluster with its raylet (docs/adr/0026), which takes a while. When a driver ends, Ray cancels its
+running tasks. The end of each task is recorded, so a driver with checkpoints can continue from its last save.
 """
 
 import math
@@ -15,12 +14,12 @@ from ebbtide.simulator.world.ray.lines import Line, Task
 from ebbtide.simulator.world.ray.work import RayWork
 
 JOIN_S = 10.0
-"""Until a driver's raylet has joined: the order of what was measured on loaded cores (docs/adr/0026)."""
+"""The time until a driver's raylet has joined, as measured on loaded cores (docs/adr/0026)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriveEdges:
-    """Whom a driver tells: that its first task runs, and that its last one has ended."""
+    """Callbacks of a driver: its first task runs; its last one has ended."""
 
     began: Callable[[], None]
     ended: Callable[[], None]
@@ -28,58 +27,58 @@ class DriveEdges:
 
 @dataclass(slots=True, eq=False)
 class Drive:
-    """One attempt. `kept`: tasks that an earlier attempt has finished and saved."""
+    """One attempt. `tasks_done`: tasks that earlier attempts have finished and saved."""
 
     timeline: Timeline
     line: Line
     work: RayWork
     edges: DriveEdges
-    attached: Callable[[int], None]  # told 1 when it joins the cluster, -1 when it leaves
-    kept: int = 0
-    _left: int = 0  # not asked for yet
-    _asked: dict[Task, None] = field(default_factory=dict[Task, None])
-    _ends: list[float] = field(default_factory=list[float])  # when each of its tasks ended
+    attached: Callable[[int], None]  # called with 1 when it joins the cluster, -1 when it leaves
+    tasks_done: int = 0
+    _unrequested: int = 0
+    _active: dict[Task, None] = field(default_factory=dict[Task, None])
+    _ends: list[float] = field(default_factory=list[float])  # the end of each of its tasks
     _joining: Handle | None = None
 
     def begin(self) -> None:
         self.attached(1)
-        self._left = self.work.tasks - self.kept
+        self._unrequested = self.work.tasks - self.tasks_done
         self._joining = self.timeline.after(JOIN_S, self._join)
 
     def withdraw(self) -> None:
-        """The driver goes: what it waits for is cancelled."""
+        """The driver ends: its tasks are cancelled."""
         self.attached(-1)
         if self._joining is not None:
             self.timeline.cancel(self._joining)
-        asked, self._asked = self._asked, {}
-        for task in asked:
+        active, self._active = self._active, {}
+        for task in active:
             self.line.cancel(task)
 
     def keep(self, until: float) -> int:
-        """How many of its tasks had ended then; those that ended later have to run again."""
-        kept = bisect_right(self._ends, until)
-        self.line.lose(self.work, len(self._ends) - kept)
-        return kept
+        """Return the number of tasks that had ended at `until`; those that ended later run again."""
+        ended = bisect_right(self._ends, until)
+        self.line.lose(self.work, len(self._ends) - ended)
+        return ended
 
     def forget(self) -> None:
-        """All that it did has to be done again."""
+        """All its tasks run again."""
         self.keep(-math.inf)
 
     def _join(self) -> None:
         self._joining = None
-        for _ in range(min(self.work.at_once, self._left)):
-            self._ask()
+        for _ in range(min(self.work.at_once, self._unrequested)):
+            self._request()
 
-    def _ask(self) -> None:
-        self._left -= 1
-        task = self.line.ask(self.work, began=self.edges.began, ended=self._ended)
-        self._asked[task] = None
+    def _request(self) -> None:
+        self._unrequested -= 1
+        task = self.line.request(self.work, began=self.edges.began, ended=self._ended)
+        self._active[task] = None
 
     def _ended(self, task: Task) -> None:
-        del self._asked[task]
+        del self._active[task]
         self._ends.append(self.timeline.now)
-        if self._left:
-            self._ask()
-        elif not self._asked:
+        if self._unrequested:
+            self._request()
+        elif not self._active:
             self.attached(-1)
             self.edges.ended()

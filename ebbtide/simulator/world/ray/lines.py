@@ -1,9 +1,9 @@
-"""One group of Ray workers in virtual time: the tasks in front of it, and who runs what.
+"""One group of Ray workers in virtual time: its waiting tasks, and the tasks that each worker runs.
 
-First come, first served, without exception: Ray has no priorities. A task starts on the oldest worker with room for
-it; one over several workers (a gang) starts when there is room for all its members, as a placement group does, and what
-came later waits behind it. A worker that is told to stop takes nothing new and ends what it runs. One that is lost
-takes its tasks along: they run again, from zero, in the place that they had in the line.
+Strictly first come, first served: Ray has no priorities. A task starts on the oldest worker with enough free resources;
+one over several workers (a gang) starts when all its members fit, like a placement group, and later tasks wait behind
+it. A worker that received SIGTERM takes no new tasks and ends those it runs. The tasks of a lost worker run again, from
+zero, in their former place in the line.
 """
 
 from bisect import bisect_left, insort
@@ -11,11 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from ebbtide.simulator.results import RayGroupResult, Series, SeriesRecorder
 from ebbtide.simulator.timeline import Handle, Timeline
 from ebbtide.simulator.world.ray.work import RayGroupPlan, RayWork, Size
+from ebbtide.simulator.world.waits import percentile
 
+BUSY, IDLE = "busy", "idle"
 EXIT_S = 1.0
-"""From the last task of a worker that was told to stop to the end of its process."""
+"""The time from the last task of a stopping worker to the end of its process."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,8 +26,8 @@ class Task:
     """One task, with all its members."""
 
     work: RayWork
-    number: int  # in the order in which tasks were asked for
-    asked_at: float
+    number: int  # in the order of requests
+    requested_at: float
     began: Callable[[], None]
     ended: "Callable[[Task], None]"
     on: "list[RayWorker]" = field(default_factory=list["RayWorker"])
@@ -35,18 +38,18 @@ class Task:
 
 @dataclass(slots=True, eq=False)
 class RayWorker:
-    """A pod of the group whose Ray is up. What is free is kept by whoever places tasks."""
+    """A pod of the group with Ray running, and its free resources."""
 
     pod: str
     cpu_m: int
     memory_mib: int
     gpu: int
     tasks: dict[Task, None] = field(default_factory=dict[Task, None])
-    idle_since: float | None = None  # None: it runs something
+    idle_since: float | None = None  # None: it runs a task
     draining: bool = False
 
     def holds(self, size: Size) -> int:
-        """How many parts of this size fit into what is free."""
+        """The number of parts of this size that fit into the free resources."""
         fits = [
             have // need
             for have, need in ((self.cpu_m, size.cpu_m), (self.memory_mib, size.memory_mib), (self.gpu, size.gpu))
@@ -62,42 +65,42 @@ class RayWorker:
 
 @dataclass(slots=True)
 class LineCounts:
-    """What became of the tasks of a group. Seconds of all members of a task, added up."""
+    """Outcomes of the tasks of a group. Seconds are sums over the members of a task."""
 
     done: int = 0
     done_s: float = 0.0
     interrupted: int = 0  # attempts that were lost with their worker
-    cancelled: int = 0  # tasks whose driver had gone
-    lost_s: float = 0.0  # run time of both
-    redone_s: float = 0.0  # of `done_s` what runs again, since the driver lost the results
-    waits: list[float] = field(default_factory=list[float])  # from asked to first start
+    cancelled: int = 0  # tasks whose driver had ended
+    lost_s: float = 0.0  # running time of both
+    redone_s: float = 0.0  # the part of `done_s` that runs again, since the driver lost the results
+    waits: list[float] = field(default_factory=list[float])  # from request to first start
 
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """`changed`: told after each change of workers and tasks. `exited`: a stopping worker's process has ended."""
+    """`changed`: called after each change of workers and tasks. `exited`: a stopping worker's process has ended."""
 
     timeline: Timeline
     plan: RayGroupPlan
     changed: Callable[[], None]
     exited: Callable[[str], None]
-    waiting: list[Task] = field(default_factory=list[Task])  # in the order in which they were asked for
+    waiting: list[Task] = field(default_factory=list[Task])  # in the order of requests
     workers: dict[str, RayWorker] = field(default_factory=dict[str, RayWorker])  # by pod, oldest first
     counts: LineCounts = field(default_factory=LineCounts)
     running: int = 0  # tasks
-    _asked: int = 0
+    _requests: int = 0
     _placing: bool = False
 
-    def ask(self, work: RayWork, *, began: Callable[[], None], ended: Callable[[Task], None]) -> Task:
-        """The task begins after this call at the earliest: what is told then finds it known."""
-        self._asked += 1
-        task = Task(work, self._asked, self.timeline.now, began, ended)
+    def request(self, work: RayWork, *, began: Callable[[], None], ended: Callable[[Task], None]) -> Task:
+        """Enqueue a task. It begins after this call, so the caller knows it before `began` is called."""
+        self._requests += 1
+        task = Task(work, self._requests, self.timeline.now, began, ended)
         self.waiting.append(task)
         self._place_soon()
         return task
 
     def cancel(self, task: Task) -> None:
-        """Its driver has gone. Of a task that has ended this is no news."""
+        """The driver of the task has ended. A task that has ended is no error."""
         place = bisect_left(self.waiting, task.number, key=_number)
         if place < len(self.waiting) and self.waiting[place] is task:
             del self.waiting[place]
@@ -115,14 +118,14 @@ class Line:
         self._place()
 
     def stop(self, pod: str) -> float | None:
-        """SIGTERM: seconds until the process exits, or None if `exited` will tell."""
+        """SIGTERM: seconds until the process exits, or None if `exited` follows."""
         worker = self.workers[pod]
         worker.draining = True
         self.changed()
         return None if worker.tasks else EXIT_S
 
     def gone(self, pod: str) -> None:
-        """The pod no longer exists; what it still ran runs again. A pod that never joined is no error."""
+        """The pod no longer exists; its tasks run again. A pod that never joined is no error."""
         worker = self.workers.pop(pod, None)
         if worker is None:
             return
@@ -138,7 +141,7 @@ class Line:
 
     @property
     def ready(self) -> list[RayWorker]:
-        """Those that take tasks."""
+        """The workers that take tasks."""
         return [worker for worker in self.workers.values() if not worker.draining]
 
     def lose(self, work: RayWork, tasks: int) -> None:
@@ -146,7 +149,7 @@ class Line:
         self.counts.redone_s += tasks * work.members * work.task_s
 
     def _place_soon(self) -> None:
-        """Once for all that is asked for in an instant."""
+        """Place all tasks of an instant together."""
         if not self._placing:
             self._placing = True
             self.timeline.after(0.0, self._place)
@@ -159,19 +162,19 @@ class Line:
 
     def _places(self, work: RayWork) -> list[RayWorker]:
         """A worker for each member, or none at all."""
-        found: list[RayWorker] = []
+        places: list[RayWorker] = []
         for worker in self.workers.values():
             if not worker.draining:
-                found += [worker] * min(worker.holds(work.size), work.members - len(found))
-            if len(found) == work.members:
-                return found
+                places += [worker] * min(worker.holds(work.size), work.members - len(places))
+            if len(places) == work.members:
+                return places
         return []
 
     def _begin(self, task: Task, places: list[RayWorker]) -> None:
         now = task.began_at = self.timeline.now
         if task.first_began_at is None:
             task.first_began_at = now
-            self.counts.waits.append(now - task.asked_at)
+            self.counts.waits.append(now - task.requested_at)
         task.on = places
         self.running += 1
         for worker in places:
@@ -220,26 +223,26 @@ def _number(task: Task) -> int:
 
 
 def workers_lacking(line: Line, coming: int) -> int:
-    """How many workers more would give every waiting task a place, first fit, with the `coming` ones empty.
+    """The number of additional workers with which every waiting task fits, first fit, with the `coming` ones empty.
 
     Tasks of one size are counted together: a long line costs no more than a short one.
     """
     size = line.plan.size
-    rooms = [RayWorker(it.pod, it.cpu_m, it.memory_mib, it.gpu) for it in line.ready]
-    rooms += [RayWorker("", size.cpu_m, size.memory_mib, size.gpu) for _ in range(coming)]
+    workers = [RayWorker(ready.pod, ready.cpu_m, ready.memory_mib, ready.gpu) for ready in line.ready]
+    workers += [RayWorker("", size.cpu_m, size.memory_mib, size.gpu) for _ in range(coming)]
     lacking = 0
     for part, count in _parts(line):
-        left = count
-        for room in rooms:
-            here = min(room.holds(part), left)
-            room.take(part, here)
-            left -= here
-        while left > 0 and lacking < line.plan.max:
-            room = RayWorker("", size.cpu_m, size.memory_mib, size.gpu)
-            here = min(room.holds(part), left)
-            room.take(part, here)
-            rooms.append(room)
-            left -= here
+        unplaced = count
+        for worker in workers:
+            fitting = min(worker.holds(part), unplaced)
+            worker.take(part, fitting)
+            unplaced -= fitting
+        while unplaced > 0 and lacking < line.plan.max:
+            worker = RayWorker("", size.cpu_m, size.memory_mib, size.gpu)
+            fitting = min(worker.holds(part), unplaced)
+            worker.take(part, fitting)
+            workers.append(worker)
+            unplaced -= fitting
             lacking += 1
     return lacking
 
@@ -249,3 +252,40 @@ def _parts(line: Line) -> Iterator[tuple[Size, int]]:
     for task in line.waiting:
         counts[task.work.size] += task.work.members
     return iter(counts.items())
+
+
+class GroupMeter:
+    """Samples a group at its changes."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._recorder = SeriesRecorder((BUSY, IDLE))
+        self.note()
+
+    def note(self) -> None:
+        line = self._line
+        busy = line.busy
+        workers = {BUSY: busy, IDLE: len(line.workers) - busy}
+        self._recorder.sample(line.timeline.now, workers, len(line.waiting), line.running)
+
+    def result(self, end_s: float) -> RayGroupResult:
+        series, counts = self._recorder.series(), self._line.counts
+        busy_h, idle_h = (_hours(series, kind, end_s) for kind in (BUSY, IDLE))
+        return RayGroupResult(
+            worker_hours=busy_h + idle_h,
+            busy_hours=busy_h,
+            most_workers=max(map(sum, zip(*series.nodes.values(), strict=True)), default=0),
+            tasks_done=counts.done,
+            tasks_interrupted=counts.interrupted,
+            task_hours=counts.done_s / 3600,
+            lost_task_s=counts.lost_s + counts.redone_s,
+            wait_p50_s=percentile(counts.waits, 0.5),
+            wait_p95_s=percentile(counts.waits, 0.95),
+            series=series,
+        )
+
+
+def _hours(series: Series, kind: str, end_s: float) -> float:
+    ends = (*series.at[1:], end_s)
+    steps = zip(series.nodes[kind], series.at, ends, strict=True)
+    return sum(count * (end - at) for count, at, end in steps) / 3600

@@ -1,4 +1,4 @@
-"""What a driver asks of its Ray cluster, and what the workers of a group have. Plain values.
+"""The tasks of a driver, and the groups of a Ray cluster. Plain values.
 
 Units: seconds, millicores, MiB, whole GPUs.
 """
@@ -11,7 +11,7 @@ from ebbtide.vocabulary.workloads import Sleep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of a task's part on one worker, or of a whole worker."""
+    """The size of a task's part on one worker, or of a worker."""
 
     cpu_m: int
     memory_mib: int
@@ -20,12 +20,12 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayWork:
-    """What one driver asks for: so many tasks, of which at most `at_once` are asked for at a time.
+    """The tasks of one driver, which requests at most `at_once` of them at a time.
 
     A task over several workers (a gang) has a part of this size on each of its `members`; they start together.
     """
 
-    group: str  # as `workload_of_group` names it
+    group: str  # from `workload_of_group`
     size: Size
     task_s: float
     tasks: int = 1
@@ -33,17 +33,17 @@ class RayWork:
     members: int = 1
 
     @property
-    def asked_s(self) -> float:
+    def work_s(self) -> float:
         """Worker-seconds of all its tasks."""
         return self.tasks * self.members * self.task_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayGroupPlan:
-    """Workers of one size: how many there may be, and when an idle one goes."""
+    """Workers of one size: their limits, and the time after which an idle one is removed."""
 
     worker: WorkloadModel
-    size: Size  # what Ray hands out of each
+    size: Size  # for tasks of Ray
     min: int
     max: int
     idle_after_s: float
@@ -51,7 +51,7 @@ class RayGroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayPlan:
-    """One Ray cluster: its head, its groups, when it sleeps, and the pools whose workers drive it."""
+    """One Ray cluster: its head, groups and sleep, and the pools whose workers drive it."""
 
     name: str
     head: WorkloadModel
@@ -65,12 +65,12 @@ class RayPlan:
 
 
 def workload_of_group(cluster: str, group: str) -> str:
-    """What the modelled cluster calls the workers of a group; no name of a stack file has a blank or a slash."""
+    """The workload name of a group's workers; names of a stack file have no blank or slash."""
     return f"ray {cluster}/{group}"
 
 
 def key_of_group(cluster: str, workload: str) -> str:
-    """The other way round."""
+    """The group's key in the stack file, from its workload name."""
     return workload.removeprefix(workload_of_group(cluster, ""))
 
 

@@ -10,9 +10,9 @@ from ebbtide.advice.services.place import Scale, StackText, changes_to, place_of
 from ebbtide.advice.services.targets import as_json, target_advice
 from ebbtide.advice.services.targets_text import as_text
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.replay import ServiceOptions
 from ebbtide.simulator.services.run import Span
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.units.durations import DAY_S
 from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.services import ON_SPOT

@@ -8,8 +8,8 @@ import pytest
 from ebbtide.advice.services.variants import ServiceTime, VariantAdvice, as_json, variant_advice
 from ebbtide.advice.services.variants_text import as_text
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.replay import ServiceOptions
+from ebbtide.simulator.setup import ReplayError
 from tests.builders.workloads.services import ON_SPOT
 from tests.builders.workloads.tuned import SMALL, a_stack, an_afternoon
 

@@ -34,7 +34,7 @@ class Machines:
 
     def fail_at(self, now: float) -> None:
         self.launch(now - LIMIT)
-        self.watch.look(now)
+        self.watch.update(now)
 
     def pause_s(self, since: float) -> float:
         """How long the group pauses from `since` on, to a second."""
@@ -45,10 +45,10 @@ def test_a_launch_is_given_up_at_its_limit_and_not_before() -> None:
     machines = Machines()
     machines.launch(0.0)
 
-    machines.watch.look(LIMIT - 1)
+    machines.watch.update(LIMIT - 1)
     before = dict(machines.counts)
-    assert machines.watch.next_look(LIMIT - 1) == LIMIT
-    machines.watch.look(LIMIT)
+    assert machines.watch.next_timer(LIMIT - 1) == LIMIT
+    machines.watch.update(LIMIT)
 
     assert (before, machines.counts) == ({"gpu": 1}, {"gpu": 0})
     assert machines.state.uncertain == {}
@@ -57,21 +57,21 @@ def test_a_launch_is_given_up_at_its_limit_and_not_before() -> None:
 def test_a_node_that_arrived_is_watched_no_more() -> None:
     machines = Machines()
     machines.launch(0.0).ready = True
-    machines.watch.look(10.0)
-    machines.watch.look(2 * LIMIT)
+    machines.watch.update(10.0)
+    machines.watch.update(2 * LIMIT)
 
     assert machines.counts == {"gpu": 1}
     assert machines.state.uncertain == {}
-    assert machines.watch.next_look(10.0) is None
+    assert machines.watch.next_timer(10.0) is None
 
 
 def test_a_group_never_falls_below_its_minimum() -> None:
     machines = Machines(replace(GROUP, min=1))
     machines.launch(0.0)
-    machines.watch.look(LIMIT)
+    machines.watch.update(LIMIT)
     kept = dict(machines.counts)
     machines.launch(LIMIT)
-    machines.watch.look(LIMIT + 1)
+    machines.watch.update(LIMIT + 1)
 
     assert kept == {"gpu": 1}
     assert list(machines.state.nodes) == [f"gpu-{LIMIT:g}"]
@@ -110,10 +110,10 @@ def test_a_scale_up_that_all_arrives_ends_a_pause() -> None:
     machines.fail_at(LIMIT)
     first, second = machines.launch(LIMIT + 1), machines.launch(LIMIT + 1)
     first.ready = True
-    machines.watch.look(LIMIT + 60)
+    machines.watch.update(LIMIT + 60)
     one_is_missing = machines.watch.paused("gpu", LIMIT + 60)
     second.ready = True
-    machines.watch.look(LIMIT + 70)
+    machines.watch.update(LIMIT + 70)
 
     assert one_is_missing
     assert not machines.watch.paused("gpu", LIMIT + 70)
@@ -123,7 +123,7 @@ def test_a_machine_of_an_earlier_scale_up_is_given_up_without_a_pause() -> None:
     machines = Machines()
     machines.launch(0.0)
     machines.launch(500.0)
-    machines.watch.look(LIMIT)
+    machines.watch.update(LIMIT)
 
     assert machines.counts == {"gpu": 1}
     assert not machines.watch.paused("gpu", LIMIT)
@@ -132,6 +132,6 @@ def test_a_machine_of_an_earlier_scale_up_is_given_up_without_a_pause() -> None:
 def test_a_machine_that_is_leaving_is_left_alone() -> None:
     machines = Machines()
     machines.launch(0.0).leaving = True
-    machines.watch.look(2 * LIMIT)
+    machines.watch.update(2 * LIMIT)
 
     assert machines.counts == {"gpu": 1}

@@ -12,9 +12,10 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster import ClusterModel, GroupModel, Pod, StopReason, WorkloadModel
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.replay.run import controlled, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.edges import Tally
@@ -101,8 +102,8 @@ class Played:
         counts = self.world.ray.line(group).counts
         return counts.done_s - counts.redone_s
 
-    def asked_s(self, group: str) -> float:
-        return sum(run.ray.asked_s for run in self.runs if run.ray is not None and run.ray.group == group)
+    def work_s(self, group: str) -> float:
+        return sum(run.ray.work_s for run in self.runs if run.ray is not None and run.ray.group == group)
 
 
 def played(
@@ -148,7 +149,7 @@ def laws_hold(jobs: list[Job], its_stack: StackSettings, taken_back: float, seed
     assert sum(run.interruptions for run in found.runs) == 0  # drivers are not on spot nodes
     for name in GROUPS:
         line = world.ray.line(name)
-        assert found.done_s(name) == pytest.approx(found.asked_s(name))
+        assert found.done_s(name) == pytest.approx(found.work_s(name))
         assert (line.counts.lost_s > 0) <= (name == CHEAP and taken_back > 0)
         assert line.counts.lost_s <= line.counts.interrupted * LONGEST_TASK + 1e-6
         assert len(line.workers) == line.plan.min

@@ -49,7 +49,7 @@ class Scene:
         self.line.gone(pod)
 
     def ask(self, name: str, its: RayWork) -> Task:
-        return self.line.ask(
+        return self.line.request(
             its,
             began=lambda: self.begun.append((name, self.timeline.now)),
             ended=lambda _: self.ended.append((name, self.timeline.now)),
@@ -263,7 +263,7 @@ def test_whatever_workers_are_lost_every_task_is_done_once_and_no_worker_holds_m
 
     assert len([name for name, _ in scene.ended if name == "driver"]) == len(asked)
     assert counts.done == sum(its.tasks for _, its in asked)
-    assert counts.done_s == pytest.approx(sum(its.asked_s for _, its in asked))
+    assert counts.done_s == pytest.approx(sum(its.work_s for _, its in asked))
     assert (counts.redone_s, counts.cancelled) == (0, 0)
     for worker in scene.line.ready:
         assert (worker.cpu_m, worker.memory_mib, worker.gpu) == (WORKER.cpu_m, WORKER.memory_mib, WORKER.gpu)

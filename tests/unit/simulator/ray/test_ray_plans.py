@@ -7,8 +7,10 @@ import pytest
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import RayHead, SleepSettings, SleepWhen
 from ebbtide.simulator.replay.run import replay
-from ebbtide.simulator.replay.setup import ReplayOptions
-from ebbtide.simulator.strategies.plans import MIXED, Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions
+from ebbtide.simulator.strategies.plans import MIXED
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.vocabulary.labels import Category
 from tests.builders.simulator import HOUR, a_driver, a_driver_job, a_ray_group, a_stack, a_trace, a_workload, with_ray
 

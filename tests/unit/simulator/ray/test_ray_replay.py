@@ -8,10 +8,12 @@ import pytest
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import SleepSettings, SleepWhen, Wake
-from ebbtide.simulator.replay.run import controlled, replay, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions, replay_setup_of
-from ebbtide.simulator.results import RayGroupResult, Replay, as_json
-from ebbtide.simulator.strategies.plans import NODE_BOOT_S, POD_START_S, Strategy, cluster_plan
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.results import RayGroupResult, Replay, Strategy, as_json
+from ebbtide.simulator.setup import ReplayError, ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.plans import NODE_BOOT_S, POD_START_S
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.ray.drives import JOIN_S

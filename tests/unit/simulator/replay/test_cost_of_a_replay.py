@@ -9,9 +9,10 @@ import pytest
 
 from controllers.ports import ReconcileReport
 from controllers.scaler.loop import run
-from ebbtide.simulator.replay.run import play_world, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.run import play
+from ebbtide.simulator.strategies.table import StrategyResults, cluster_plan
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.edges import SilentJournal, Tally, ports_of
 from ebbtide.simulator.world.workers import JobRun
@@ -48,8 +49,7 @@ def played(jobs: list[Job]) -> Counts:
         run(config, replace(ports_of(world, tally), journal=counts))
         counts.events = world.timeline.events
 
-    strategy = Strategy.FIXED_FLEXIBLE
-    result = play_world(setup, strategy, control, lambda _strategy, _share: None, world_setup_of(setup, strategy))
+    result = play(StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE), control)
     assert result.jobs_done == len(jobs)
     return counts
 

@@ -14,8 +14,10 @@ from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.sections.ray import SleepWhen
 from ebbtide.simulator.cluster import Pod, StopReason
 from ebbtide.simulator.replay.run import replay
-from ebbtide.simulator.replay.setup import RESYNC, ReplayOptions
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import RESYNC, ReplayOptions
+from ebbtide.simulator.strategies.plans import FLAGS
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.failures import Failures
 from ebbtide.simulator.world.ray.drivers import driven_groups
@@ -98,7 +100,7 @@ def played(settings: StackSettings, seed: int) -> Watched:
         start=start,
         end_s=DAY_S,
         seed=seed,
-        flags=Strategy.FIXED_FLEXIBLE.flags,
+        flags=FLAGS,
         rollouts=planned_rollouts(settings.workloads, config.hours, start, DAY_S, seed),
         jobs=job_plans(settings, start, DAY_S),
     )

@@ -16,10 +16,12 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.replay.run import controlled, replay
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.results import Series
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.results import Series, Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.plans import FLAGS
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.workers import JobRun, runs_of
@@ -72,7 +74,13 @@ def played(jobs: list[Job], accidents: Accidents, seed: int = 0, saver: Checkpoi
     trace = a_trace([*jobs, a_job(25 * HOUR, 1.0)])
     setup = replay_setup_of(its_stack, trace, ReplayOptions(start=START, rollouts=False))
     runs = runs_of(setup.jobs)
-    world_setup = WorldSetup(start=setup.start, end_s=setup.end_s, seed=seed, flags=strategy.flags, accidents=accidents)
+    world_setup = WorldSetup(
+        start=setup.start,
+        end_s=setup.end_s,
+        seed=seed,
+        flags=FLAGS,
+        accidents=accidents,
+    )
     world = World(cluster_plan(its_stack, strategy), runs, world_setup)
     controlled(setup.config, world, Tally())
     return Played(runs, world.recorder.series(), setup.end_s)

@@ -14,10 +14,12 @@ from ebbtide.settings import load_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings, Holidays
 from ebbtide.settings.sections.costs import CostSettings
-from ebbtide.simulator.replay.run import controlled, play_world, replay
-from ebbtide.simulator.replay.setup import ReplayError, ReplayOptions, replay_setup_of
-from ebbtide.simulator.results import Replay, StrategyResult, as_json
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, FLAGS, Strategy
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, StrategyResult, as_json
+from ebbtide.simulator.setup import ReplayError, ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.plans import FLAGS
+from ebbtide.simulator.strategies.run import controlled, play
+from ebbtide.simulator.strategies.table import StrategyResults
 from ebbtide.simulator.trace.traces import Trace, find_trace
 from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.world import World, WorldSetup
@@ -71,7 +73,8 @@ def played(control: Callable[[ControllerConfig, World, Tally], None], *, safe_st
     world_setup = WorldSetup(
         start=setup.start, end_s=setup.end_s, flags=FLAGS, safe_stop=safe_stop, quiet_event_s=0.005
     )
-    return play_world(setup, Strategy.FIXED_FLEXIBLE, control, lambda _strategy, _share: None, world_setup)
+    run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
+    return play(replace(run, world=world_setup), control)
 
 
 def careless(config: ControllerConfig, world: World, tally: Tally) -> None:
@@ -95,7 +98,7 @@ def always_open(config: ControllerConfig, world: World, tally: Tally) -> None:
     controlled(replace(config, budgets=()), world, tally)
 
 
-@pytest.mark.parametrize("strategy", [strategy for strategy in DEFAULT_STRATEGIES if strategy.stops_safely])
+@pytest.mark.parametrize("strategy", [each for each in DEFAULT_STRATEGIES if each is not Strategy.KEDA_DEFAULTS])
 def test_every_job_is_done_or_unfinished_and_none_is_interrupted(strategy: Strategy) -> None:
     result = day().strategies[strategy]
 
@@ -200,7 +203,8 @@ def test_a_deployed_service_has_new_pods_and_no_evictions(options: ReplayOptions
         controlled(config, world, tally)
         seen.extend(pod.name for pod in world.cluster.pods("api"))
 
-    result = play_world(setup, Strategy.WORKER_AUTOSCALING, watched, lambda _strategy, _share: None, world_setup)
+    run = StrategyResults(setup).run_of(Strategy.WORKER_AUTOSCALING)
+    result = play(replace(run, world=world_setup), watched)
 
     assert sorted(seen) == [f"api-{number}" for number in range(first, first + 4)]
     assert (result.evictions_in_window, result.evictions_in_business_hours, result.jobs_interrupted) == (0, 0, 0)

@@ -10,9 +10,9 @@ from ebbtide.prices import on_demand, spot_typical
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import Replay, as_json
+from ebbtide.simulator.results import Replay, Strategy, as_json
 from ebbtide.simulator.strategies.on_spot import moved_to_spot
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.failures import Failures
 from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
 
@@ -111,7 +111,7 @@ def test_it_is_said_what_no_stack_file_can_do_yet_and_how_jobs_save() -> None:
     said = "\n".join(week(spot_interruptions=2).assumptions)
 
     assert "what the GPU pools (large) would cost on spot nodes; a stack file cannot put them there yet" in said
-    assert "Each job of train, large opens a checkpoint, saves after every 300 s of work, which takes it 10 s" in said
+    assert "Each job of train, large opens a checkpoint and saves after every 300 s of work, which takes 10 s" in said
     assert "A node of gpu-spot is interrupted after" in said
 
 

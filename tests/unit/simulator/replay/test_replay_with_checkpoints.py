@@ -6,8 +6,7 @@ from functools import cache
 import pytest
 
 from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import StrategyResult
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy, StrategyResult
 from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
 
 NOON = datetime(2026, 6, 1, 12)  # noqa: DTZ001 - local time of the customer

@@ -6,9 +6,11 @@ from functools import cache
 import pytest
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.replay.run import controlled, replay, world_setup_of
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.workers import runs_of
 from ebbtide.simulator.world.world import World
@@ -79,5 +81,5 @@ def test_it_is_said_whose_disks_have_a_zone() -> None:
     few = ReplayOptions(days=1, start=MONDAY, strategies=(Strategy.FIXED_FLEXIBLE,))
     with_them, without = (" ".join(replay(stack, TRACE, few).assumptions) for stack in (stateful(), plain()))
 
-    assert "Each pod of db has a disk of its own" in with_them
-    assert "disk of its own" not in without
+    assert "Each pod of db has a disk (perPod)" in with_them
+    assert "has a disk" not in without

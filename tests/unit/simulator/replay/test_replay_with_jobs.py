@@ -13,11 +13,13 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import Concurrency
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.replay.run import controlled, replay
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.results import Replay, Series
+from ebbtide.simulator.replay.run import replay
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Series, Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
 from ebbtide.simulator.strategies.constant import fleet_groups
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, MIXED, Strategy, cluster_plan
+from ebbtide.simulator.strategies.plans import MIXED
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.schedules import Busy
 from ebbtide.simulator.world.workers import runs_of

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from ebbtide.settings.process_documents import controller_config
-from ebbtide.simulator.replay.survivors import Survivors
-from ebbtide.simulator.strategies.plans import FLAGS, Strategy, cluster_plan
+from ebbtide.simulator.outcome import Survivors
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.strategies.plans import FLAGS
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.world import World, WorldSetup
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category

@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from ebbtide.simulator.services.arrivals import arrivals, within
+from ebbtide.simulator.services.counts import arrivals, within
 from tests.builders.workloads.played import a_request_trace
 
 

@@ -123,7 +123,7 @@ def test_a_step_of_load_brings_pods_and_its_end_takes_them_away_slowly() -> None
     service = a_service(most=20)
     load = [at for at in evenly(16, 2400) if 600 <= at < 1500 or not int(at * 16) % 16]
     found = play(service, Autoscaled(service, Hpa(hpa_of(service)), 1), load, Span(0, 2400))
-    asked = found.series.asked
+    asked = found.series.replicas
 
     assert asked[8] == 1
     assert 9 <= max(asked) <= 20
@@ -137,7 +137,7 @@ def test_while_metrics_are_missing_the_number_holds_and_kedas_defaults_let_go() 
 
     def lowest(decider: Autoscaled) -> int:
         found = play(service, decider, evenly(10, 1200), Span(0, 1200), blind=blind)
-        return min(found.series.asked[10:])
+        return min(found.series.replicas[10:])
 
     assert lowest(Autoscaled(service, Hpa(hpa_of(service)), 8)) >= 7
     assert lowest(Autoscaled(service, Hpa(keda_defaults(service)), 8, missing_is_zero=True)) == 1
@@ -146,7 +146,7 @@ def test_while_metrics_are_missing_the_number_holds_and_kedas_defaults_let_go() 
 def test_while_nothing_is_known_of_the_load_nobody_decides() -> None:
     found = play(a_service(), Steps({0: 4, 300: 1}), [], Span(0, 900), held=(Span(240, 600),))
 
-    assert found.series.asked == [4] * 10 + [1] * 5
+    assert found.series.replicas == [4] * 10 + [1] * 5
 
 
 def test_least_request_leaves_a_busy_pod_alone_and_round_robin_does_not() -> None:
@@ -180,8 +180,8 @@ def test_every_request_is_answered_lost_or_turned_away_and_pods_stay_in_their_li
     found = play(service, decider, times, Span(0, 900), seed=seed)
 
     assert found.sent == len(times) == found.answered + found.lost + found.turned_away
-    assert 1 <= found.least_asked <= found.most_asked <= 12
-    assert all(pods >= min(floor, 12) for pods in found.series.asked[6:])
+    assert 1 <= found.fewest_replicas <= found.most_replicas <= 12
+    assert all(pods >= min(floor, 12) for pods in found.series.replicas[6:])
     assert sum(found.series.sent) == found.sent
     assert all(latency <= service.longest_s + 1e-6 for latency in found.latencies)
 
@@ -218,7 +218,7 @@ def test_what_the_minutes_tell_adds_up_to_the_whole(plan: dict[float, int], rate
     assert series.pod_hours[-1] == found.pod_hours
     assert asked_s - 1e-6 <= 3600 * found.pod_hours <= asked_s + fewer * service.pod.stop_s + 1e-6
     assert series.unanswered[-1] == found.lost + found.turned_away
-    assert {len(values) for values in (series.sent, series.floor, series.asked, series.ready, series.pod_hours)} == {
+    assert {len(values) for values in (series.sent, series.floor, series.replicas, series.ready, series.pod_hours)} == {
         -(-length // 60)
     }
 

@@ -8,9 +8,9 @@ import pytest
 
 from components.serving.scaling import Scaled, behavior
 from ebbtide.preview.cost.services import service_costs
-from ebbtide.simulator.replay.setup import ReplayError
 from ebbtide.simulator.services.floors import CalendarFloor
 from ebbtide.simulator.services.served import simulated
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaPolicy, HpaRules, TargetKind
 from ebbtide.units.money import HOURS_PER_MONTH
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -65,9 +65,9 @@ def test_metrics_and_what_a_pod_bears_are_the_stack_files() -> None:
         ("latency", TargetKind.RATIO, 0.3),
     ]
     assert (found.least, found.most, found.slo_s, found.pod.at_once) == (2, 12, 0.4, 3)
-    assert found.bears == pytest.approx(3 / 0.15)
+    assert found.full_rate == pytest.approx(3 / 0.15)
     assert found.pod_rate == pytest.approx(14)
-    assert simulated(services_stack(), "embedder-small", at_once=6).bears == pytest.approx(40)
+    assert simulated(services_stack(), "embedder-small", at_once=6).full_rate == pytest.approx(40)
 
 
 def test_a_pod_hour_costs_what_the_preview_says() -> None:

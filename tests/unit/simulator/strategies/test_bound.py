@@ -12,10 +12,11 @@ from ebbtide.prices import Capacity, PricingAssumption, hourly, instance_type, u
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.simulator.replay import ReplayOptions, replay
+from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.strategies.bound import Steps, ZeroWait, covered_usd_per_day, discounts_of, zero_wait
 from ebbtide.simulator.strategies.constant import fleet_bill, fleet_groups, fleet_pools, fleet_runs, fleet_series
 from ebbtide.simulator.strategies.fleet import peak_fleet
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.pools import PooledJob, assign
 from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace

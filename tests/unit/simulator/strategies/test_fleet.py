@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ebbtide.prices import Capacity
 from ebbtide.settings.packing import alike_nodes_needed
 from ebbtide.settings.placement import PodSize
-from ebbtide.simulator.replay.outcome import waits_of
+from ebbtide.simulator.outcome import waits_of
 from ebbtide.simulator.strategies.constant import fleet_runs
 from ebbtide.simulator.strategies.fleet import FleetGroup, FleetPool, NoFleet, peak_fleet, smallest_fleet
 from ebbtide.simulator.world.pools import PooledJob

@@ -12,11 +12,11 @@ from ebbtide.simulator.strategies.hpa import (
     HpaSight,
     HpaSpec,
     TargetKind,
-    of_total,
+    hpa_of_total,
     proposal,
 )
 
-SPEC = of_total(2, least=1, most=20)
+SPEC = hpa_of_total(2, least=1, most=20)
 BEHAVIOR = HpaBehavior(
     up=HpaRules(policies=(HpaPolicy(15, percent=100), HpaPolicy(15, pods=4)), stabilization_s=0, tolerance=0.05),
     down=HpaRules(policies=(HpaPolicy(60, percent=25), HpaPolicy(60, pods=1)), stabilization_s=300),
@@ -66,7 +66,7 @@ def test_it_falls_to_the_most_it_wanted_in_the_last_five_minutes() -> None:
 
 def test_what_somebody_else_scaled_out_of_range_comes_back_at_once() -> None:
     assert sync(Hpa(SPEC), 0, 30, 100) == 20
-    assert sync(Hpa(of_total(2, least=3, most=20)), 0, 2, 0) == 3
+    assert sync(Hpa(hpa_of_total(2, least=3, most=20)), 0, 2, 0) == 3
 
 
 def test_what_there_was_at_its_first_look_counts_as_wanted() -> None:
@@ -74,7 +74,7 @@ def test_what_there_was_at_its_first_look_counts_as_wanted() -> None:
 
 
 def test_a_shorter_window_lets_it_fall_earlier() -> None:
-    hpa = Hpa(of_total(2, least=1, most=20, stabilization_s=3))
+    hpa = Hpa(hpa_of_total(2, least=1, most=20, stabilization_s=3))
     sync(hpa, 0, 10, 20)
 
     assert sync(hpa, 2, 10, 8) == 10
@@ -145,8 +145,8 @@ def test_pods_that_are_not_ready_use_nothing_and_turn_no_growth_around() -> None
 
 
 def test_a_total_within_its_tolerance_wants_all_that_are_there_a_surplus_too() -> None:
-    assert proposal(SPEC, HpaSight(10, (20,), there=11)) == 11
-    assert proposal(SPEC, HpaSight(10, (20,), there=12)) == 10
+    assert proposal(SPEC, HpaSight(10, (20,), existing=11)) == 11
+    assert proposal(SPEC, HpaSight(10, (20,), existing=12)) == 10
 
 
 def test_percentages_are_whole() -> None:
@@ -166,7 +166,7 @@ def test_percentages_are_whole() -> None:
 def test_after_its_first_beat_it_stays_within_its_floor_and_its_most(
     loads: list[float | None], floors: list[int], stepped: bool
 ) -> None:
-    hpa = Hpa(STEPPED if stepped else of_total(2, least=1, most=40))
+    hpa = Hpa(STEPPED if stepped else hpa_of_total(2, least=1, most=40))
     replicas = 1
     for beat, (load, floor) in enumerate(zip(loads, floors, strict=False)):
         hpa.least = floor

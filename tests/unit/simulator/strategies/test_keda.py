@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 
 from ebbtide.settings.process_documents import controller_config
+from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.strategies.keda import keda_controlled
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.strategies.plans import STOCK
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.workers import JobRun
 from ebbtide.simulator.world.world import World, WorldSetup
@@ -19,7 +21,7 @@ def kedas_world(jobs: list[tuple[float, float]], until: float, *, least: int = 0
     pool = a_pool().model_copy(update={"min": least})
     stack = a_stack({"train": pool}, {})
     runs = [JobRun(at, lasts, "train") for at, lasts in jobs]
-    setup = WorldSetup(start=START, end_s=until, flags=Strategy.KEDA_DEFAULTS.flags, safe_stop=False)
+    setup = WorldSetup(start=START, end_s=until, flags=STOCK.autoscaler, safe_stop=False)
     world = World(cluster_plan(stack, Strategy.KEDA_DEFAULTS), runs, setup)
     keda_controlled(controller_config(stack, RedisEndpoint(host="here"), [2026]), world, Tally())
     return world, runs

@@ -14,8 +14,10 @@ from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.simulator.cluster.scheduler import group_takes
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.strategies.constant import fleet_groups
-from ebbtide.simulator.strategies.plans import FLAGS, MIXED, Strategy, cluster_plan, without_spot_price
+from ebbtide.simulator.strategies.plans import FLAGS, MIXED, separate_groups, without_spot_price
+from ebbtide.simulator.strategies.table import STRATEGIES, cluster_plan
 from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category
 from tests.builders.simulator import a_pool, a_stack, a_workload
 
@@ -76,7 +78,8 @@ def test_a_pod_goes_to_nodes_of_its_processor_under_every_strategy(strategy: Str
     plan = cluster_plan(stack, strategy)
 
     takers = {pod.name: {group.name for group in plan.groups if group_takes(group, pod)} for pod, _ in plan.workloads}
-    usual, either = ("flexible", {"flexible", "graviton"}) if strategy.separates else (MIXED, {MIXED})
+    separate = STRATEGIES[strategy].topology is separate_groups
+    usual, either = ("flexible", {"flexible", "graviton"}) if separate else (MIXED, {MIXED})
     assert takers == {"amd64": {usual}, "arm64": {"graviton"}, "any": either}
 
 
@@ -130,13 +133,13 @@ def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
     assert plan.workloads[0][0].node_selector == {NODE_KIND: "fixed"}
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", DEFAULT_STRATEGIES)
 def test_every_budget_starts_closed_and_all_but_kedas_workers_may_end_their_longest_job(strategy: Strategy) -> None:
     plan = cluster_plan(a_stack(), strategy)
 
     models = [workload for workload, _ in plan.workloads] + list(plan.workers.values())
     assert {model.pdb_max_unavailable for model in models} == {0}
-    assert (plan.workers["train"].grace_s > 8 * 3600) is strategy.stops_safely
+    assert (plan.workers["train"].grace_s > 8 * 3600) is STRATEGIES[strategy].flags.safe_stop
 
 
 def test_pods_gather_and_spread_in_the_model_as_the_products_rules_say() -> None:

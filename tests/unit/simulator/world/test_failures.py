@@ -11,9 +11,8 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.replay import replay
-from ebbtide.simulator.replay.setup import ReplayOptions
-from ebbtide.simulator.results import StrategyResult
-from ebbtide.simulator.strategies.plans import Strategy
+from ebbtide.simulator.results import Strategy, StrategyResult
+from ebbtide.simulator.setup import ReplayOptions
 from ebbtide.simulator.world.failures import Failures, accidents_of, failure_assumptions, rate_per_hour
 from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
 

@@ -133,7 +133,7 @@ def test_runs_that_meet_go_by_their_concurrency(concurrency: Concurrency, began:
     assert [round(at - 100.0) for at in nights.began] == began
     assert nights.runs.counts.stopped == stopped
     assert nights.runs.counts.succeeded == len(began) - stopped
-    assert nights.runs.counts.left_out == (concurrency is Concurrency.FORBID)
+    assert nights.runs.counts.skipped == (concurrency is Concurrency.FORBID)
 
 
 def test_a_run_that_could_not_start_in_time_is_left_out() -> None:
@@ -141,7 +141,7 @@ def test_a_run_that_could_not_start_in_time_is_left_out() -> None:
     nights = Nights(plan, shape=group(initial=4, min=4))
     nights.at(1000.0)
 
-    assert (nights.runs.counts.begun, nights.runs.counts.left_out) == (1, 1)
+    assert (nights.runs.counts.begun, nights.runs.counts.skipped) == (1, 1)
 
 
 @pytest.mark.parametrize(("retries", "succeeded"), [(1, 1), (0, 0)])
@@ -199,7 +199,7 @@ def test_no_node_goes_under_a_running_pod_and_every_run_comes_to_an_end(
     assert set(nights.stops) <= {StopReason.SCALED_IN}
     assert not [eviction for eviction in nights.cluster.evictions if eviction.workload in nights.runs]
     assert counts.begun == counts.succeeded + counts.stopped
-    assert counts.begun + counts.left_out == sum(len(plan.due) for plan in plans)
+    assert counts.begun + counts.skipped == sum(len(plan.due) for plan in plans)
     assert all(nights.cluster.pods(plan.workload) == () for plan in plans)
     assert all(nights.cluster.replicas(plan.workload) == 0 for plan in plans)
     assert len(nights.cluster.nodes()) == max(1, least)

@@ -89,7 +89,7 @@ def test_a_job_that_is_told_during_a_save_ends_that_save_and_no_other() -> None:
     pool.queue.stop("pod-1")
     pool.timeline.run_until(BEGIN + EVERY + TAKES + 0.1)
 
-    assert (job.kept_s, job.saving_s) == (pytest.approx(EVERY), pytest.approx(TAKES))
+    assert (job.saved_s, job.saving_s) == (pytest.approx(EVERY), pytest.approx(TAKES))
     assert (pool.queue.running, pool.queue.waiting) == (0, 1)
 
 
@@ -138,7 +138,7 @@ def test_a_job_whose_worker_was_told_in_the_pop_window_goes_back_as_it_came() ->
     pool.queue.stop("pod-1")
     pool.timeline.run_until(10)
 
-    assert (job.lost_s, job.kept_s, job.saving_s) == (0, 0, 0)
+    assert (job.lost_s, job.saved_s, job.saving_s) == (0, 0, 0)
     assert (pool.exited, pool.queue.waiting) == (["pod-1"], 1)
 
 
@@ -192,9 +192,9 @@ def test_an_attempt_is_its_work_and_its_saves_at_every_moment(
     stood = saves.standing(ran)
 
     assert stood.done_s + stood.saving_s == pytest.approx(ran, abs=1e-6)
-    assert 0 <= stood.done_s - stood.kept_s <= every + 1e-6
+    assert 0 <= stood.done_s - stood.saved_s <= every + 1e-6
     assert stood.done_s <= work + 1e-6
-    assert 0 <= saves.rest_s(ran) <= takes
+    assert 0 <= saves.until_saved_s(ran) <= takes
 
 
 STEPS = st.lists(
@@ -233,7 +233,7 @@ def test_no_work_is_lost_beyond_an_interval_and_what_workers_run_adds_up(
     for job in jobs:
         assert job.done_at is not None
         assert job.lost_s <= job.interruptions * EVERY * job.members + 1e-6
-        assert job.kept_s < job.duration_s
+        assert job.saved_s < job.duration_s
     assert killed > 0 or sum(job.lost_s for job in jobs) == 0
     ran = sum(job.members * job.duration_s + job.lost_s + job.saving_s for job in jobs)
     if all(job.members == 1 for job in jobs):

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controllers.ports import Known, Mark, Outcome, PodPhase, Scale, SetBudget
-from ebbtide.simulator.strategies.plans import Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.edges import SimulatedClock, SimulatedCluster, SimulatedDemand, SimulatedWaker, Tally
 from ebbtide.simulator.world.workers import JobRun, WorkerTimes
 from ebbtide.simulator.world.world import World, WorldSetup

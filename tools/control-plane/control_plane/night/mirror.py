@@ -101,7 +101,7 @@ class Mirror:
         for node in self._state.nodes.values():
             yield node.name, node.ready, node.leaving
         for name, deployment in self._state.deployments.items():
-            yield name, deployment.wanted, deployment.disruptions_allowed
+            yield name, deployment.replicas, deployment.disruptions_allowed
             for pod in deployment.pods.values():
                 yield pod.name, pod.node and pod.node.name, pod.running_since, pod.stopping
         yield tuple(self._state.unschedulable)
@@ -130,7 +130,7 @@ class Mirror:
             self._state.deployments[name] = deployment
         elif deployment.template != template:
             deployment.spec, deployment.template = self._model(name, template), template
-        deployment.wanted = wanted
+        deployment.replicas = wanted
         deployment.allowed = allowed_by([budget for budget in budgets if covers(budget, template)])
 
     def _see_pod(self, name: str, item: Json, now: float) -> None:

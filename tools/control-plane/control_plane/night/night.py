@@ -35,9 +35,11 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.simulator.cluster.model import Eviction
 from ebbtide.simulator.cluster.state import Node, Room
-from ebbtide.simulator.replay.run import controlled
-from ebbtide.simulator.replay.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.strategies.plans import FLAGS, Strategy, cluster_plan
+from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.simulator.strategies.plans import FLAGS
+from ebbtide.simulator.strategies.run import controlled
+from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.traces import find_trace
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.rollouts import Rollout

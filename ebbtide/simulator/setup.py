@@ -1,4 +1,4 @@
-"""What all strategies of a replay share: the jobs with their pools, the customer's calendar, the measured time."""
+"""The inputs that all strategies of a replay share: jobs with their pools, the calendar, the measured time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import controller_config
 from ebbtide.simulator.billing import day_ends
 from ebbtide.simulator.cluster.model import Accidents
-from ebbtide.simulator.strategies.plans import DEFAULT_STRATEGIES, Strategy
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, aligned_start
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.simulator.world.failures import Failures, accidents_of
@@ -21,23 +21,23 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.windows import zone_of
 
 RESYNC = timedelta(hours=1)
-"""The longest time between two readings of a replay. In virtual time no event is ever lost, so a resync finds
-nothing new: production reads every few seconds only because events are."""
+"""The longest time between two readings of a replay. Production resyncs every few seconds because events can be lost;
+in virtual time none is."""
 RESYNC_FOR_DRAIN_TARGETS = timedelta(seconds=60)
-"""Where a pool has one: that the head of its queue has waited for too long is no change, and so no event."""
+"""For stacks with a drain target: no event reports that the head of a queue has waited too long."""
 
 MOST_TASKS = 2_000_000
-"""Of all drivers: each is an event or two."""
+"""The limit for all drivers together: each task is an event or two."""
 
 
 class ReplayError(ValueError):
-    """Nothing can be replayed; the message is for the user, in one line."""
+    """The trace cannot be replayed on the stack. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """`days` None: all of the trace. `start` None: aligned with business hours; without a zone: the customer's local
-    time. Jobs above `max_job_s` stay out. Without `rollouts` no service is ever deployed.
+    """`days` None: the entire trace. `start` None: aligned with business hours; without a zone: the customer's local
+    time. Jobs above `max_job_s` are excluded. Without `rollouts` no service is deployed.
     """
 
     days: int | None = None
@@ -54,6 +54,7 @@ class ReplaySetup:
     """`start` is second 0 of the trace, in the customer's zone; `day_ends` are the local midnights, in seconds."""
 
     settings: StackSettings
+    options: ReplayOptions
     config: ControllerConfig
     assignment: Assignment
     left_out: int  # jobs that are too long for this replay
@@ -62,21 +63,32 @@ class ReplaySetup:
     day_ends: tuple[float, ...]
     seed: int
     rollouts: tuple[Rollout, ...]
-    runs: tuple[JobPlan, ...] = ()  # of the stack's own jobs and cron jobs; `jobs` are the trace's
+    runs: tuple[JobPlan, ...] = ()  # jobs and cron jobs of the stack file; `jobs` are the trace's
     accidents: Accidents | None = None
 
     @property
     def jobs(self) -> tuple[PooledJob, ...]:
         return self.assignment.jobs
 
+    def on_stack(self, settings: StackSettings) -> "ReplaySetup":
+        """The same jobs and calendar on a changed stack."""
+        if settings is self.settings:
+            return self
+        return replace(
+            self,
+            settings=settings,
+            config=replay_config(settings, self.options.start),
+            accidents=accidents_of(self.options.failures, settings),
+        )
+
     @property
     def busy(self) -> tuple[Busy, ...]:
-        """What the stack's own jobs run, if none of their pods waits for a node."""
+        """The pods of the stack file's jobs, if none waits for a node."""
         return tuple(part for plan in self.runs for part in busy(plan, self.end_s))
 
 
 def require_node_groups(settings: StackSettings) -> None:
-    """Raises `ReplayError` for an existing cluster, of whose nodes neither the shape nor the price is known."""
+    """Raises `ReplayError` for an existing cluster: the shape and price of its nodes are unknown."""
     if not settings.node_groups:
         raise ReplayError(
             f"{settings.stack}: wanted a stack with node groups (ebbtide:cluster.kind eks), found an existing cluster: "
@@ -85,7 +97,7 @@ def require_node_groups(settings: StackSettings) -> None:
 
 
 def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
-    """Put the trace on the stack and in its customer's week. Raises `ReplayError`."""
+    """Assign the trace's jobs to pools, and align it with the customer's week. Raises `ReplayError`."""
     require_node_groups(settings)
     if not settings.workers:
         raise ReplayError(
@@ -111,6 +123,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
     return ReplaySetup(
         settings=settings,
+        options=options,
         config=config,
         assignment=assignment,
         left_out=len(submitted) - len(chosen),
@@ -127,7 +140,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
 
 
 def replay_config(settings: StackSettings, start: datetime | None) -> ControllerConfig:
-    """What production would be told, with the holidays of the replayed years: never those of the day it runs on."""
+    """The config that production would receive, with the holidays of the replayed years instead of today's."""
     year = (REFERENCE_MONDAY if start is None else start).year
     redis = RedisEndpoint(host="replayed")
     config = controller_config(settings, redis, [year - 1, year, year + 1])

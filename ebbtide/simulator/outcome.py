@@ -1,30 +1,34 @@
-"""From what happened in a world to the figures of one strategy."""
+"""The figures of one strategy, measured in its world: waits, evictions, lost work, and why nodes survived the night.
 
-from collections.abc import Sequence
+A node survives the disruption window for a reason, which the cluster accounts for in node-seconds. `Survivors` reads
+that account at each edge of the window and adds up the differences.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ebbtide.simulator.billing import Bill
-from ebbtide.simulator.cluster import Eviction
+from ebbtide.simulator.cluster import DrainBlock, Eviction, RetainedNode
 from ebbtide.simulator.results import Series, StrategyResult
-from ebbtide.simulator.strategies.bound import ZeroWait
 from ebbtide.simulator.world.edges import Tally
-from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.waits import percentile, rank
 from ebbtide.simulator.world.workers import JobRun
+from ebbtide.simulator.world.world import AFTER_THE_MODEL, World
+from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import DisruptionWindow
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionCounts:
-    """Evictions by when they happened. One in the closing guard is in neither: budgets are closed, business is not."""
+    """Evictions by time. One in the closing guard is in neither: budgets are closed, but business hours are over."""
 
     in_window: int = 0
     in_business_hours: int = 0
 
 
 def count_evictions(evictions: Sequence[Eviction], window: DisruptionWindow, start: datetime) -> EvictionCounts:
-    """Sort evictions, at seconds from `start`, by the customer's calendar."""
+    """Count evictions, at seconds from `start`, by the customer's calendar."""
     begin = start.astimezone(UTC)
     instants = [begin + timedelta(seconds=eviction.at) for eviction in evictions]
     return EvictionCounts(
@@ -52,7 +56,7 @@ def busy_s(series: Series, end_s: float) -> float:
 def strategy_result(
     jobs: Sequence[JobRun], bill: Bill, series: Series, counts: tuple[EvictionCounts, Tally], end_s: float
 ) -> StrategyResult:
-    """The figures of one strategy; the saving is filled in once the fixed fleet is known."""
+    """The figures of one strategy, without the saving, which needs the fixed fleet."""
     waits = waits_of(jobs, end_s)
     evictions, tally = counts
     lost = sum(job.lost_s for job in jobs)
@@ -85,32 +89,57 @@ def strategy_result(
     )
 
 
-def bound_result(bound: ZeroWait, jobs: Sequence[PooledJob], end_s: float) -> StrategyResult:
-    """The bound's figures: every job starts when it is submitted, and nothing is ever moved."""
-    done = sum(job.submitted_at + job.duration_s <= end_s for job in jobs)
-    return StrategyResult(
-        node_hours=sum(bound.node_hours.values()),
-        node_hours_by_group=bound.node_hours,
-        usd=sum(bound.usd_per_day),
-        usd_per_day=bound.usd_per_day,
-        usd_on_demand=bound.usd_on_demand,
-        usd_with_spot=bound.usd_with_spot,
-        saving_vs_fixed_fleet=None,
-        jobs_done=done,
-        jobs_interrupted=0,
-        jobs_unfinished=len(jobs) - done,
-        wait_p50_s=0.0,
-        wait_p95_s=0.0,
-        completion_p95_s=percentile([min(job.duration_s, end_s - job.submitted_at) for job in jobs], 0.95),
-        evictions_in_window=0,
-        evictions_in_business_hours=0,
-        budget_openings=0,
-        scale_downs_to_zero=0,
-        series=bound.series,
-    )
-
-
 def _quantiles(waits: Sequence[float]) -> tuple[float, ...]:
-    """Nearest-rank quantiles at 0, 1, … 100 %: enough to draw the distribution, whatever the number of jobs."""
+    """Nearest-rank quantiles at 0, 1, … 100 %: enough to draw the distribution of any number of jobs."""
     ordered = sorted(waits)
     return tuple(ordered[rank(len(ordered), share / 100) - 1] for share in range(101)) if ordered else ()
+
+
+_BUDGETS: Mapping[str, str] = {
+    Category.WORKER.value: "a worker is there, and workers are never moved",
+    Category.FIXED.value: "a fixed pod is there, and fixed pods are never moved",
+}
+
+
+class Survivors:
+    """Watches a world from its first second. `categories`: by workload. Read the result after the replay."""
+
+    def __init__(self, world: World, window: DisruptionWindow, categories: Mapping[str, str]) -> None:
+        self._cluster = world.cluster
+        self._categories = categories
+        begin = world.setup.start.astimezone(UTC)
+        self._open = window.is_open(begin)
+        self._opened_with: Mapping[RetainedNode, float] = {}
+        self._seconds: dict[RetainedNode, float] = {}
+        edge = window.next_change(begin)
+        while edge is not None and (at := (edge - begin) / timedelta(seconds=1)) < world.setup.end_s:
+            world.timeline.at(at, self._turn, AFTER_THE_MODEL)
+            edge = window.next_change(edge)
+
+    def node_hours(self) -> dict[str, float]:
+        """Node-hours by reason, the largest first."""
+        if self._open:
+            self._turn()
+        hours: dict[str, float] = {}
+        for node, seconds in self._seconds.items():
+            reason = self._reason(node)
+            hours[reason] = hours.get(reason, 0.0) + seconds / 3600
+        longest_first = sorted(hours.items(), key=lambda spent: (-spent[1], spent[0]))
+        return {reason: spent for reason, spent in longest_first if spent > 0}
+
+    def _turn(self) -> None:
+        now = self._cluster.retained_seconds()
+        if self._open:
+            for node, seconds in now.items():
+                spent = seconds - self._opened_with.get(node, 0.0)
+                self._seconds[node] = self._seconds.get(node, 0.0) + spent
+        self._opened_with = now
+        self._open = not self._open
+
+    def _reason(self, node: RetainedNode) -> str:
+        if node.workload is None:
+            return str(node.why)
+        if node.why is DrainBlock.BUDGET:
+            category = self._categories.get(node.workload, "")
+            return _BUDGETS.get(category, f"the budget of {node.workload} is closed or used up")
+        return f"{node.why}: {node.workload}"

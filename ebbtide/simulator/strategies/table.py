@@ -1,0 +1,111 @@
+"""The strategies that a replay compares: one value for each, of the same four functions.
+
+`fixed-flexible` is the product. Two strategies are steps on the way to it: the same workers and the same cluster
+autoscaler on one mixed group (`cluster-autoscaling`), and also with budgets that never open (`worker-autoscaling`).
+`keda-defaults` runs the latter under KEDA, with an autoscaler on its defaults. `fixed-flexible-spot` is the product on
+a changed stack, with workers on spot nodes and checkpoints; it runs only if it is named. The fleets scale nothing, and
+the bound is calculated: no strategy that keeps the stack's groups can cost less without queueing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.billing import open_spans
+from ebbtide.simulator.results import Strategy, StrategyResult
+from ebbtide.simulator.setup import ReplaySetup
+from ebbtide.simulator.strategies.bound import zero_wait_bound
+from ebbtide.simulator.strategies.constant import keep_peak_fleet, keep_smallest_fleet
+from ebbtide.simulator.strategies.keda import keda
+from ebbtide.simulator.strategies.on_spot import spot_groups
+from ebbtide.simulator.strategies.plans import EBBTIDE, STOCK, Flags, Topology, mixed_group, plan_of, separate_groups
+from ebbtide.simulator.strategies.run import Owner, Progress, StrategyRun, production
+from ebbtide.simulator.world.world import ClusterPlan, WorldSetup
+from ebbtide.vocabulary.controller_config import ControllerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    topology: Callable[[StackSettings], Topology]  # the stack and its node groups
+    budgets: Callable[[ControllerConfig], ControllerConfig]  # those that the controller opens
+    owner: Owner  # sets the replicas of the workers
+    flags: Flags
+
+
+def opened(config: ControllerConfig) -> ControllerConfig:
+    """Budgets open in the disruption window."""
+    return config
+
+
+def closed(config: ControllerConfig) -> ControllerConfig:
+    """Budgets never open."""
+    return replace(config, budgets=())
+
+
+STRATEGIES: Mapping[Strategy, Definition] = {
+    Strategy.FIXED_FLEXIBLE: Definition(separate_groups, opened, production, EBBTIDE),
+    Strategy.FIXED_FLEXIBLE_SPOT: Definition(spot_groups, opened, production, EBBTIDE),
+    Strategy.CLUSTER_AUTOSCALING: Definition(mixed_group, opened, production, EBBTIDE),
+    Strategy.WORKER_AUTOSCALING: Definition(mixed_group, closed, production, EBBTIDE),
+    Strategy.FIXED_FLEET: Definition(separate_groups, closed, keep_smallest_fleet, EBBTIDE),
+    Strategy.PEAK_FLEET: Definition(separate_groups, closed, keep_peak_fleet, EBBTIDE),
+    Strategy.KEDA_DEFAULTS: Definition(mixed_group, closed, keda, STOCK),
+    Strategy.ZERO_WAIT_BOUND: Definition(separate_groups, closed, zero_wait_bound, EBBTIDE),
+}
+
+
+class StrategyResults:
+    """The strategies of one replay. Each is run once, when its result is first requested."""
+
+    def __init__(self, setup: ReplaySetup, progress: Progress = lambda _strategy, _share: None) -> None:
+        self._setup = setup
+        self._progress = progress
+        self._results: dict[Strategy, StrategyResult] = {}
+
+    def of(self, strategy: Strategy) -> StrategyResult:
+        """Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
+        if strategy not in self._results:
+            self._results[strategy] = STRATEGIES[strategy].owner(self.run_of(strategy))
+        return self._results[strategy]
+
+    def run_of(self, strategy: Strategy) -> StrategyRun:
+        definition = STRATEGIES[strategy]
+        topology = definition.topology(self._setup.settings)
+        setup = self._setup.on_stack(topology.settings)
+        return StrategyRun(
+            strategy=strategy,
+            setup=setup,
+            plan=plan_of(topology, definition.flags),
+            config=definition.budgets(setup.config),
+            world=world_setup_of(setup, strategy),
+            result_of=self.of,
+            progress=self._progress,
+        )
+
+
+def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
+    """The cluster of a strategy. Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
+    definition = STRATEGIES[strategy]
+    return plan_of(definition.topology(settings), definition.flags)
+
+
+def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
+    flags = STRATEGIES[strategy].flags
+    return WorldSetup(
+        start=setup.start,
+        end_s=setup.end_s,
+        seed=setup.seed,
+        flags=flags.autoscaler,
+        safe_stop=flags.safe_stop,
+        rollouts=setup.rollouts,
+        jobs=setup.runs,
+        accidents=setup.accidents,
+        open_spans=open_spans(setup.config.hours, setup.start, setup.end_s),
+    )
+
+
+def stack_with_changes(settings: StackSettings, strategies: Sequence[Strategy]) -> StackSettings:
+    """The stack with the changes of all these strategies."""
+    for strategy in strategies:
+        settings = STRATEGIES[strategy].topology(settings).settings
+    return settings
