@@ -45,7 +45,6 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
     from components.serving.gateway import Gateway, GatewayArgs
     from components.serving.keda import Keda, KedaArgs
-    from components.serving.program import PartArgs
     from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
     from components.serving.service import Service, ServiceArgs
     from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
@@ -87,7 +86,6 @@ _MODULES = {
     "serving.envoy_gateway": ("EnvoyGateway", "EnvoyGatewayArgs"),
     "serving.gateway": ("Gateway", "GatewayArgs"),
     "serving.keda": ("Keda", "KedaArgs"),
-    "serving.program": ("PartArgs",),
     "serving.prometheus_access": ("PrometheusAccess", "PrometheusAccessArgs"),
     "serving.service": ("Service", "ServiceArgs"),
     "serving.sizes": ("VerticalAutoscaling", "VerticalAutoscalingArgs"),

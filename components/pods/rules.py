@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         PodSecurityContextArgsDict,
-        ProbeArgsDict,
         ResourceRequirementsArgsDict,
         SecurityContextArgsDict,
         TolerationArgsDict,
@@ -65,7 +64,7 @@ and those of pools with checkpoints."""
 OPEN_TO_ALL = "100%"
 """Of workers on spot nodes whose jobs must be saved (docs/adr/0025), and of variants of services there."""
 
-_USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
+USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 _OWN_KIND_WEIGHT = 50
 
 
@@ -235,7 +234,7 @@ def resources(
     return {"requests": {"cpu": cpu_quantity(cpu), "memory": memory_quantity(memory)} | held, "limits": limits}
 
 
-def pod_security(user: int = _USER) -> "PodSecurityContextArgsDict":
+def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
     """With `container_security`: what the restricted Pod Security level asks for."""
     return {
         "run_as_non_root": True,
@@ -253,14 +252,4 @@ def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
         "allow_privilege_escalation": False,
         "capabilities": {"drop": ["ALL"]},
         "read_only_root_filesystem": read_only,
-    }
-
-
-def http_probe(path: str, port: int, *, failures: int) -> "ProbeArgsDict":
-    """Of a process of the controller's image."""
-    return {
-        "http_get": {"path": path, "port": port},
-        "period_seconds": 5,
-        "timeout_seconds": 3,
-        "failure_threshold": failures,
     }

@@ -27,21 +27,21 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from components import images
 from components.granting import grant, grant_everywhere
 from components.pods.rules import ZONE, affinity, container_security, home, pod_security, resources, spread
-from components.serving.crds import kinds
-from components.serving.program import (
-    PartArgs,
+from components.program import (
     Program,
+    ProgramArgs,
     account,
+    all_addresses,
     identity,
-    opened,
-    outside,
+    network_policy,
     probe,
     run,
     run_once,
     service,
     tcp,
 )
-from ebbtide.provisioning_labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
+from components.serving.crds import kinds
+from ebbtide.labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
 from ebbtide.settings.sections.serving.gateway import ENVOY_GATEWAY_CONTROLLER, GATEWAY, GATEWAY_NAMESPACE
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import Category
@@ -133,7 +133,7 @@ CERTGEN_RULES: "list[PolicyRuleArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvoyGatewayArgs(PartArgs):
+class EnvoyGatewayArgs(ProgramArgs):
     """`namespace` is its own; `replicas` are of Envoy Gateway itself: one leads, and each tells Envoy of endpoints."""
 
     replicas: int = 2  # while none is there, Envoy goes on sending requests to pods that an HPA has taken away
@@ -167,7 +167,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         )
         program = _program(config.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()))
         service(name, NAME, NAME, {port: (number, number) for port, number in _PORTS.items()}, args, parent=self)
-        opened(name, NAME, args, called_on=list(_PORTS.values()), parent=self)
+        network_policy(name, NAME, args, listens=list(_PORTS.values()), parent=self)
         self._envoys_policy()
         runs = run(name, program, args, parent=self, after=[*made, settings, *self._rights(), self._certificates()])
         self._class(after=[*made, runs])
@@ -187,7 +187,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         before = [
             account(name, _CERTGEN, args, parent=self),
             *grant(name, _CERTGEN, args.namespace, CERTGEN_RULES, parent=self),
-            opened(name, _CERTGEN, args, called_on=[_HEALTH], parent=self),
+            network_policy(name, _CERTGEN, args, listens=[_HEALTH], parent=self),
         ]
         program = Program(
             name=_CERTGEN,
@@ -239,7 +239,7 @@ class EnvoyGateway(pulumi.ComponentResource):
                 "pod_selector": {"match_labels": identity(ENVOY, self._args.stack.customer).selector},
                 "policy_types": ["Ingress", "Egress"],
                 "ingress": [{"ports": tcp(*self._args.listens, ENVOY_METRICS_PORT, 19003)}],
-                "egress": [{"to": [{"namespace_selector": {}}, *outside()]}],
+                "egress": [{"to": [{"namespace_selector": {}}, *all_addresses()]}],
             },
             opts=self._child,
         )

@@ -17,21 +17,21 @@ from pulumi_kubernetes.apiregistration.v1 import APIService
 
 from components import images
 from components.granting import grant, grant_everywhere
-from components.serving.crds import kinds
-from components.serving.program import (
-    OWN_NAMESPACE,
-    PartArgs,
+from components.program import (
+    POD_NAMESPACE,
     Program,
+    ProgramArgs,
     account,
-    asks_about_callers,
-    opened,
-    outside,
+    all_addresses,
+    delegated_authentication,
+    network_policy,
     probe,
     run,
     service,
     tcp,
 )
-from ebbtide.provisioning_labels import SELF_MADE_SECRETS
+from components.serving.crds import kinds
+from ebbtide.labels import SELF_MADE_SECRETS
 from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ ADAPTER_RULES: "list[PolicyRuleArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class KedaArgs(PartArgs):
+class KedaArgs(ProgramArgs):
     """`namespace` is its own."""
 
     watched: pulumi.Input[str]  # the namespace of ScaledObjects and of what they scale
@@ -128,19 +128,19 @@ class Keda(pulumi.ComponentResource):
             parent=self,
         )
         behind = service(f"{name}-adapter", ADAPTER, ADAPTER, {"https": (443, _HTTPS)}, args, parent=self)
-        opened(
+        network_policy(
             f"{name}-operator",
             OPERATOR,
             args,
-            called_on=[_GRPC, _METRICS],
-            calls=[{"to": [{"namespace_selector": {}}, *outside()], "ports": tcp(args.prometheus_port)}],
+            listens=[_GRPC, _METRICS],
+            calls=[{"to": [{"namespace_selector": {}}, *all_addresses()], "ports": tcp(args.prometheus_port)}],
             parent=self,
         )
-        opened(
+        network_policy(
             f"{name}-adapter",
             ADAPTER,
             args,
-            called_on=[_HTTPS, _METRICS],
+            listens=[_HTTPS, _METRICS],
             calls=[{"to": [{"pod_selector": {}}], "ports": tcp(_GRPC)}],
             parent=self,
         )
@@ -174,7 +174,7 @@ class Keda(pulumi.ComponentResource):
         return [
             account(name, ADAPTER, args, parent=self),
             *grant(name, ADAPTER, args.watched, ADAPTER_RULES, home=args.namespace, parent=self),
-            *asks_about_callers(name, ADAPTER, args, parent=self),
+            *delegated_authentication(name, ADAPTER, args, parent=self),
         ]
 
 
@@ -190,7 +190,7 @@ def _operator(args: KedaArgs) -> Program:
             "--enable-webhook-patching=false",  # there is none: `check` is what looks at a file
         ],
         env=[
-            OWN_NAMESPACE,
+            POD_NAMESPACE,
             {"name": "WATCH_NAMESPACE", "value": args.watched},
             {"name": "KEDA_CLUSTER_OBJECT_NAMESPACE", "value": args.namespace},
             {"name": "KEDA_RESTRICT_SECRET_ACCESS", "value": "true"},
@@ -219,7 +219,7 @@ def _adapter(args: KedaArgs) -> Program:
             "--cert-dir=/certs",
             f"--zap-log-level={args.log}",
         ],
-        env=[OWN_NAMESPACE, {"name": "WATCH_NAMESPACE", "value": args.watched}],
+        env=[POD_NAMESPACE, {"name": "WATCH_NAMESPACE", "value": args.watched}],
         ports={"https": _HTTPS, "http": _METRICS},
         ready=probe("/readyz", _HTTPS, scheme="HTTPS"),
         alive=probe("/healthz", _HTTPS, scheme="HTTPS", failures=6),

@@ -19,9 +19,19 @@ import pulumi
 
 from components import images
 from components.granting import grant, grant_everywhere
+from components.program import (
+    POD_NAMESPACE,
+    Program,
+    ProgramArgs,
+    account,
+    network_policy,
+    probe,
+    run,
+    run_once,
+    service,
+)
 from components.serving.crds import kinds
-from components.serving.program import OWN_NAMESPACE, PartArgs, Program, account, opened, probe, run, run_once, service
-from ebbtide.provisioning_labels import SELF_MADE_SECRETS
+from ebbtide.labels import SELF_MADE_SECRETS
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
@@ -92,7 +102,7 @@ HOOKS: "list[PolicyRuleArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerticalAutoscalerArgs(PartArgs):
+class VerticalAutoscalerArgs(ProgramArgs):
     """`namespace` is kube-system, or where else the three live."""
 
     watched: pulumi.Input[str]
@@ -107,8 +117,8 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         service(f"{name}-webhook", WEBHOOK, ADMISSION, {"https": (443, _WEBHOOK_PORT)}, args, parent=self)
         for program in (_program(RECOMMENDER, args), _program(UPDATER, args), _admission(args)):
             part = f"{name}-{program.name}"
-            called_on = [*program.ports.values()]
-            opened(part, program.name, args, called_on=called_on, parent=self)
+            listens = [*program.ports.values()]
+            network_policy(part, program.name, args, listens=listens, parent=self)
             rights = [*self._rights(part, program.name), *([certificates] if program.name == ADMISSION else [])]
             run(part, program, args, parent=self, after=[*made, *rights])
         self.register_outputs({})
@@ -129,7 +139,7 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         before = [
             account(name, CERTGEN, args, parent=self),
             *grant(name, CERTGEN, args.namespace, [secrets, own], parent=self),
-            opened(name, CERTGEN, args, called_on=[_WEBHOOK_PORT], parent=self),
+            network_policy(name, CERTGEN, args, listens=[_WEBHOOK_PORT], parent=self),
         ]
         hosts = pulumi.Output.concat(f"--host={WEBHOOK},{WEBHOOK}.", args.namespace, ".svc")
         program = Program(
@@ -154,7 +164,7 @@ def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any
         "name": name,
         "image": _IMAGES[name],
         "args": [pulumi.Output.concat("--vpa-object-namespace=", args.watched), "--stderrthreshold=info", *further],
-        "env": [{**OWN_NAMESPACE, "name": "NAMESPACE"}],
+        "env": [{**POD_NAMESPACE, "name": "NAMESPACE"}],
         "ports": {"metrics": _PORTS[name]},
         "ready": probe("/health-check", _PORTS[name]),
         "alive": probe("/health-check", _PORTS[name], failures=6),
