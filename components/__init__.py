@@ -16,21 +16,32 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.aws.network import Network, NetworkArgs
     from components.aws.node_group import NodeGroup, NodeGroupArgs
     from components.cluster.autoscaler import Autoscaler
-    from components.cluster.device_plugin import DevicePlugin
     from components.cluster.evictions import Evictions, EvictionsArgs
     from components.cluster.existing import ExistingCluster, ExistingClusterArgs
-    from components.cluster.namespaces import Namespaces
+    from components.cluster.gpu_daemons import DevicePlugin, GpuExporter
+    from components.cluster.namespaces import (
+        Namespaces,
+        OwnNamespace,
+        OwnNamespaceArgs,
+        RaySpaces,
+        RaySpacesArgs,
+        ServingSpaces,
+        ServingSpacesArgs,
+    )
     from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
-    from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
     from components.context import StackContext
     from components.controller.controller import Controller, ControllerArgs
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.monitoring.bundled import BundledPrometheus, BundledPrometheusArgs
-    from components.monitoring.dashboards import Dashboards, DashboardsArgs
-    from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
+    from components.monitoring.existing import (
+        Dashboards,
+        DashboardsArgs,
+        ExistingPrometheus,
+        ExistingPrometheusArgs,
+        FilesForPrometheus,
+    )
     from components.monitoring.exporter import Exporter, ExporterArgs
-    from components.monitoring.gpu_exporter import GpuExporter
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
     from components.pods.job import CronJob, Job, JobArgs
@@ -40,16 +51,18 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from components.pods.workload import Workload, WorkloadArgs
     from components.ray.cluster import RayCluster, RayClusterArgs
     from components.ray.operator import OperatorArgs, RayOperator
-    from components.ray.spaces import RaySpaces, RaySpacesArgs
     from components.redis.queues import Redis, RedisArgs
     from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
     from components.serving.gateway import Gateway, GatewayArgs
     from components.serving.keda import Keda, KedaArgs
     from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
     from components.serving.service import Service, ServiceArgs
-    from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
-    from components.serving.spaces import ServingSpaces, ServingSpacesArgs
-    from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerArgs
+    from components.serving.vertical import (
+        VerticalAutoscaler,
+        VerticalAutoscalerArgs,
+        VerticalAutoscaling,
+        VerticalAutoscalingArgs,
+    )
 
 _MODULES = {
     "aws.add_ons": ("ClusterAddOns", "ClusterAddOnsArgs"),
@@ -57,40 +70,53 @@ _MODULES = {
     "aws.network": ("Network", "NetworkArgs"),
     "aws.node_group": ("NodeGroup", "NodeGroupArgs"),
     "cluster.autoscaler": ("Autoscaler",),
-    "cluster.device_plugin": ("DevicePlugin",),
     "cluster.evictions": ("Evictions", "EvictionsArgs"),
     "cluster.existing": ("ExistingCluster", "ExistingClusterArgs"),
-    "cluster.namespaces": ("Namespaces",),
+    "cluster.gpu_daemons": ("DevicePlugin", "GpuExporter"),
+    "cluster.namespaces": (
+        "Namespaces",
+        "OwnNamespace",
+        "OwnNamespaceArgs",
+        "RaySpaces",
+        "RaySpacesArgs",
+        "ServingSpaces",
+        "ServingSpacesArgs",
+    ),
     "cluster.network_policies": ("NetworkPolicies", "NetworkPoliciesArgs"),
-    "cluster.own_namespace": ("OwnNamespace", "OwnNamespaceArgs"),
     "context": ("StackContext",),
     "controller.controller": ("Controller", "ControllerArgs"),
     "controller.workloads": ("WorkloadController", "WorkloadControllerArgs"),
     "images": ("ImageSource", "image_source"),
     "monitoring.bundled": ("BundledPrometheus", "BundledPrometheusArgs"),
-    "monitoring.dashboards": ("Dashboards", "DashboardsArgs"),
-    "monitoring.existing": ("ExistingPrometheus", "ExistingPrometheusArgs", "FilesForPrometheus"),
+    "monitoring.existing": (
+        "Dashboards",
+        "DashboardsArgs",
+        "ExistingPrometheus",
+        "ExistingPrometheusArgs",
+        "FilesForPrometheus",
+    ),
     "monitoring.exporter": ("Exporter", "ExporterArgs"),
-    "monitoring.gpu_exporter": ("GpuExporter",),
     "ownership": ("OwnershipTable",),
     "pods.egress": ("Egress", "egress_of"),
+    "pods.job": ("CronJob", "Job", "JobArgs"),
     "pods.priorities": ("Priorities",),
     "pods.secrets": ("Secrets", "SecretsArgs"),
-    "pods.job": ("CronJob", "Job", "JobArgs"),
     "pods.worker_pool": ("WorkerPool", "WorkerPoolArgs"),
     "pods.workload": ("Workload", "WorkloadArgs"),
     "ray.cluster": ("RayCluster", "RayClusterArgs"),
     "ray.operator": ("OperatorArgs", "RayOperator"),
-    "ray.spaces": ("RaySpaces", "RaySpacesArgs"),
     "redis.queues": ("Redis", "RedisArgs"),
     "serving.envoy_gateway": ("EnvoyGateway", "EnvoyGatewayArgs"),
     "serving.gateway": ("Gateway", "GatewayArgs"),
     "serving.keda": ("Keda", "KedaArgs"),
     "serving.prometheus_access": ("PrometheusAccess", "PrometheusAccessArgs"),
     "serving.service": ("Service", "ServiceArgs"),
-    "serving.sizes": ("VerticalAutoscaling", "VerticalAutoscalingArgs"),
-    "serving.spaces": ("ServingSpaces", "ServingSpacesArgs"),
-    "serving.vertical": ("VerticalAutoscaler", "VerticalAutoscalerArgs"),
+    "serving.vertical": (
+        "VerticalAutoscaling",
+        "VerticalAutoscalingArgs",
+        "VerticalAutoscaler",
+        "VerticalAutoscalerArgs",
+    ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -29,7 +29,7 @@ from components.pods.rules import (
     spread,
 )
 from components.pods.workload import SKIP_AWAIT
-from ebbtide.labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.quantities import memory_quantity
 from ebbtide.vocabulary.labels import Category
 

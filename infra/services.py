@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pulumi
 
+from components.cluster.namespaces import ServingSpaces, ServingSpacesArgs
 from components.pods.secrets import Secrets, SecretsArgs
 from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
 from components.serving.gateway import Gateway, GatewayArgs
@@ -13,9 +14,12 @@ from components.serving.keda import Keda, KedaArgs
 from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
 from components.serving.routing import routed
 from components.serving.service import Service, ServiceArgs, scaled_variants
-from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
-from components.serving.spaces import ServingSpaces, ServingSpacesArgs
-from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerArgs
+from components.serving.vertical import (
+    VerticalAutoscaler,
+    VerticalAutoscalerArgs,
+    VerticalAutoscaling,
+    VerticalAutoscalingArgs,
+)
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import node_of, pod_size, takes

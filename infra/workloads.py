@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
-from components.pods.claims import own_disks
+from components.cluster.namespaces import OwnNamespace, OwnNamespaceArgs
+from components.pods.disks import own_disks
 from components.pods.redis_access import PUBLIC, redis_authority
 from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.workload import Workload, WorkloadArgs

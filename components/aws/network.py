@@ -33,8 +33,7 @@ from components.aws.ec2 import (
 )
 from components.aws.endpoints import EndpointArgs, interface_endpoints
 from components.aws.flow_logs import FlowLogArgs, flow_logs
-from components.aws.subnet_plan import plan_subnets
-from components.aws.zones import zones_of_the_account
+from components.aws.subnets import plan_subnets, zones_of_the_account
 from components.context import StackContext
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings, called_services
 from ebbtide.settings.sections.zones import is_id

@@ -1,8 +1,7 @@
 """Snapshots of the disks of stateful services, by Amazon Data Lifecycle Manager.
 
-A policy for each volume, which finds the disks by the one tag that they have from their class (`components.disks`);
-and one role for all policies of the stack. A destroy deletes the policies and leaves the snapshots, which then nobody
-deletes any more.
+Each volume has a policy, which finds the disks by the tag of their class (`components.pods.disks`). One role serves all
+policies of the stack. A destroy deletes the policies and keeps the snapshots, which nothing deletes from then on.
 
 Three traps. Snapshots of a schedule that is renamed are deleted by nobody any more, so its name says neither interval
 nor number. A description holds letters, digits, spaces, hyphens and underscores alone. And a tag that is copied from
@@ -19,7 +18,7 @@ from pulumi_aws.dlm import LifecyclePolicy
 
 from components.aws.iam import granted_role, service_trust
 from components.context import StackContext
-from components.disks import Disks
+from components.pods.disks import Disks
 from ebbtide.settings.sections.pods.volumes import Snapshots
 
 _SCHEDULE = "snapshots"

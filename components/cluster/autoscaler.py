@@ -22,7 +22,7 @@ from components.cluster.autoscaler_settings import CONFIG_MAP, KEY, autoscaler_f
 from components.context import StackContext
 from components.pods.egress import ca_bundle
 from components.pods.rules import CLUSTER_CRITICAL, OLD_POD_FIRST, container_security, resources
-from ebbtide.labels import CUSTOMER, SAFE_TO_EVICT
+from ebbtide.provisioning_labels import CUSTOMER, SAFE_TO_EVICT
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import WORKLOAD
 

@@ -6,6 +6,9 @@ cluster without them fails with the API server's message, after all other resour
 
 Each target gets the label `customer`, by which the rules select their series. A pod's own label of that name becomes
 `exported_customer`.
+
+The dashboards are ConfigMaps with the label that the sidecar of Grafana's chart selects. The sidecar must look into
+their namespace (`sidecar.dashboards.searchNamespace`).
 """
 
 import json
@@ -20,6 +23,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.context import StackContext
 from components.monitoring.scraping import RULES_FILE, jobs_of_pods
 from components.monitoring.targets import Target
+from ebbtide.monitoring.dashboards import dashboards, document_of
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.provisioning_labels import CUSTOMER as CUSTOMER_LABEL
 
@@ -104,3 +108,32 @@ def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
             }
         ],
     }
+
+
+SIDECAR = {"grafana_dashboard": "1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DashboardsArgs:
+    stack: StackContext
+    namespace: str
+    timezone: str
+
+
+class Dashboards(pulumi.ComponentResource):
+    def __init__(self, name: str, args: DashboardsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Dashboards", name, None, opts)
+        for each in dashboards(args.stack.customer):
+            called = f"ebbtide-{args.stack.customer}-{each.name}"
+            document = document_of(each, args.stack.customer, args.timezone)
+            ConfigMap(
+                f"{name}-{each.name}",
+                metadata={
+                    "name": called,
+                    "namespace": args.namespace,
+                    "labels": {CUSTOMER_LABEL: args.stack.customer, **SIDECAR},
+                },
+                data={f"{called}.json": json.dumps(document, indent=1)},
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})

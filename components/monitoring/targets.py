@@ -7,20 +7,24 @@ Envoy is found by the Gateway that it is of: on a cluster that was there it is n
 chart puts it.
 
 **Of Envoy little is kept**: it tells of each cluster some 80 series and four histograms.
+
+**Network policy.** A policy on the calling side knows ports by number only, since each network plugin reads names of
+ports in its own way.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
 from ebbtide.monitoring.serving import counts_requests
-from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings.every_pod import rolling_pods
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, ScrapedPodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
-from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
+from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, OWNING_GATEWAY
 from ebbtide.settings.serving_needs import serving_needs
 from ebbtide.settings.workloads_document import has_workloads
 from ebbtide.vocabulary.labels import CONTROLLER, EXPORTER, NAMESPACE, WORKLOAD, WORKLOADS
@@ -124,3 +128,75 @@ def _of_ray(settings: StackSettings) -> Iterator[Target]:
     for name, cluster in sorted(settings.ray.items()):
         pods = tuple(sorted(cluster.pods(name)))
         yield Target(name="ebbtide-ray", namespace=namespace_of_ray(name), workloads=pods, port=METRICS_PORT)
+
+
+GPU_EXPORTER = Target(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)
+GPU_EXPORTER_PORT = 9400
+
+_OWN_PORT, _RAY_PORT, _AUTOSCALER_PORT, _ENVOY_PORT = 8080, 8080, 8085, 19001
+
+
+class Reached(NamedTuple):
+    """Pods of one namespace with these values of a label, `workload` as a rule."""
+
+    namespace: str
+    workloads: tuple[str, ...]
+    ports: tuple[int, ...]
+    label: str = WORKLOAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledCalls:
+    """The calls of a stack's bundled Prometheus and of its Alertmanager."""
+
+    scrapes: Sequence[Reached]
+    asked_from: Sequence[str] = ()  # namespaces whose pods query it, besides private addresses
+    writes: Sequence[int] = ()  # ports outside the cluster
+    tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
+
+
+def bundled_calls(settings: StackSettings) -> BundledCalls | None:
+    """Return None for a stack without a bundled Prometheus."""
+    monitoring = settings.monitoring
+    if monitoring.prometheus is not PrometheusKind.BUNDLED:
+        return None
+    alerts, remote = monitoring.alerts, monitoring.remote_write
+    receivers = None if alerts is None else {one.port for one in (alerts.receiver, alerts.dead_man) if one}
+    return BundledCalls(
+        scrapes=[*reached(settings, targets(settings))],
+        asked_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
+        writes=() if remote is None else (remote.port,),
+        tells=None if receivers is None else sorted(receivers),
+    )
+
+
+def gpu_target(settings: StackSettings) -> Target | None:
+    """On EKS with a GPU group: on a cluster that is there already its owner may run one, and two disturb each other."""
+    groups = () if settings.cluster.context is not None else settings.node_groups.values()
+    return GPU_EXPORTER if any(group.kind is NodeKind.GPU for group in groups) else None
+
+
+def reached(settings: StackSettings, targets: tuple[Target, ...]) -> Iterator[Reached]:
+    for target in (*targets, gpu_target(settings)):
+        if target is not None:
+            yield Reached(target.namespace, target.workloads, tuple(sorted(_ports(settings, target))), target.label)
+
+
+def _ports(settings: StackSettings, target: Target) -> set[int]:
+    numbers = {it.number for it in scraped_pods(settings) if it[:3] in _pods_of(target)}
+    if numbers:
+        return numbers
+    if target.port == OWN_PORT:
+        return {_OWN_PORT}
+    if target == GPU_EXPORTER:
+        return {GPU_EXPORTER_PORT}
+    if target.label == OWNING_GATEWAY:
+        return {_ENVOY_PORT}
+    if target.namespace in map(namespace_of_ray, settings.ray):
+        return {_RAY_PORT}
+    return {_AUTOSCALER_PORT}
+
+
+def _pods_of(target: Target) -> set[tuple[str, str, str]]:
+    """Namespace, workload and name of the port."""
+    return {(target.namespace, name, target.port) for name in target.workloads}

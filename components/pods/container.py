@@ -1,22 +1,22 @@
 """The main container, volumes and further objects of a pod section. Pure, except for these objects.
 
-Only what the file asks for is written: a pod of a running stack must not roll because Ebbtide learned a new key.
+Only what the file sets is written: a pod of a running stack must not roll because Ebbtide learned a new key.
 
-**Files** live in a ConfigMap with the name of the pod's owner and of the volume; a dot between them, which neither can
-hold, keeps two such names from meeting. The pods carry a digest of the files, since a changed ConfigMap alone rolls
-nothing, and few programs read their settings twice.
+**Files** are in a ConfigMap whose name joins the owner and the volume with a dot. Neither name can contain a dot, so
+two ConfigMaps never share a name. The pods carry a digest of the files, since a changed ConfigMap alone restarts no
+pod, and few programs reread their settings.
 
-**Scratch volumes** would keep the autoscaler of many clusters from taking the node; the annotation that it reads names
-them, since what is in them goes with the pod by intent.
+**Scratch volumes** would keep the autoscaler of many clusters from removing the node. The autoscaler's annotation lists
+them, since their content is meant to be deleted with the pod.
 
-**A pod that serves waits before it stops.** It is told to stop at the moment when the proxies of the nodes are told to
-leave it out; until they have done so, calls still reach it.
+**A pod that serves waits before it stops.** The order to stop reaches the pod and the nodes' proxies at the same
+moment; until the proxies have left the pod out, calls still reach it.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
@@ -257,3 +257,15 @@ def _mounts(settings: PodSettings) -> "list[VolumeMountArgsDict]":
 
 def _files_name(owner: str, volume: str) -> str:
     return f"{owner}.{volume}"
+
+
+def each_container(
+    pod: "PodSpecArgsDict", change: "Callable[[ContainerArgsDict], ContainerArgsDict]"
+) -> "PodSpecArgsDict":
+    """The pod with `change` made to each of them. Ebbtide's pods are plain values."""
+    beside = cast("Sequence[ContainerArgsDict]", pod["containers"])
+    before = cast("Sequence[ContainerArgsDict]", pod.get("init_containers") or ())
+    changed: PodSpecArgsDict = {**pod, "containers": [change(container) for container in beside]}
+    if before:
+        changed["init_containers"] = [change(container) for container in before]
+    return changed

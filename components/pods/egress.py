@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from components.pods.containers import each_container
+from components.pods.container import each_container
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.units.addresses import PRIVATE, SHARED

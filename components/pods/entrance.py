@@ -1,22 +1,28 @@
-"""The Ingress of a workload, and the Service for which AWS creates a load balancer.
+"""The Services and the Ingress through which a workload is called, with AWS's load balancer.
 
-**What builds it.** The Service controller that EKS runs beside the API server, cloud-provider-aws, since no class is
-named. It goes by annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists them.
+**Controller.** No class is named, so the Service controller that EKS runs beside the API server, cloud-provider-aws,
+builds the load balancer. It reads annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists
+them.
 
-**Its targets are the fixed nodes alone**, each on the node port of the Service. Other nodes come and go all day with
-the workers, and a load balancer learns of a lost node by health checks that fail for a minute and a half: each such
-node would break the connections that pass through it. Fixed nodes stay, so with `externalTrafficPolicy: Cluster` the
-load balancer need not know where the pods are: kube-proxy does, and leaves a pod out before it is told to stop. With
-`Local` each pod that moves would change the targets, which takes a load balancer longer than a pod takes to stop:
-half a minute after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
+**Only fixed nodes are targets**, each on the node port of the Service. Other nodes come and go all day with the
+workers, and a load balancer detects a lost node by health checks that fail for a minute and a half: each such node
+would break the connections that pass through it. Fixed nodes stay, so with `externalTrafficPolicy: Cluster` the load
+balancer need not know where the pods are: kube-proxy does, and leaves a pod out before it has to stop. With `Local`
+each pod that moves would change the targets, which takes a load balancer longer than a pod takes to stop: half a minute
+after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
 
-**Who calls, as the pod sees it.** kube-proxy puts the node's address in place of the client's. So a pod is called from
-the VPC alone, which is what the policies of the namespace allow. Who may call the load balancer is decided before that,
-by the nodes' security group, which sees the client's address: the Service controller writes `sources` into it.
+**Source addresses.** kube-proxy replaces the client's address by the node's. So a pod is called only from the VPC,
+which is what the policies of the namespace allow. The nodes' security group, which sees the client's address, decides
+who may call the load balancer: the Service controller writes `sources` into it.
 
-**It goes first.** An entrance comes after its pods and so is deleted before them, and before all that they stand on.
-The Service controller holds the Service by a finalizer until its load balancer is gone, and Pulumi waits for an object
-to go, unless it carries `skipAwait`: an entrance never does, and says with `waitFor` what to wait for on its way in.
+**Deletion order.** An entrance is created after its pods and deleted before them. The Service controller holds the
+Service by a finalizer until its load balancer is gone, and Pulumi waits for an object's deletion unless it carries
+`skipAwait`. An entrance never does; its `waitFor` says what to wait for at its creation.
+
+**One Service for several variants.** The pods of a service without variants have the service's name, and so has their
+Service. A service with a variant on spot nodes has a Service of the same name over both, which another component
+creates. Each of the two components names the other's resource as an alias, so that the engine changes the object. It
+would otherwise create a second object of that name, which the API server refuses. Callers find the name at all times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -209,3 +215,17 @@ def _sources(given: Expose) -> list[str]:
     if given.sources:
         return list(given.sources)
     return ["0.0.0.0/0"] if given.public else [*PRIVATE, SHARED]
+
+
+_SERVICE = "kubernetes:core/v1:Service"
+
+
+def of_pods(name: str) -> pulumi.Output[str]:
+    """The URN of the Service of the pods of a workload."""
+    return pulumi.create_urn(f"{name}-service", _SERVICE, pulumi.create_urn(name, "ebbtide:components:Workload"))
+
+
+def over_variants(name: str) -> pulumi.Output[str]:
+    """The URN of the Service over several variants of a service."""
+    service = pulumi.create_urn(f"service-{name}", "ebbtide:components:Service")
+    return pulumi.create_urn(f"{name}-shared", _SERVICE, service)

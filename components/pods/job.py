@@ -27,8 +27,17 @@ from components.pods.account import account_fields, own_account
 from components.pods.budget import budget_without_scale
 from components.pods.container import file_maps, main_container, pod_template, pod_volumes
 from components.pods.fragment import merged
-from components.pods.gpu_nodes import NodeRequirement, required
-from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
+from components.pods.rules import (
+    NodeRequirement,
+    PodIdentity,
+    affinity,
+    nodes_of_group,
+    pod_security,
+    priority,
+    required,
+    spread,
+    tolerations,
+)
 from components.pods.secrets import NO_SECRETS
 from components.pods.workload import SKIP_AWAIT
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings

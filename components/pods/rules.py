@@ -1,28 +1,35 @@
 """Placement, resources and anti-affinity of pods. Pure: settings in, plain values out.
 
-**Apart.** Required anti-affinity is enforced both ways by the scheduler, so terms on the few fixed pods keep flexible
-and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays;
-for what it saves the scheduler see docs/adr/0012.
+**Categories apart.** The scheduler enforces required anti-affinity both ways, so terms on the few fixed pods keep
+flexible and worker pods off their nodes as well. The other nine in ten pods carry no terms, which makes the cluster
+autoscaler's loop faster; docs/adr/0012 has the scheduler's part.
 
-**Together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading and
-cannot be told otherwise on EKS; this preference is what fills a node before the next one is used.
+**Categories together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading
+and EKS offers no way to change that; this preference fills a node before the next one is used.
 
-**Spread, softly.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain
-one after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler
-counts only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night.
-Workers are not spread: they are independent, and full nodes are what lets the other nodes go.
+**Soft spread.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain one
+after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler counts
+only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night. Workers are not
+spread: they are independent, and full nodes are what lets the other nodes go.
 
-**Not pushed out.** Preemption heeds budgets only as far as it can, and DNS, the volume controller and the autoscaler,
-which live on fixed nodes, are of a class that preempts. Our pods there are of the same class: nothing outranks them but
-a DaemonSet. Elsewhere ours have none: a pending pod would push workers out instead of waiting for a node.
+**Preemption** respects budgets only on a best-effort basis, and DNS, the volume controller and the autoscaler, which
+run on fixed nodes, have a class that preempts. Our pods there have the same class, so only a DaemonSet outranks them.
+Elsewhere our pods have no class: a pending pod would preempt workers instead of waiting for a node.
+
+**GPU memory.** A pod may require nodes whose GPUs have enough memory. Otherwise the scheduler puts it wherever a GPU is
+free, and the first large batch ends in an error of CUDA. The trap: terms of a required node affinity are alternatives,
+so a separate term beside those of a fragment would allow nodes that satisfy only the fragment. The requirement is
+therefore added to each term.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from ebbtide.provisioning_labels import (
     ARCH,
     CUSTOMER,
+    GPU_MEMORY,
     GPU_TAINT_KEY,
     GPU_TAINT_VALUE,
     NVIDIA,
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         PodSecurityContextArgsDict,
+        PodSpecArgsDict,
         ResourceRequirementsArgsDict,
         SecurityContextArgsDict,
         TolerationArgsDict,
@@ -253,3 +261,42 @@ def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
         "capabilities": {"drop": ["ALL"]},
         "read_only_root_filesystem": read_only,
     }
+
+
+_REQUIRED = "required_during_scheduling_ignored_during_execution"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequirement:
+    """What the labels of a pod's node must say."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+def labelled_memory(mebibytes: int) -> NodeRequirement:
+    """For nodes of others, which carry NVIDIA's label. There is no "at least" but "more than"."""
+    return NodeRequirement(key=GPU_MEMORY, operator="Gt", values=(str(mebibytes - 1),))
+
+
+def one_of_groups(names: Iterable[str]) -> NodeRequirement:
+    """For nodes made here: the groups that have enough. The autoscaler knows the label of a group without nodes."""
+    return NodeRequirement(key=NODE_GROUP, operator="In", values=tuple(sorted(names)))
+
+
+def required(pod: "PodSpecArgsDict", nodes: NodeRequirement | None) -> "PodSpecArgsDict":
+    """The pod, on such nodes only. A term without an expression fits no node, and stays so."""
+    if nodes is None:
+        return pod
+    more = {"key": nodes.key, "operator": nodes.operator, "values": list(nodes.values)}
+    affinity = cast("dict[str, Any]", pod.get("affinity") or {})
+    of_nodes = cast("dict[str, Any]", affinity.get("node_affinity") or {})
+    terms = cast("list[dict[str, Any]]", of_nodes.get(_REQUIRED, {}).get("node_selector_terms", []))
+    narrowed = [
+        {**term, "match_expressions": [*term.get("match_expressions", []), more]} if any(term.values()) else term
+        for term in terms
+    ]
+    selector = {"node_selector_terms": narrowed or [{"match_expressions": [more]}]}
+    whole = {**affinity, "node_affinity": {**of_nodes, _REQUIRED: selector}}
+    return cast("PodSpecArgsDict", {**pod, "affinity": whole})

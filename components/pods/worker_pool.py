@@ -27,10 +27,19 @@ from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
 from components.pods.container import Volumes, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.fragment import merged
-from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
-from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
+from components.pods.rules import (
+    NodeRequirement,
+    PodIdentity,
+    affinity,
+    nodes_of_group,
+    pod_security,
+    priority,
+    required,
+    spread,
+    tolerations,
+)
 from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME

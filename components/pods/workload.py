@@ -16,24 +16,23 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment, StatefulSet
 
 from components.context import StackContext
-from components.disks import Disks
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, hand_over
 from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
-from components.pods.claims import claims, classes, own_disks
 from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
-from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
+from components.pods.disks import Disks, claims, classes, own_disks
+from components.pods.entrance import PLAIN, Balancing, entrances, grace, over_variants, stop_delay
 from components.pods.fragment import merged
-from components.pods.gpu_nodes import NodeRequirement, required
-from components.pods.one_service import over_variants
 from components.pods.redis_access import PUBLIC, RedisAuthority
 from components.pods.rules import (
     OLD_POD_FIRST,
+    NodeRequirement,
     PodIdentity,
     affinity,
     home,
     pod_security,
     priority,
+    required,
     spread,
     tolerations,
 )

@@ -19,9 +19,9 @@ from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 
 from components import images
 from components.context import StackContext
+from components.definitions import crds
 from components.granting import grant
 from components.program import Program, ProgramArgs, account, identity, probe, run
-from components.ray.crds import crds
 from ebbtide.settings.sections.ray import RAY_OPERATOR
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class RayOperator(pulumi.ComponentResource):
                 spec=crd.spec,  # pyright: ignore[reportArgumentType] - as the release has it
                 opts=child,
             )
-            for crd in crds()
+            for crd in crds("kuberay")
         ]
         home = args.stack.namespace
         place = ProgramArgs(stack=args.stack, namespace=home)

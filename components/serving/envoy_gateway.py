@@ -25,6 +25,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components import images
+from components.definitions import definitions
 from components.granting import grant, grant_everywhere
 from components.pods.rules import ZONE, affinity, container_security, home, pod_security, resources, spread
 from components.program import (
@@ -40,8 +41,7 @@ from components.program import (
     service,
     tcp,
 )
-from components.serving.crds import kinds
-from ebbtide.labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
+from ebbtide.provisioning_labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
 from ebbtide.settings.sections.serving.gateway import ENVOY_GATEWAY_CONTROLLER, GATEWAY, GATEWAY_NAMESPACE
 from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import Category
@@ -157,7 +157,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        made = kinds(name, "envoy-gateway", provider=args.definitions, parent=self)
+        made = definitions(name, "envoy-gateway", provider=args.definitions, parent=self)
         config = pulumi.Output.json_dumps(_config(args), indent=1)
         settings = ConfigMap(
             f"{name}-config",

@@ -16,6 +16,7 @@ import pulumi
 from pulumi_kubernetes.apiregistration.v1 import APIService
 
 from components import images
+from components.definitions import definitions
 from components.granting import grant, grant_everywhere
 from components.program import (
     POD_NAMESPACE,
@@ -30,8 +31,7 @@ from components.program import (
     service,
     tcp,
 )
-from components.serving.crds import kinds
-from ebbtide.labels import SELF_MADE_SECRETS
+from ebbtide.provisioning_labels import SELF_MADE_SECRETS
 from ebbtide.settings.sections.serving.gateway import KEDA_NAMESPACE
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Keda(pulumi.ComponentResource):
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Keda", name, None, opts)
         self._name, self._args = name, args
-        made = kinds(name, "keda", provider=args.definitions, parent=self)
+        made = definitions(name, "keda", provider=args.definitions, parent=self)
         operator = run(f"{name}-operator", _operator(args), args, parent=self, after=[*made, *self._operators_rights()])
         service(
             f"{name}-operator",

@@ -16,7 +16,7 @@ from pulumi_kubernetes.core.v1 import Service as KubernetesService
 from components.context import StackContext
 from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, hand_over
 from components.pods.container import H2C
-from components.pods.one_service import of_pods
+from components.pods.entrance import of_pods
 from components.pods.workload import SKIP_AWAIT
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object

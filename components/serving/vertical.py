@@ -9,15 +9,22 @@ in 1.8.1 between two of its flags); what is in no VerticalPodAutoscaler comes ba
 made once, by the Job that the release's chart has for it.
 
 Source: `deploy/vpa-rbac.yaml` and the chart of the release that `data/README.md` names.
+
+**Limits.** A recommendation is never larger than the largest pod that the nodes hold: a larger pod would wait forever.
+`InPlaceOrRecreate` evicts where a node has no room for the new size. Evictions respect the budget, which is closed by
+day, so pods move outside business hours only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
 
 from components import images
+from components.context import StackContext
+from components.definitions import definitions
 from components.granting import grant, grant_everywhere
 from components.program import (
     POD_NAMESPACE,
@@ -30,11 +37,59 @@ from components.program import (
     run_once,
     service,
 )
-from components.serving.crds import kinds
-from ebbtide.labels import SELF_MADE_SECRETS
+from ebbtide.provisioning_labels import CUSTOMER, SELF_MADE_SECRETS
+from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
+from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+VPA_API = "autoscaling.k8s.io/v1"
+_MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalAutoscalingArgs:
+    stack: StackContext
+    workloads: Mapping[str, WorkloadSettings]
+    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's own container
+
+
+class VerticalAutoscaling(pulumi.ComponentResource):
+    def __init__(self, name: str, args: VerticalAutoscalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:VerticalAutoscaling", name, None, opts)
+        for workload, settings in args.workloads.items():
+            if settings.vertical is not Vertical.OFF:
+                CustomResource(
+                    f"{workload}-vertical",
+                    api_version=VPA_API,
+                    kind="VerticalPodAutoscaler",
+                    metadata={
+                        "name": workload,
+                        "namespace": NAMESPACE,
+                        "labels": {CUSTOMER: args.stack.customer, WORKLOAD: workload},
+                    },
+                    spec=vertical_autoscaler(workload, settings, args.most.get(workload)),
+                    opts=pulumi.ResourceOptions(parent=self),
+                )
+        self.register_outputs({})
+
+
+def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
+    """The spec: the requests of the workload's own container, and its limits in proportion."""
+    own: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
+    if settings.vertical_min is not None:
+        own["minAllowed"] = settings.vertical_min.quantities
+    if most is not None:
+        own["maxAllowed"] = {"cpu": f"{most.cpu}m", "memory": f"{most.memory}Mi"}
+    kind = "StatefulSet" if settings.kind is WorkloadKind.STATEFUL_SET else "Deployment"
+    return {
+        "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name},
+        "updatePolicy": {"updateMode": _MODES[settings.vertical]},
+        "resourcePolicy": {"containerPolicies": [own, {"containerName": "*", "mode": "Off"}]},
+    }
+
 
 ADMISSION, RECOMMENDER, UPDATER = "vpa-admission-controller", "vpa-recommender", "vpa-updater"
 CERTGEN = "vpa-certgen"
@@ -112,7 +167,7 @@ class VerticalAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: VerticalAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:VerticalAutoscaler", name, None, opts)
         self._name, self._args = name, args
-        made = kinds(name, "vertical", provider=args.definitions, parent=self)
+        made = definitions(name, "vertical", provider=args.definitions, parent=self)
         certificates = self._certificates()
         service(f"{name}-webhook", WEBHOOK, ADMISSION, {"https": (443, _WEBHOOK_PORT)}, args, parent=self)
         for program in (_program(RECOMMENDER, args), _program(UPDATER, args), _admission(args)):

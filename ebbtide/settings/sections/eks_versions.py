@@ -2,7 +2,7 @@
 
 The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once a release of the
 autoscaler for it is known: `components.cluster.autoscaler_settings` names one for each,
-`components.aws.add_on_versions` the add-ons, and tests hold the three together. A newer version is accepted where the
+`components.aws.add_ons` the add-ons, and tests hold the three together. A newer version is accepted where the
 stack file names all of these itself.
 
 EKS upgrades a control plane by one minor at a time, and never back. Past the end of standard support a cluster either

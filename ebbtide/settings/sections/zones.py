@@ -1,7 +1,7 @@
 """Availability zones: letters, which AWS deals out to each account, and ids, which mean one place to everybody.
 
 Letters of old regions differ between accounts, and some zones take no account any more that does not have them. So a
-file is refused only for a zone that nobody has. What an account has AWS alone knows: `components.aws.zones` asks it.
+file is refused only for a zone that nobody has. What an account has AWS alone knows: `components.aws.subnets` asks it.
 
 Of a region that is not in the table nothing is refused.
 """
