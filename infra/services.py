@@ -98,22 +98,22 @@ def prometheus_port(settings: StackSettings) -> int:
 
 def largest_containers(settings: StackSettings) -> Mapping[str, PodSize]:
     """Return the largest request of each workload's container that still fits on all of its nodes."""
-    found: dict[str, PodSize] = {}
+    sizes: dict[str, PodSize] = {}
     for name, workload in settings.all_workloads.items():
         nodes = [node_of(group) for group in settings.node_groups.values() if takes(group, workload)]
-        beside, own = pod_size(workload), workload
+        entire_pod, container = pod_size(workload), workload
         if nodes:
-            found[name] = PodSize(
-                cpu=min(node.cpu for node in nodes) - (beside.cpu - own.cpu),
-                memory=min(node.memory for node in nodes) - (beside.memory - own.memory),
-                gpu=own.gpu.count,
+            sizes[name] = PodSize(
+                cpu=min(node.cpu for node in nodes) - (entire_pod.cpu - container.cpu),
+                memory=min(node.memory for node in nodes) - (entire_pod.memory - container.memory),
+                gpu=container.gpu.count,
             )
-    return found
+    return sizes
 
 
 def longest_request(settings: StackSettings) -> timedelta:
     """Return the longest duration of a request through the gateway."""
-    return max((it.longest_request for _, it in routed(settings.services)), default=timedelta())
+    return max((service.longest_request for _, service in routed(settings.services)), default=timedelta())
 
 
 def _parts(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:

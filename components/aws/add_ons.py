@@ -91,14 +91,14 @@ PINNED: Mapping[str, Mapping[AddOn, str | None]] = {
 """By Kubernetes minor. Every minor names every add-on; None leaves the version to EKS."""
 
 
-def add_on_version(add_on: AddOn, cluster_version: str, asked: Mapping[AddOn, str]) -> str | None:
-    """The version to install on a cluster of that minor; `asked` is what the stack file wants instead."""
-    return asked.get(add_on) or PINNED[cluster_version][add_on]
+def add_on_version(add_on: AddOn, cluster_version: str, overrides: Mapping[AddOn, str]) -> str | None:
+    """Return the version to install on a cluster of that minor; `overrides`: the stack file's versions."""
+    return overrides.get(add_on) or PINNED[cluster_version][add_on]
 
 
 ON_FIXED_NODES = {NODE_KIND: NodeKind.FIXED.value}
 REPLICAS = 2
-"""One to answer while the other is moved. Two is what the add-ons have by default, and what `up` must not lower."""
+"""One replica answers while the other is moved. The add-ons have two by default, which `up` must not lower."""
 
 _ACROSS_ZONES = "topology.kubernetes.io/zone"
 

@@ -79,8 +79,10 @@ def _deployer(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> Access
     return _grant(f"{name}-deployer-admin", args, (entry, ADMIN), parent=parent)
 
 
-def _person(name: str, args: AccessArgs, who: tuple[str, str], *, parent: pulumi.Resource) -> AccessPolicyAssociation:
-    principal, policy = who
+def _person(
+    name: str, args: AccessArgs, principal_policy: tuple[str, str], *, parent: pulumi.Resource
+) -> AccessPolicyAssociation:
+    principal, policy = principal_policy
     entry = AccessEntry(
         name,
         cluster_name=args.cluster_name,
@@ -93,9 +95,9 @@ def _person(name: str, args: AccessArgs, who: tuple[str, str], *, parent: pulumi
 
 
 def _grant(
-    name: str, args: AccessArgs, what: tuple[AccessEntry, str], *, parent: pulumi.Resource
+    name: str, args: AccessArgs, entry_policy: tuple[AccessEntry, str], *, parent: pulumi.Resource
 ) -> AccessPolicyAssociation:
-    entry, policy = what
+    entry, policy = entry_policy
     return AccessPolicyAssociation(
         name,
         cluster_name=args.cluster_name,
@@ -170,7 +172,7 @@ class Cluster(pulumi.ComponentResource):
         return KubernetesProvider(
             resource_name,
             kubeconfig=self._endpoint.apply(
-                lambda known: json.dumps(kubeconfig(args, endpoint=known[0], certificate=known[1]["data"]))
+                lambda access: json.dumps(kubeconfig(args, endpoint=access[0], certificate=access[1]["data"]))
             ),
             cluster_identifier=args.stack.customer,
             enable_server_side_apply=True,

@@ -54,7 +54,7 @@ class CacheWindows:
 
 
 def cache_windows(hours: BusinessHoursSettings) -> CacheWindows | None:
-    """None where no hour of the week is closed with an hour around it: then AWS chooses."""
+    """Return None if no hour of the week has closed hours before and after it: then AWS chooses."""
     local = next((start for start in _candidates() if _closed(start - _MARGIN, start + _HOUR + _MARGIN, hours)), None)
     if local is None:
         return None
@@ -71,7 +71,7 @@ def _candidates() -> Iterator[int]:
 
 
 def _closed(start: int, end: int, hours: BusinessHoursSettings) -> bool:
-    """Around the turn of the week too: an interval of Sunday night ends on Monday."""
+    """Return True if the interval overlaps with no business hours. An interval of Sunday night ends on Monday."""
     for interval in hours.week:
         opens = interval.weekday * 24 * _HOUR + interval.start
         closes = opens + interval.end - interval.start
@@ -92,8 +92,8 @@ def _weekly(minutes: int) -> str:
 
 
 def _daily(minutes: int) -> str:
-    hours, rest = divmod(minutes % (24 * _HOUR), _HOUR)
-    return f"{hours:02}:{rest:02}"
+    hours, remainder = divmod(minutes % (24 * _HOUR), _HOUR)
+    return f"{hours:02}:{remainder:02}"
 
 
 ENGINE = "valkey"
@@ -109,7 +109,7 @@ class ElastiCacheArgs:
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     clients: pulumi.Input[str | None]  # the security group of nodes and pods
-    token: pulumi.Input[str] | None  # None in a preview without secrets: the settings demand one
+    token: pulumi.Input[str] | None  # None in a preview without secrets; the settings require one
     windows: CacheWindows | None
 
 
@@ -133,7 +133,7 @@ class ElastiCache(pulumi.ComponentResource):
             description=f"Queues of {args.stack.customer}",
             engine=ENGINE,
             engine_version=ENGINE_VERSION,
-            auto_minor_version_upgrade=False,  # another minor is another client's test: it comes with a release
+            auto_minor_version_upgrade=False,  # clients are tested with one minor; another one comes with a release
             node_type=args.settings.cache_node,
             num_cache_clusters=1 + args.settings.standbys,
             automatic_failover_enabled=standby,

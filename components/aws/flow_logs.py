@@ -42,7 +42,7 @@ def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowL
     account = get_caller_identity_output(opts=pulumi.InvokeOutputOptions(parent=parent)).account_id
     role = Role(
         f"{name}-flow-logs",
-        assume_role_policy=account.apply(lambda known: json.dumps(flow_log_trust(known, args.stack.region))),
+        assume_role_policy=account.apply(lambda account_id: json.dumps(flow_log_trust(account_id, args.stack.region))),
         tags=tags,
         opts=child,
     )

@@ -133,7 +133,9 @@ class PodRole(pulumi.ComponentResource):
         if not args.rights.queues:
             return json.dumps(policy(args.rights, region=args.stack.region, account=""))
         account = get_caller_identity_output(opts=pulumi.InvokeOutputOptions(parent=self)).account_id
-        return account.apply(lambda known: json.dumps(policy(args.rights, region=args.stack.region, account=known)))
+        return account.apply(
+            lambda account_id: json.dumps(policy(args.rights, region=args.stack.region, account=account_id))
+        )
 
 
 def policy(rights: AwsRights, *, region: str, account: str) -> Document:
@@ -143,11 +145,13 @@ def policy(rights: AwsRights, *, region: str, account: str) -> Document:
 
 def _statements(rights: AwsRights, region: str, account: str) -> Iterator[Mapping[str, Any]]:
     for access, actions in OBJECT_ACTIONS.items():
-        buckets = sorted(f"arn:aws:s3:::{name}" for name, given in rights.buckets.items() if given is access)
+        buckets = sorted(
+            f"arn:aws:s3:::{name}" for name, granted_access in rights.buckets.items() if granted_access is access
+        )
         yield from _allowed(LISTING[access], buckets)
         yield from _allowed(actions, [f"{bucket}/*" for bucket in buckets])
     for access, actions in QUEUE_ACTIONS.items():
-        names = sorted(name for name, given in rights.queues.items() if given is access)
+        names = sorted(name for name, granted_access in rights.queues.items() if granted_access is access)
         yield from _allowed(actions, [f"arn:aws:sqs:{region}:{account}:{name}" for name in names])
 
 

@@ -61,18 +61,18 @@ class Network(pulumi.ComponentResource):
         super().__init__("ebbtide:components:Network", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        given = args.settings.vpc
-        if given is None:
+        existing_vpc = args.settings.vpc
+        if existing_vpc is None:
             self._build()
         else:
-            self._move_into(given)
+            self._move_into(existing_vpc)
         self.register_outputs({"vpc_id": self.vpc_id})
 
-    def _move_into(self, given: GivenVpc) -> None:
-        self.vpc_id = pulumi.Output.from_input(given.id)
+    def _move_into(self, vpc: GivenVpc) -> None:
+        self.vpc_id = pulumi.Output.from_input(vpc.id)
         self.public_subnet_ids = {}
         self.private_subnet_ids = {
-            zone: pulumi.Output.from_input(given.private_subnets[zone]) for zone in self._args.zones
+            zone: pulumi.Output.from_input(vpc.private_subnets[zone]) for zone in self._args.zones
         }
 
     def _build(self) -> None:

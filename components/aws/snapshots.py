@@ -47,8 +47,8 @@ class DiskSnapshots(pulumi.ComponentResource):
             tags=args.stack.tags,
             parent=self,
         )
-        for each in args.volumes:
-            disks, wanted = each.disks, each.wanted
+        for volume in args.volumes:
+            disks, policy = volume.disks, volume.wanted
             LifecyclePolicy(
                 f"{name}-{disks.workload}.{disks.volume}",
                 description=f"Ebbtide {disks.customer} disks {disks.volume} of {disks.workload}",
@@ -61,10 +61,10 @@ class DiskSnapshots(pulumi.ComponentResource):
                         {
                             "name": _SCHEDULE,
                             "create_rule": {
-                                "interval": int(wanted.every.total_seconds()) // _HOUR,
+                                "interval": int(policy.every.total_seconds()) // _HOUR,
                                 "interval_unit": "HOURS",
                             },
-                            "retain_rule": {"count": wanted.keep},
+                            "retain_rule": {"count": policy.keep},
                             "copy_tags": True,
                         }
                     ],

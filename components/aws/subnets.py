@@ -22,7 +22,7 @@ from ebbtide.settings.sections.zones import WITHOUT_EKS, is_id
 
 _SLOT_BITS = (len(ZONE_LETTERS) - 1).bit_length()
 _PUBLIC_BITS = 8
-_SMALLEST_PUBLIC = 27  # what a load balancer asks for; with fewer addresses AWS makes none in the subnet
+_SMALLEST_PUBLIC = 27  # AWS creates a load balancer only in a subnet with so many addresses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class ZoneSubnets:
 
 
 def plan_subnets(cidr: str, zones: Sequence[str]) -> dict[str, ZoneSubnets]:
-    """The subnets of each zone in a block of /16 to /20."""
+    """Return the subnets of each zone in a block of /16 to /20."""
     block = IPv4Network(cidr)
     slots = list(block.subnets(prefixlen_diff=_SLOT_BITS))
     public_prefix = min(block.prefixlen + _PUBLIC_BITS, _SMALLEST_PUBLIC)
     plan: dict[str, ZoneSubnets] = {}
     for zone in zones:
-        private, rest = slots[_slot(zone)].subnets(prefixlen_diff=1)
-        plan[zone] = ZoneSubnets(public=str(next(rest.subnets(new_prefix=public_prefix))), private=str(private))
+        private, second_half = slots[_slot(zone)].subnets(prefixlen_diff=1)
+        plan[zone] = ZoneSubnets(public=str(next(second_half.subnets(new_prefix=public_prefix))), private=str(private))
     return plan
 
 
@@ -51,28 +51,28 @@ def _slot(zone: str) -> int:
 def zones_of_the_account(
     region: str, zones: Sequence[str], *, parent: pulumi.Resource
 ) -> Mapping[str, pulumi.Output[str]]:
-    """Each zone as a subnet names it, once AWS has said that the account has all of them."""
-    found = get_availability_zones_output(opts=pulumi.InvokeOutputOptions(parent=parent))
-    asked = pulumi.Output.all(found.names, found.zone_ids)
+    """Return the names of the zones for subnets, once AWS has confirmed that the account has all of them."""
+    account_zones = get_availability_zones_output(opts=pulumi.InvokeOutputOptions(parent=parent))
+    answer_of_aws = pulumi.Output.all(account_zones.names, account_zones.zone_ids)
 
     def compared(answer: Sequence[Sequence[str]], zone: str) -> str:
         names, ids = answer
         refuse_other_zones(region, zones, dict(zip(names, ids, strict=False)))
         return zone if is_id(zone) else f"{region}{zone}"
 
-    return {zone: asked.apply(lambda answer, zone=zone: compared(answer, zone)) for zone in zones}
+    return {zone: answer_of_aws.apply(lambda answer, zone=zone: compared(answer, zone)) for zone in zones}
 
 
-def refuse_other_zones(region: str, zones: Sequence[str], found: Mapping[str, str]) -> None:
-    """`found`: ids by name, as AWS answered. Raises `pulumi.RunError`, which Pulumi shows without a traceback."""
-    if not found:
+def refuse_other_zones(region: str, zones: Sequence[str], ids: Mapping[str, str]) -> None:
+    """`ids`: by name, as AWS answered. Raise `pulumi.RunError`, which Pulumi shows without a traceback."""
+    if not ids:
         return
-    id_of = {name.removeprefix(region): id_ for name, id_ in found.items() if name.startswith(region)}
-    known = {id_: id_ for id_ in id_of.values()} if any(map(is_id, zones)) else id_of
-    usable = sorted(zone for zone, id_ in known.items() if id_ not in WITHOUT_EKS)
+    id_of = {name.removeprefix(region): id_ for name, id_ in ids.items() if name.startswith(region)}
+    id_by_zone = {id_: id_ for id_ in id_of.values()} if any(map(is_id, zones)) else id_of
+    usable = sorted(zone for zone, id_ in id_by_zone.items() if id_ not in WITHOUT_EKS)
     wrong = [zone for zone in zones if zone not in usable]
     if wrong:
-        without = [zone for zone in wrong if known.get(zone) in WITHOUT_EKS]
+        without = [zone for zone in wrong if id_by_zone.get(zone) in WITHOUT_EKS]
         why = f"; in {' and '.join(without)} EKS makes no cluster" if without else ""
         raise pulumi.RunError(
             f"ebbtide:cluster.zones: wanted zones that this account has in {region}, which are {', '.join(usable)} as "

@@ -104,12 +104,12 @@ def policy_rules(rights: KubernetesRights) -> "list[PolicyRuleArgsDict]":
 
 def _policy_rule(rule: RightsRule) -> "PolicyRuleArgsDict":
     """An empty list of names grants every name, so it is not written."""
-    given: PolicyRuleArgsDict = {
+    policy_rule: PolicyRuleArgsDict = {
         "api_groups": list(rule.groups),
         "resources": list(rule.resources),
         "verbs": list(rule.verbs),
     }
-    return {**given, "resource_names": list(rule.names)} if rule.names else given
+    return {**policy_rule, "resource_names": list(rule.names)} if rule.names else policy_rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +154,6 @@ class ServingSpaces(pulumi.ComponentResource):
     def __init__(self, name: str, args: ServingSpacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:ServingSpaces", name, None, opts)
         for space in args.namespaces:
-            made = restricted_namespace(f"{name}-{space}", space, args.stack.customer, parent=self)
-            ca_bundle(f"{name}-{space}-ca-bundle", args.stack.egress, made.metadata.name, parent=self)
+            namespace = restricted_namespace(f"{name}-{space}", space, args.stack.customer, parent=self)
+            ca_bundle(f"{name}-{space}-ca-bundle", args.stack.egress, namespace.metadata.name, parent=self)
         self.register_outputs({})

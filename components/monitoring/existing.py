@@ -89,7 +89,7 @@ class ExistingPrometheus(pulumi.ComponentResource):
 
 
 def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
-    kept = [
+    metric_filters = [
         {"action": "keep", "sourceLabels": [label], "regex": expression} for label, expression in target.kept.items()
     ]
     return {
@@ -104,7 +104,7 @@ def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
                     {"action": "replace", "targetLabel": CUSTOMER, "replacement": customer},
                     *([] if target.tells_of_others else [_WORKLOAD_OF_POD]),
                 ],
-                **({"metricRelabelings": kept} if kept else {}),
+                **({"metricRelabelings": metric_filters} if metric_filters else {}),
             }
         ],
     }
@@ -123,17 +123,17 @@ class DashboardsArgs:
 class Dashboards(pulumi.ComponentResource):
     def __init__(self, name: str, args: DashboardsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Dashboards", name, None, opts)
-        for each in dashboards(args.stack.customer):
-            called = f"ebbtide-{args.stack.customer}-{each.name}"
-            document = document_of(each, args.stack.customer, args.timezone)
+        for dashboard in dashboards(args.stack.customer):
+            title = f"ebbtide-{args.stack.customer}-{dashboard.name}"
+            document = document_of(dashboard, args.stack.customer, args.timezone)
             ConfigMap(
-                f"{name}-{each.name}",
+                f"{name}-{dashboard.name}",
                 metadata={
-                    "name": called,
+                    "name": title,
                     "namespace": args.namespace,
                     "labels": {CUSTOMER_LABEL: args.stack.customer, **SIDECAR},
                 },
-                data={f"{called}.json": json.dumps(document, indent=1)},
+                data={f"{title}.json": json.dumps(document, indent=1)},
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({})

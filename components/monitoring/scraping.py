@@ -152,8 +152,8 @@ def _keep(label: str, expression: str) -> Document:
     return {"action": "keep", "source_labels": [label], "regex": expression}
 
 
-def _label(found: str, label: str) -> Document:
-    return {"source_labels": [f"__meta_kubernetes_{found}"], "target_label": label}
+def _label(meta_label: str, label: str) -> Document:
+    return {"source_labels": [f"__meta_kubernetes_{meta_label}"], "target_label": label}
 
 
 def _remote(remote: RemoteWrite, scraping: Scraping) -> Document:

@@ -91,7 +91,7 @@ def scraped_pods(settings: StackSettings) -> Iterator[ScrapedPods]:
 
 def scraped_workers(settings: StackSettings) -> dict[str, int]:
     """The number of the port of metrics, by pool, of those that have one."""
-    return {it.name: it.number for it in scraped_pods(settings) if it.namespace == WORKER_NAMESPACE}
+    return {pods.name: pods.number for pods in scraped_pods(settings) if pods.namespace == WORKER_NAMESPACE}
 
 
 def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
@@ -101,8 +101,8 @@ def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
 
 def _of_pods(settings: StackSettings) -> Iterator[Target]:
     named: dict[tuple[str, str], list[str]] = {}
-    for it in scraped_pods(settings):
-        named.setdefault((it.namespace, it.port), []).append(it.name)
+    for pods in scraped_pods(settings):
+        named.setdefault((pods.namespace, pods.port), []).append(pods.name)
     for (namespace, port), names in sorted(named.items()):
         target = "ebbtide-pods" if port == METRICS_PORT else f"ebbtide-pods-{port}"
         yield Target(name=target, namespace=namespace, workloads=tuple(sorted(names)), port=port)
@@ -161,7 +161,9 @@ def bundled_calls(settings: StackSettings) -> BundledCalls | None:
     if monitoring.prometheus is not PrometheusKind.BUNDLED:
         return None
     alerts, remote = monitoring.alerts, monitoring.remote_write
-    receivers = None if alerts is None else {one.port for one in (alerts.receiver, alerts.dead_man) if one}
+    receivers = (
+        None if alerts is None else {receiver.port for receiver in (alerts.receiver, alerts.dead_man) if receiver}
+    )
     return BundledCalls(
         scrapes=[*reached(settings, targets(settings))],
         asked_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
@@ -183,7 +185,7 @@ def reached(settings: StackSettings, targets: tuple[Target, ...]) -> Iterator[Re
 
 
 def _ports(settings: StackSettings, target: Target) -> set[int]:
-    numbers = {it.number for it in scraped_pods(settings) if it[:3] in _pods_of(target)}
+    numbers = {pods.number for pods in scraped_pods(settings) if pods[:3] in _pods_of(target)}
     if numbers:
         return numbers
     if target.port == OWN_PORT:

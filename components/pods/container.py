@@ -185,63 +185,69 @@ def _service_port(settings: PodSettings, name: str, number: int) -> "ServicePort
     return {**port, "app_protocol": H2C} if h2c else port
 
 
-def _variable(name: str, given: EnvVariable) -> "EnvVarArgsDict":
-    if given.field is not None:
-        return {"name": name, "value_from": {"field_ref": {"field_path": given.field}}}
-    if given.secret is not None:
-        return {"name": name, "value_from": {"secret_key_ref": {"name": given.secret, "key": given.key or ""}}}
-    if given.config_map is not None:
-        return {"name": name, "value_from": {"config_map_key_ref": {"name": given.config_map, "key": given.key or ""}}}
-    return {"name": name, "value": given.value or ""}
+def _variable(name: str, variable: EnvVariable) -> "EnvVarArgsDict":
+    if variable.field is not None:
+        return {"name": name, "value_from": {"field_ref": {"field_path": variable.field}}}
+    if variable.secret is not None:
+        return {"name": name, "value_from": {"secret_key_ref": {"name": variable.secret, "key": variable.key or ""}}}
+    if variable.config_map is not None:
+        return {
+            "name": name,
+            "value_from": {"config_map_key_ref": {"name": variable.config_map, "key": variable.key or ""}},
+        }
+    return {"name": name, "value": variable.value or ""}
 
 
-def _source(given: EnvSource) -> "EnvFromSourceArgsDict":
-    source: EnvFromSourceArgsDict = {"prefix": given.prefix} if given.prefix else {}
-    if given.secret is not None:
-        return {**source, "secret_ref": {"name": given.secret}}
-    return {**source, "config_map_ref": {"name": given.config_map or ""}}
+def _source(env_source: EnvSource) -> "EnvFromSourceArgsDict":
+    source: EnvFromSourceArgsDict = {"prefix": env_source.prefix} if env_source.prefix else {}
+    if env_source.secret is not None:
+        return {**source, "secret_ref": {"name": env_source.secret}}
+    return {**source, "config_map_ref": {"name": env_source.config_map or ""}}
 
 
 def _with_probes(container: "ContainerArgsDict", settings: PodSettings, *, serves: bool) -> "ContainerArgsDict":
     """Where others call a port and nothing is said of readiness, the first port must take connections."""
-    given, ports = settings.probes, settings.ports
-    readiness = given.readiness
+    probes, ports = settings.probes, settings.ports
+    readiness = probes.readiness
     if readiness is None and serves and ports:
         readiness = Probe(tcp=next(iter(ports)))
     if readiness is not None:
         container["readiness_probe"] = _probe(readiness, ports)
-    if given.liveness is not None:
-        container["liveness_probe"] = _probe(given.liveness, ports)
-    if given.startup is not None:
-        container["startup_probe"] = _probe(given.startup, ports)
+    if probes.liveness is not None:
+        container["liveness_probe"] = _probe(probes.liveness, ports)
+    if probes.startup is not None:
+        container["startup_probe"] = _probe(probes.startup, ports)
     return container
 
 
-def _probe(given: Probe, ports: Mapping[str, int]) -> "ProbeArgsDict":
+def _probe(settings: Probe, ports: Mapping[str, int]) -> "ProbeArgsDict":
     probe: ProbeArgsDict = {
-        "period_seconds": int(given.every.total_seconds()),
-        "timeout_seconds": int(given.timeout.total_seconds()),
-        "failure_threshold": given.failures,
+        "period_seconds": int(settings.every.total_seconds()),
+        "timeout_seconds": int(settings.timeout.total_seconds()),
+        "failure_threshold": settings.failures,
     }
-    if given.http is not None:
-        port = next(iter(ports)) if given.port is None else given.port
-        return {**probe, "http_get": {"path": given.http, "port": port}}
-    if given.tcp is not None:
-        return {**probe, "tcp_socket": {"port": given.tcp}}
-    if given.grpc is not None:
-        number = by_name(ports, given.grpc)
-        return {**probe, "grpc": {"port": number, "service": given.service} if given.service else {"port": number}}
-    return {**probe, "exec_": {"command": list(given.exec or ())}}
+    if settings.http is not None:
+        port = next(iter(ports)) if settings.port is None else settings.port
+        return {**probe, "http_get": {"path": settings.http, "port": port}}
+    if settings.tcp is not None:
+        return {**probe, "tcp_socket": {"port": settings.tcp}}
+    if settings.grpc is not None:
+        number = by_name(ports, settings.grpc)
+        return {
+            **probe,
+            "grpc": {"port": number, "service": settings.service} if settings.service else {"port": number},
+        }
+    return {**probe, "exec_": {"command": list(settings.exec or ())}}
 
 
-def _volume(name: str, given: Volume, owner: str) -> "VolumeArgsDict":
-    if given.scratch is not None:
-        return {"name": name, "empty_dir": {"size_limit": memory_quantity(given.scratch)}}
-    if given.claim is not None:
-        return {"name": name, "persistent_volume_claim": {"claim_name": given.claim}}
-    if given.secret is not None:
-        return {"name": name, "secret": {"secret_name": given.secret}}
-    return {"name": name, "config_map": {"name": given.config_map or _files_name(owner, name)}}
+def _volume(name: str, volume: Volume, owner: str) -> "VolumeArgsDict":
+    if volume.scratch is not None:
+        return {"name": name, "empty_dir": {"size_limit": memory_quantity(volume.scratch)}}
+    if volume.claim is not None:
+        return {"name": name, "persistent_volume_claim": {"claim_name": volume.claim}}
+    if volume.secret is not None:
+        return {"name": name, "secret": {"secret_name": volume.secret}}
+    return {"name": name, "config_map": {"name": volume.config_map or _files_name(owner, name)}}
 
 
 def _mounts(settings: PodSettings) -> "list[VolumeMountArgsDict]":
@@ -263,9 +269,9 @@ def each_container(
     pod: "PodSpecArgsDict", change: "Callable[[ContainerArgsDict], ContainerArgsDict]"
 ) -> "PodSpecArgsDict":
     """The pod with `change` made to each of them. Ebbtide's pods are plain values."""
-    beside = cast("Sequence[ContainerArgsDict]", pod["containers"])
-    before = cast("Sequence[ContainerArgsDict]", pod.get("init_containers") or ())
-    changed: PodSpecArgsDict = {**pod, "containers": [change(container) for container in beside]}
-    if before:
-        changed["init_containers"] = [change(container) for container in before]
+    containers = cast("Sequence[ContainerArgsDict]", pod["containers"])
+    init_containers = cast("Sequence[ContainerArgsDict]", pod.get("init_containers") or ())
+    changed: PodSpecArgsDict = {**pod, "containers": [change(container) for container in containers]}
+    if init_containers:
+        changed["init_containers"] = [change(container) for container in init_containers]
     return changed

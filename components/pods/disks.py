@@ -91,10 +91,10 @@ def own_disks(customer: str, workload: str, settings: WorkloadSettings) -> Itera
             yield Disks(customer=customer, workload=workload, volume=name), volume
 
 
-def claims(settings: WorkloadSettings, own: Mapping[str, Disks]) -> Claims:
+def claims(settings: WorkloadSettings, disks: Mapping[str, Disks]) -> Claims:
     """`own`: the disks with a class of Ebbtide's own, by volume."""
     templates = [
-        _claim(name, volume.per_pod, own[name].class_name if name in own else volume.class_)
+        _claim(name, volume.per_pod, disks[name].class_name if name in disks else volume.class_)
         for name, volume in settings.volumes.items()
         if volume.per_pod is not None
     ]
@@ -106,7 +106,7 @@ def claims(settings: WorkloadSettings, own: Mapping[str, Disks]) -> Claims:
     }
 
 
-def classes(own: Mapping[str, Disks], *, parent: pulumi.Resource) -> list[pulumi.Resource]:
+def classes(disks_by_volume: Mapping[str, Disks], *, parent: pulumi.Resource) -> list[pulumi.Resource]:
     """They must be there before the first claim, and for as long as claims are made."""
     return [
         kept_class(
@@ -116,7 +116,7 @@ def classes(own: Mapping[str, Disks], *, parent: pulumi.Resource) -> list[pulumi
             tags=disks.tags,
             options=pulumi.ResourceOptions(parent=parent),
         )
-        for disks in own.values()
+        for disks in disks_by_volume.values()
     ]
 
 

@@ -84,11 +84,13 @@ class Egress:
         return {**trusting, "volumes": [*volumes, {"name": BUNDLE, "config_map": {"name": BUNDLE}}]}
 
     def _proxy_variables(self) -> "list[EnvVarArgsDict]":
-        given = {"HTTP_PROXY": self.http_proxy, "HTTPS_PROXY": self.https_proxy}
-        values = {name: value for name, value in given.items() if value is not None}
+        proxies = {"HTTP_PROXY": self.http_proxy, "HTTPS_PROXY": self.https_proxy}
+        values = {name: value for name, value in proxies.items() if value is not None}
         if values:
             values["NO_PROXY"] = ",".join(dict.fromkeys((*NEVER_PROXIED, *self.no_proxy)))
-        return [{"name": spelt, "value": value} for name, value in values.items() for spelt in (name, name.lower())]
+        return [
+            {"name": spelling, "value": value} for name, value in values.items() for spelling in (name, name.lower())
+        ]
 
 
 OPEN = Egress()
@@ -96,12 +98,12 @@ OPEN = Egress()
 
 
 def egress_of(settings: StackSettings) -> Egress:
-    given = settings.egress
+    egress = settings.egress
     return Egress(
-        http_proxy=given.http_proxy,
-        https_proxy=given.https_proxy,
-        no_proxy=(*_with_endpoints(settings), *given.no_proxy),
-        ca_bundle=given.ca_bundle,
+        http_proxy=egress.http_proxy,
+        https_proxy=egress.https_proxy,
+        no_proxy=(*_with_endpoints(settings), *egress.no_proxy),
+        ca_bundle=egress.ca_bundle,
     )
 
 
@@ -114,16 +116,16 @@ def _with_endpoints(settings: StackSettings) -> tuple[str, ...]:
 
 
 def ca_bundle(
-    name: str, way_out: Egress, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+    name: str, egress: Egress, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> list[pulumi.Resource]:
     """The ConfigMap that `Egress` mounts; nothing where the file gives no bundle."""
-    if way_out.ca_bundle is None:
+    if egress.ca_bundle is None:
         return []
     return [
         ConfigMap(
             name,
             metadata={"name": BUNDLE, "namespace": namespace},
-            data={_FILE: way_out.ca_bundle},
+            data={_FILE: egress.ca_bundle},
             opts=pulumi.ResourceOptions(parent=parent),
         )
     ]
@@ -139,13 +141,13 @@ def _with(
 def _container_with(
     container: "ContainerArgsDict", variables: "list[EnvVarArgsDict]", mounts: "list[VolumeMountArgsDict]"
 ) -> "ContainerArgsDict":
-    own = cast("Sequence[EnvVarArgsDict]", container.get("env") or ())
-    there = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
-    more: ContainerArgsDict = {**container}
-    given = {variable["name"] for variable in own}  # what the file sets itself, it means
-    missing = [variable for variable in variables if variable["name"] not in given]
+    env = cast("Sequence[EnvVarArgsDict]", container.get("env") or ())
+    volume_mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
+    extended: ContainerArgsDict = {**container}
+    names = {variable["name"] for variable in env}  # what the file sets itself, it means
+    missing = [variable for variable in variables if variable["name"] not in names]
     if missing:
-        more["env"] = [*own, *missing]
+        extended["env"] = [*env, *missing]
     if mounts:
-        more["volume_mounts"] = [*there, *mounts]
-    return more
+        extended["volume_mounts"] = [*volume_mounts, *mounts]
+    return extended

@@ -116,26 +116,26 @@ def entrances(
     opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after])
     metadata: ObjectMetaArgsDict = {"namespace": namespace, "labels": identity.labels}
     if settings.ingress is not None:
-        given = settings.ingress
+        ingress = settings.ingress
         Ingress(
             f"{resource_name}-ingress",
             metadata={
                 **metadata,
                 "name": identity.name,
-                "annotations": {**given.annotations, WAIT_FOR: _WRITTEN},
+                "annotations": {**ingress.annotations, WAIT_FOR: _WRITTEN},
             },
-            spec=_ingress(given, identity.name, settings.ports),
+            spec=_ingress(ingress, identity.name, settings.ports),
             opts=opts,
         )
     if settings.expose is not None:
-        given, name = settings.expose, load_balancer_name(identity.name, settings.expose)
-        port = entrance_port(settings.ports, given.port)
+        expose, name = settings.expose, load_balancer_name(identity.name, settings.expose)
+        port = entrance_port(settings.ports, expose.port)
         load_balancer(
             name,
             metadata,
-            given,
+            expose,
             selector=identity.selector,
-            port={"port": given.listens_on(settings.ports), "target_port": port},
+            port={"port": expose.listens_on(settings.ports), "target_port": port},
             port_name=port,
             balancing=balancing,
             opts=opts,
@@ -145,7 +145,7 @@ def entrances(
 def load_balancer(
     name: str,
     metadata: "ObjectMetaArgsDict",
-    given: Expose,
+    expose: Expose,
     *,
     selector: Mapping[str, str],
     port: "ServicePortArgsDict",
@@ -156,28 +156,28 @@ def load_balancer(
     """The Service that makes AWS build a network load balancer in front of one port of these pods."""
     return Service(
         name,
-        metadata={**metadata, "name": name, "annotations": _annotations(given, port_name, balancing)},
+        metadata={**metadata, "name": name, "annotations": _annotations(expose, port_name, balancing)},
         spec={
             "type": "LoadBalancer",
             "selector": dict(selector),
             "ports": [{**port, "name": port_name}],
             "external_traffic_policy": "Cluster",
-            "load_balancer_source_ranges": _sources(given),
+            "load_balancer_source_ranges": _sources(expose),
         },
         opts=opts,
     )
 
 
-def _ingress(given: IngressSettings, service: str, ports: Mapping[str, int]) -> "IngressSpecArgsDict":
-    port = entrance_port(ports, given.port)
+def _ingress(ingress: IngressSettings, service: str, ports: Mapping[str, int]) -> "IngressSpecArgsDict":
+    port = entrance_port(ports, ingress.port)
     spec: IngressSpecArgsDict = {
         "rules": [
             {
-                "host": given.host,
+                "host": ingress.host,
                 "http": {
                     "paths": [
                         {
-                            "path": given.path,
+                            "path": ingress.path,
                             "path_type": "Prefix",
                             "backend": {"service": {"name": service, "port": {"name": port}}},
                         }
@@ -186,46 +186,46 @@ def _ingress(given: IngressSettings, service: str, ports: Mapping[str, int]) -> 
             }
         ]
     }
-    if given.class_ is not None:
-        spec["ingress_class_name"] = given.class_
-    if given.tls is not None:
-        spec["tls"] = [{"hosts": [given.host], "secret_name": given.tls}]
+    if ingress.class_ is not None:
+        spec["ingress_class_name"] = ingress.class_
+    if ingress.tls is not None:
+        spec["tls"] = [{"hosts": [ingress.host], "secret_name": ingress.tls}]
     return spec
 
 
-def _annotations(given: Expose, port: str, balancing: Balancing) -> dict[str, str]:
-    found = {
+def _annotations(expose: Expose, port: str, balancing: Balancing) -> dict[str, str]:
+    annotations = {
         "type": "nlb",
-        "internal": "false" if given.public else "true",
+        "internal": "false" if expose.public else "true",
         # A zone without a fixed node would have no target of its own.
         "cross-zone-load-balancing-enabled": "true",
         "target-node-labels": f"{NODE_KIND}={NodeKind.FIXED.value}",
     }
-    if given.certificate is not None:
-        found |= {"ssl-cert": given.certificate, "ssl-ports": port, "ssl-negotiation-policy": _TLS_POLICY}
+    if expose.certificate is not None:
+        annotations |= {"ssl-cert": expose.certificate, "ssl-ports": port, "ssl-negotiation-policy": _TLS_POLICY}
     if balancing.subnets:
-        found["subnets"] = ",".join(balancing.subnets)
+        annotations["subnets"] = ",".join(balancing.subnets)
     tags = ",".join(f"{key}={value}" for key, value in balancing.tags.items() if "=" not in key + value)
     if tags:
-        found["additional-resource-tags"] = tags  # one with a `=` in it would arrive cut short
-    return {WAIT_FOR: _BALANCED, **{f"{AWS}{key}": value for key, value in found.items()}}
+        annotations["additional-resource-tags"] = tags  # one with a `=` in it would arrive cut short
+    return {WAIT_FOR: _BALANCED, **{f"{AWS}{key}": value for key, value in annotations.items()}}
 
 
-def _sources(given: Expose) -> list[str]:
-    if given.sources:
-        return list(given.sources)
-    return ["0.0.0.0/0"] if given.public else [*PRIVATE, SHARED]
+def _sources(expose: Expose) -> list[str]:
+    if expose.sources:
+        return list(expose.sources)
+    return ["0.0.0.0/0"] if expose.public else [*PRIVATE, SHARED]
 
 
 _SERVICE = "kubernetes:core/v1:Service"
 
 
-def of_pods(name: str) -> pulumi.Output[str]:
-    """The URN of the Service of the pods of a workload."""
+def workload_service_urn(name: str) -> pulumi.Output[str]:
+    """Return the URN of a workload's Service."""
     return pulumi.create_urn(f"{name}-service", _SERVICE, pulumi.create_urn(name, "ebbtide:components:Workload"))
 
 
-def over_variants(name: str) -> pulumi.Output[str]:
-    """The URN of the Service over several variants of a service."""
+def shared_service_urn(name: str) -> pulumi.Output[str]:
+    """Return the URN of the Service over several variants of a service."""
     service = pulumi.create_urn(f"service-{name}", "ebbtide:components:Service")
     return pulumi.create_urn(f"{name}-shared", _SERVICE, service)

@@ -31,7 +31,7 @@ def merged(pod: "PodSpecArgsDict", fragment: Mapping[str, Any], *, main: str) ->
     if not fragment:
         return pod
     further = {
-        key: [each if key == "containers" and each["name"] == main else _held(each) for each in fragment[key]]
+        key: [each if key == "containers" and each["name"] == main else _restricted(each) for each in fragment[key]]
         for key in ("containers", "initContainers")
         if key in fragment
     }
@@ -59,17 +59,17 @@ def _unspelt(value: Any, field: Field) -> Any:
     return {names[key]: _unspelt(inner, kind.fields[names[key]]) for key, inner in value.items()}
 
 
-def _held(container: Mapping[str, Any]) -> Mapping[str, Any]:
+def _restricted(container: Mapping[str, Any]) -> Mapping[str, Any]:
     """A further container with what Ebbtide's own have; what it says itself counts, and was checked."""
     resources = dict(container.get("resources", {}))
-    asked = resources.get("requests", {}).get("memory")
-    if asked is not None:
-        resources["limits"] = {**resources.get("limits", {}), "memory": asked}
-    ours = wire_form(container_security(), "SecurityContext")
-    own = container.get("securityContext", {})
-    context = {**ours, **own}
-    if "capabilities" in own:
-        context["capabilities"] = {**own["capabilities"], "drop": ["ALL"]}
+    requested_memory = resources.get("requests", {}).get("memory")
+    if requested_memory is not None:
+        resources["limits"] = {**resources.get("limits", {}), "memory": requested_memory}
+    restricted = wire_form(container_security(), "SecurityContext")
+    stated = container.get("securityContext", {})
+    context = {**restricted, **stated}
+    if "capabilities" in stated:
+        context["capabilities"] = {**stated["capabilities"], "drop": ["ALL"]}
     return {**container, "resources": resources, "securityContext": context}
 
 

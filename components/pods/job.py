@@ -137,8 +137,8 @@ def _template(args: "JobArgs[JobSettings]") -> "PodTemplateSpecArgsDict":
         "containers": [main_container(settings, args.name)],
         **pod_volumes(settings, args.name),
     }
-    whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
-    return pod_template(settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), NO_SECRETS)
+    placed = required(merged(pod, settings.pod, main=args.name), args.nodes)
+    return pod_template(settings, identity, args.stack.images.pulled(args.stack.egress.through(placed)), NO_SECRETS)
 
 
 def _before(name: str, args: "JobArgs[JobSettings]", *, parent: pulumi.Resource) -> list[pulumi.Resource]:

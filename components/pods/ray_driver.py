@@ -39,7 +39,7 @@ class DrivenCluster:
 
     def variables(self, image: str) -> "list[EnvVarArgsDict]":
         """`image` is the driver's own, for the record that each job keeps of its run."""
-        told = {
+        cluster = {
             "cluster": self.name,
             "address": f"{head_service(self.name)}:{_PORT}",
             "version": self.settings.version,
@@ -47,7 +47,7 @@ class DrivenCluster:
         }
         (mode, path), (patience, seconds) = RAY_TOKEN_VARIABLES, RECONNECT
         return [
-            {"name": RAY_ENV, "value": json.dumps(told)},
+            {"name": RAY_ENV, "value": json.dumps(cluster)},
             {"name": mode, "value": "token"},
             {"name": path, "value": f"{_DIRECTORY}/{TOKEN_KEY}"},
             {"name": "HOME", "value": HOME},

@@ -213,10 +213,10 @@ def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":
         "value": GPU_TAINT_VALUE,
         "effect": "NoSchedule",
     }
-    own: TolerationArgsDict = {"key": gpu.resource, "operator": "Exists", "effect": "NoSchedule"}
+    resource_taint: TolerationArgsDict = {"key": gpu.resource, "operator": "Exists", "effect": "NoSchedule"}
     if gpu.resource == GPU_RESOURCE:
         return [nvidia]
-    return [nvidia, own] if gpu.resource.startswith(NVIDIA) else [own]
+    return [nvidia, resource_taint] if gpu.resource.startswith(NVIDIA) else [resource_taint]
 
 
 def resources(
@@ -233,13 +233,16 @@ def resources(
     Unless told otherwise, memory is limited to what was asked for, so that one pod's growth never evicts another; CPU
     is not limited, because what is left over would only idle.
     """
-    held = {gpu.resource: str(gpu.count)} if gpu.count else {}
+    equal_requests = {gpu.resource: str(gpu.count)} if gpu.count else {}
     if ephemeral is not None:
-        held["ephemeral-storage"] = memory_quantity(ephemeral)
-    limits = {"memory": memory_quantity(most_memory or memory)} | held
+        equal_requests["ephemeral-storage"] = memory_quantity(ephemeral)
+    limits = {"memory": memory_quantity(most_memory or memory)} | equal_requests
     if most_cpu is not None:
         limits["cpu"] = cpu_quantity(most_cpu)
-    return {"requests": {"cpu": cpu_quantity(cpu), "memory": memory_quantity(memory)} | held, "limits": limits}
+    return {
+        "requests": {"cpu": cpu_quantity(cpu), "memory": memory_quantity(memory)} | equal_requests,
+        "limits": limits,
+    }
 
 
 def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
@@ -298,5 +301,5 @@ def required(pod: "PodSpecArgsDict", nodes: NodeRequirement | None) -> "PodSpecA
         for term in terms
     ]
     selector = {"node_selector_terms": narrowed or [{"match_expressions": [more]}]}
-    whole = {**affinity, "node_affinity": {**of_nodes, _REQUIRED: selector}}
-    return cast("PodSpecArgsDict", {**pod, "affinity": whole})
+    narrowed_affinity = {**affinity, "node_affinity": {**of_nodes, _REQUIRED: selector}}
+    return cast("PodSpecArgsDict", {**pod, "affinity": narrowed_affinity})

@@ -63,9 +63,11 @@ class SecretsSource:
         chosen = self._chosen(references)
         if self.known is None or not chosen:
             return {}
-        known = pulumi.Output.all(values=self.known.values, key=self.known.key)
-        hidden = known.apply(lambda it: digest(_picked(it["values"], chosen), it["key"]))
-        return {SECRETS_DIGEST: pulumi.Output.unsecret(hidden)}
+        outputs = pulumi.Output.all(values=self.known.values, key=self.known.key)
+        secret_digest = outputs.apply(
+            lambda values_and_key: digest(_picked(values_and_key["values"], chosen), values_and_key["key"])
+        )
+        return {SECRETS_DIGEST: pulumi.Output.unsecret(secret_digest)}
 
     def _chosen(self, references: Iterable[Reference]) -> Mapping[str, Collection[str]]:
         """The keys that are referred to, by name."""
@@ -122,10 +124,10 @@ class Secrets(pulumi.ComponentResource):
 
 def type_of(keys: Collection[str]) -> str:
     """What kubelets and ingress controllers demand of a pull secret and of a certificate."""
-    held = set(keys)
-    if held == {PULL_KEY}:
+    present = set(keys)
+    if present == {PULL_KEY}:
         return PULL
-    return TLS if held - {_AUTHORITY} == {_CERTIFICATE, _PRIVATE_KEY} else OPAQUE
+    return TLS if present - {_AUTHORITY} == {_CERTIFICATE, _PRIVATE_KEY} else OPAQUE
 
 
 def _encoded(value: str) -> str:

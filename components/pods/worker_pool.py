@@ -190,10 +190,10 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
         **volumes,
     }
     placed = required(merged(pod, settings.pod, main=WORKER_CONTAINER), args.nodes)
-    whole = args.redis_authority.trusted_by(placed)
+    connected = args.redis_authority.trusted_by(placed)
     if args.told_together:
-        kept = {**settings.annotations, SAFE_TO_EVICT: "false"}
-        settings = settings.model_copy(update={"annotations": kept})
+        annotations = {**settings.annotations, SAFE_TO_EVICT: "false"}
+        settings = settings.model_copy(update={"annotations": annotations})
     return pod_template(
-        settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), args.stack.secrets
+        settings, identity, args.stack.images.pulled(args.stack.egress.through(connected)), args.stack.secrets
     )

@@ -21,7 +21,7 @@ from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
 from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.disks import Disks, claims, classes, own_disks
-from components.pods.entrance import PLAIN, Balancing, entrances, grace, over_variants, stop_delay
+from components.pods.entrance import PLAIN, Balancing, entrances, grace, shared_service_urn, stop_delay
 from components.pods.fragment import merged
 from components.pods.redis_access import PUBLIC, RedisAuthority
 from components.pods.rules import (
@@ -97,11 +97,11 @@ class Workload(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _deployment(self, name: str, args: WorkloadArgs, before: list[pulumi.Resource]) -> list[pulumi.Resource]:
-        made: list[pulumi.Resource] = []
+        resources: list[pulumi.Resource] = []
         if args.settings.ports:
             waits = {SKIP_AWAIT: "true"} if _starts_later(args) else None
-            former = [over_variants(args.name)] if isinstance(args.settings, ServedWorkload) else []
-            made.append(
+            former = [shared_service_urn(args.name)] if isinstance(args.settings, ServedWorkload) else []
+            resources.append(
                 service(
                     f"{name}-service",
                     args.settings,
@@ -124,10 +124,10 @@ class Workload(pulumi.ComponentResource):
             },
             opts=after(_replicas_options(args, "Deployment", parent=self), before),
         )
-        return [*made, pods]
+        return [*resources, pods]
 
     def _stateful_set(self, name: str, args: WorkloadArgs, before: "list[pulumi.Resource]") -> "list[pulumi.Resource]":
-        identity, own = args.identity, _own_disks(args)
+        identity, disks = args.identity, _own_disks(args)
         names = service(  # gives each pod its name; headless, so that nothing waits for its endpoints
             f"{name}-service", args.settings, identity, args.namespace, headless=True, parent=self
         )
@@ -140,18 +140,18 @@ class Workload(pulumi.ComponentResource):
                 "selector": {"match_labels": identity.selector},
                 "revision_history_limit": 3,
                 "template": _template(args),
-                **claims(args.settings, own),
+                **claims(args.settings, disks),
             },
             opts=after(
-                _replicas_options(args, "StatefulSet", parent=self), [names, *classes(own, parent=self), *before]
+                _replicas_options(args, "StatefulSet", parent=self), [names, *classes(disks, parent=self), *before]
             ),
         )
         return [names, pods]
 
 
 def _own_disks(args: WorkloadArgs) -> Mapping[str, Disks]:
-    found = own_disks(args.stack.customer, args.name, args.settings) if args.stack.on_ebs else ()
-    return {disks.volume: disks for disks, _ in found}
+    volumes = own_disks(args.stack.customer, args.name, args.settings) if args.stack.on_ebs else ()
+    return {disks.volume: disks for disks, _ in volumes}
 
 
 def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulumi.ResourceOptions:
@@ -223,9 +223,9 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
         "containers": [container],
         **pod_volumes(settings, args.name),
     }
-    whole = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
+    placed = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
     if settings.on_spot:
         settings = settings.model_copy(update={"annotations": {**settings.annotations, SAFE_TO_EVICT: "false"}})
     return pod_template(
-        settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), args.stack.secrets
+        settings, identity, args.stack.images.pulled(args.stack.egress.through(placed)), args.stack.secrets
     )

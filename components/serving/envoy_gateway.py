@@ -157,7 +157,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        made = definitions(name, "envoy-gateway", provider=args.definitions, parent=self)
+        kinds = definitions(name, "envoy-gateway", provider=args.definitions, parent=self)
         config = pulumi.Output.json_dumps(_config(args), indent=1)
         settings = ConfigMap(
             f"{name}-config",
@@ -169,8 +169,8 @@ class EnvoyGateway(pulumi.ComponentResource):
         service(name, NAME, NAME, {port: (number, number) for port, number in _PORTS.items()}, args, parent=self)
         network_policy(name, NAME, args, listens=list(_PORTS.values()), parent=self)
         self._envoys_policy()
-        runs = run(name, program, args, parent=self, after=[*made, settings, *self._rights(), self._certificates()])
-        self._class(after=[*made, runs])
+        runs = run(name, program, args, parent=self, after=[*kinds, settings, *self._rights(), self._certificates()])
+        self._class(after=[*kinds, runs])
         self.register_outputs({})
 
     def _rights(self) -> list[pulumi.Resource]:
@@ -300,12 +300,12 @@ of its chart writes, which may change every pod of the cluster and is not here."
 
 def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
     """The spec of the EnvoyProxy, as its API writes it."""
-    who = identity(ENVOY, args.stack.customer)
+    pods = identity(ENVOY, args.stack.customer)
     pod: dict[str, Any] = {
         # Envoy Gateway's own selector has the other name, and a Deployment whose pods it does not find is refused.
-        "labels": {key: value for key, value in who.labels.items() if not key.startswith("app.kubernetes.io/")},
+        "labels": {key: value for key, value in pods.labels.items() if not key.startswith("app.kubernetes.io/")},
         "affinity": _camel(affinity(Category.FIXED)),
-        "topology_spread_constraints": spread(who, revision_label="pod-template-hash"),
+        "topology_spread_constraints": spread(pods, revision_label="pod-template-hash"),
         **home(NodeKind.FIXED),
         "security_context": pod_security(_USER),
     }
@@ -341,6 +341,6 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
 def _camel(value: Any) -> Any:
     """As Kubernetes writes it, where the provider translates nothing. Labels have no underscore before a letter."""
     if isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
-        return {re.sub("_([a-z])", lambda found: found[1].upper(), key): _camel(one) for key, one in named.items()}
-    return [_camel(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+        fields = cast("dict[str, Any]", value)
+        return {re.sub("_([a-z])", lambda match: match[1].upper(), key): _camel(field) for key, field in fields.items()}
+    return [_camel(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value

@@ -117,8 +117,10 @@ class Keda(pulumi.ComponentResource):
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Keda", name, None, opts)
         self._name, self._args = name, args
-        made = definitions(name, "keda", provider=args.definitions, parent=self)
-        operator = run(f"{name}-operator", _operator(args), args, parent=self, after=[*made, *self._operators_rights()])
+        kinds = definitions(name, "keda", provider=args.definitions, parent=self)
+        operator = run(
+            f"{name}-operator", _operator(args), args, parent=self, after=[*kinds, *self._operators_rights()]
+        )
         service(
             f"{name}-operator",
             OPERATOR,
@@ -127,7 +129,7 @@ class Keda(pulumi.ComponentResource):
             args,
             parent=self,
         )
-        behind = service(f"{name}-adapter", ADAPTER, ADAPTER, {"https": (443, _HTTPS)}, args, parent=self)
+        adapter_service = service(f"{name}-adapter", ADAPTER, ADAPTER, {"https": (443, _HTTPS)}, args, parent=self)
         network_policy(
             f"{name}-operator",
             OPERATOR,
@@ -156,7 +158,7 @@ class Keda(pulumi.ComponentResource):
                 "service": {"name": ADAPTER, "namespace": args.namespace},
             },
             # The operator writes it, and writes it anew before it ends.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, behind]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, adapter_service]),
         )
         self.register_outputs({})
 

@@ -78,16 +78,16 @@ class VerticalAutoscaling(pulumi.ComponentResource):
 
 def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
     """The spec: the requests of the workload's own container, and its limits in proportion."""
-    own: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
+    container_policy: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
     if settings.vertical_min is not None:
-        own["minAllowed"] = settings.vertical_min.quantities
+        container_policy["minAllowed"] = settings.vertical_min.quantities
     if most is not None:
-        own["maxAllowed"] = {"cpu": f"{most.cpu}m", "memory": f"{most.memory}Mi"}
+        container_policy["maxAllowed"] = {"cpu": f"{most.cpu}m", "memory": f"{most.memory}Mi"}
     kind = "StatefulSet" if settings.kind is WorkloadKind.STATEFUL_SET else "Deployment"
     return {
         "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name},
         "updatePolicy": {"updateMode": _MODES[settings.vertical]},
-        "resourcePolicy": {"containerPolicies": [own, {"containerName": "*", "mode": "Off"}]},
+        "resourcePolicy": {"containerPolicies": [container_policy, {"containerName": "*", "mode": "Off"}]},
     }
 
 
@@ -167,7 +167,7 @@ class VerticalAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: VerticalAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:VerticalAutoscaler", name, None, opts)
         self._name, self._args = name, args
-        made = definitions(name, "vertical", provider=args.definitions, parent=self)
+        kinds = definitions(name, "vertical", provider=args.definitions, parent=self)
         certificates = self._certificates()
         service(f"{name}-webhook", WEBHOOK, ADMISSION, {"https": (443, _WEBHOOK_PORT)}, args, parent=self)
         for program in (_program(RECOMMENDER, args), _program(UPDATER, args), _admission(args)):
@@ -175,25 +175,25 @@ class VerticalAutoscaler(pulumi.ComponentResource):
             listens = [*program.ports.values()]
             network_policy(part, program.name, args, listens=listens, parent=self)
             rights = [*self._rights(part, program.name), *([certificates] if program.name == ADMISSION else [])]
-            run(part, program, args, parent=self, after=[*made, *rights])
+            run(part, program, args, parent=self, after=[*kinds, *rights])
         self.register_outputs({})
 
     def _rights(self, part: str, program: str) -> list[pulumi.Resource]:
         args = self._args
         watched = grant(f"{part}-watched", program, args.watched, RULES[program], home=args.namespace, parent=self)
-        given: list[pulumi.Resource] = [account(part, program, args, parent=self), *watched]
-        given += grant(part, program, args.namespace, LEASES, parent=self)
+        rights: list[pulumi.Resource] = [account(part, program, args, parent=self), *watched]
+        rights += grant(part, program, args.namespace, LEASES, parent=self)
         if program == ADMISSION:
-            given += grant_everywhere(f"{part}-hooks", program, HOOKS, home=args.namespace, parent=self)
-        return given
+            rights += grant_everywhere(f"{part}-hooks", program, HOOKS, home=args.namespace, parent=self)
+        return rights
 
     def _certificates(self) -> pulumi.Resource:
         name, args = f"{self._name}-certgen", self._args
         secrets: PolicyRuleArgsDict = {"api_groups": [""], "resources": ["secrets"], "verbs": ["create"]}
-        own: PolicyRuleArgsDict = {**secrets, "resource_names": [SECRET], "verbs": ["get"]}
+        own_secret: PolicyRuleArgsDict = {**secrets, "resource_names": [SECRET], "verbs": ["get"]}
         before = [
             account(name, CERTGEN, args, parent=self),
-            *grant(name, CERTGEN, args.namespace, [secrets, own], parent=self),
+            *grant(name, CERTGEN, args.namespace, [secrets, own_secret], parent=self),
             network_policy(name, CERTGEN, args, listens=[_WEBHOOK_PORT], parent=self),
         ]
         hosts = pulumi.Output.concat(f"--host={WEBHOOK},{WEBHOOK}.", args.namespace, ".svc")
@@ -214,8 +214,8 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         return run_once(name, program, args, parent=self, after=before)
 
 
-def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any) -> Program:
-    given: dict[str, Any] = {
+def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **changes: Any) -> Program:
+    fields: dict[str, Any] = {
         "name": name,
         "image": _IMAGES[name],
         "args": [pulumi.Output.concat("--vpa-object-namespace=", args.watched), "--stderrthreshold=info", *further],
@@ -227,7 +227,7 @@ def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any
         "memory": 500 if name == RECOMMENDER else 200,
         "user": _USER,
     }
-    return Program(**given | more)
+    return Program(**fields | changes)
 
 
 def _admission(args: VerticalAutoscalerArgs) -> Program:
