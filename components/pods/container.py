@@ -53,7 +53,7 @@ H2C = "kubernetes.io/h2c"
 """HTTP/2 without TLS. Source: Kubernetes, "Application protocol" of Services."""
 
 STOP_DELAY_SECONDS = 5
-"""What proxies need to leave a pod out, amply: they are told within a second."""
+"""Ample time for proxies to leave a pod out: they learn of it within a second."""
 
 
 def main_container(
@@ -67,7 +67,7 @@ def main_container(
 ) -> "ContainerArgsDict":
     """`command` in place of the settings' own; `env` before theirs; `serves`: others call its ports.
 
-    `stop_delay`: how many seconds it takes until nobody calls them any more.
+    `stop_delay`: seconds until calls no longer arrive.
     """
     container: ContainerArgsDict = {"name": name, "image": settings.image}
     words = list(settings.command) if command is None else command
@@ -107,7 +107,7 @@ class Volumes(TypedDict, total=False):
 
 
 def pod_volumes(settings: PodSettings, owner: str) -> Volumes:
-    """All but those that a StatefulSet claims for each of its pods."""
+    """Return all volumes except those that a StatefulSet claims for each of its pods."""
     volumes = [_volume(name, volume, owner) for name, volume in settings.volumes.items() if volume.per_pod is None]
     if settings.shm is not None:
         volumes.append({"name": SHM, "empty_dir": {"medium": "Memory", "size_limit": memory_quantity(settings.shm)}})
@@ -117,15 +117,17 @@ def pod_volumes(settings: PodSettings, owner: str) -> Volumes:
 def pod_template(
     settings: PodSettings, identity: PodIdentity, pod: "PodSpecArgsDict", secrets: SecretsSource
 ) -> "PodTemplateSpecArgsDict":
-    """The template of these pods, under the section's labels and annotations. Pods roll with their Secrets."""
+    """Return the pod template with the section's labels and annotations. Pods roll when their Secrets change."""
     metadata: ObjectMetaArgsDict = {"labels": {**settings.labels, **identity.labels}}
-    named = [(name, key) for at, name, key in settings.secret_references() if at[0] != INGRESS]  # not its own to read
+    named = [
+        (name, key) for at, name, key in settings.secret_references() if at[0] != INGRESS
+    ]  # the controller reads an Ingress' Secret
     annotations = {**pod_annotations(settings), **secrets.annotations_for(named)}
     return {"metadata": {**metadata, "annotations": annotations} if annotations else metadata, "spec": pod}
 
 
 def pod_annotations(settings: PodSettings) -> dict[str, str]:
-    """Those of the file, and what autoscaler and rollout must know."""
+    """Return the file's annotations, and those for the autoscaler and for rollouts."""
     annotations = dict(settings.annotations)
     scratch = [name for name, volume in settings.volumes.items() if volume.scratch is not None]
     if scratch:
@@ -140,10 +142,10 @@ def pod_annotations(settings: PodSettings) -> dict[str, str]:
 def file_maps(
     settings: PodSettings, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> list[pulumi.Resource]:
-    """The ConfigMaps of the section's files, which must be there before the pods."""
+    """Create the ConfigMaps of the section's files, which must exist before the pods."""
     return [
         ConfigMap(
-            f"{identity.name}.{name}-files",  # no name holds a dot, so no two pairs are one
+            f"{identity.name}.{name}-files",  # no name contains a dot, so the pairs are unique
             metadata={"name": _files_name(identity.name, name), "namespace": namespace, "labels": identity.labels},
             data=dict(volume.files),
             opts=pulumi.ResourceOptions(parent=parent),
@@ -164,7 +166,7 @@ def service(
     aliases: Sequence[pulumi.Input[str]] = (),
     parent: pulumi.Resource,
 ) -> Service:
-    """By the name of the workload, with its ports. A headless one gives each pod its name and needs no port."""
+    """Create the Service with the workload's name and ports. A headless one names each pod and needs no port."""
     spec: ServiceSpecArgsDict = {"selector": identity.selector}
     if headless:
         spec["cluster_ip"] = "None"
@@ -206,7 +208,7 @@ def _source(env_source: EnvSource) -> "EnvFromSourceArgsDict":
 
 
 def _with_probes(container: "ContainerArgsDict", settings: PodSettings, *, serves: bool) -> "ContainerArgsDict":
-    """Where others call a port and nothing is said of readiness, the first port must take connections."""
+    """Add the probes. A served pod without a readiness probe is ready once its first port accepts connections."""
     probes, ports = settings.probes, settings.ports
     readiness = probes.readiness
     if readiness is None and serves and ports:
@@ -268,7 +270,7 @@ def _files_name(owner: str, volume: str) -> str:
 def each_container(
     pod: "PodSpecArgsDict", change: "Callable[[ContainerArgsDict], ContainerArgsDict]"
 ) -> "PodSpecArgsDict":
-    """The pod with `change` made to each of them. Ebbtide's pods are plain values."""
+    """Return the pod with `change` applied to each container and init container. Ebbtide's pods are plain values."""
     containers = cast("Sequence[ContainerArgsDict]", pod["containers"])
     init_containers = cast("Sequence[ContainerArgsDict]", pod.get("init_containers") or ())
     changed: PodSpecArgsDict = {**pod, "containers": [change(container) for container in containers]}

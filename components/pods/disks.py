@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disks:
-    """Those of one volume of a workload: one for each of its pods. No part of a name holds a dot."""
+    """The disks of one volume of a workload, one for each pod. No part of the name contains a dot."""
 
     customer: str
     workload: str
@@ -60,7 +60,7 @@ def kept_class(
     tags: Mapping[str, str] | None = None,
     options: pulumi.ResourceOptions,
 ) -> StorageClass:
-    """As the cluster's default class, but for what happens to the disk in the end; `tags` are for its disks."""
+    """Create a class like the cluster's default one, except that it keeps disks. `tags`: of its disks."""
     specified = {f"tagSpecification_{n}": f"{key}={value}" for n, (key, value) in enumerate((tags or {}).items(), 1)}
     return StorageClass(
         resource_name,
@@ -85,14 +85,14 @@ class Claims(TypedDict, total=False):
 
 
 def own_disks(customer: str, workload: str, settings: WorkloadSettings) -> Iterator[tuple[Disks, Volume]]:
-    """The volumes whose disks have a class of Ebbtide's own, where the cluster has the driver of EBS."""
+    """Return the volumes whose disks have a class of Ebbtide, if the cluster has the driver of EBS."""
     for name, volume in settings.volumes.items():
         if volume.per_pod is not None and volume.class_ is None:
             yield Disks(customer=customer, workload=workload, volume=name), volume
 
 
 def claims(settings: WorkloadSettings, disks: Mapping[str, Disks]) -> Claims:
-    """`own`: the disks with a class of Ebbtide's own, by volume."""
+    """`disks`: those with a class of Ebbtide, by volume."""
     templates = [
         _claim(name, volume.per_pod, disks[name].class_name if name in disks else volume.class_)
         for name, volume in settings.volumes.items()
@@ -107,7 +107,7 @@ def claims(settings: WorkloadSettings, disks: Mapping[str, Disks]) -> Claims:
 
 
 def classes(disks_by_volume: Mapping[str, Disks], *, parent: pulumi.Resource) -> list[pulumi.Resource]:
-    """They must be there before the first claim, and for as long as claims are made."""
+    """Create the classes, which must exist as long as claims are created."""
     return [
         kept_class(
             f"{disks.workload}.{disks.volume}-class",

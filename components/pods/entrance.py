@@ -48,31 +48,31 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.networking.v1 import IngressSpecArgsDict
 
 AWS = "service.beta.kubernetes.io/aws-load-balancer-"
-"""What the names of the annotations begin with."""
+"""Prefix of the annotations."""
 
 WAIT_FOR = "pulumi.com/waitFor"
 _BALANCED = "jsonpath={.status.loadBalancer.ingress}"
-_WRITTEN = "jsonpath={.spec.rules}"  # at once: not every controller writes a status
+_WRITTEN = "jsonpath={.spec.rules}"  # true at once, since not every controller writes a status
 
 _TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"
-"""TLS 1.2 and 1.3, what AWS's console chooses; an API call that names none gets a policy of 2016 with TLS 1.0.
+"""TLS 1.2 and 1.3, the default of AWS's console. The default of the API is a policy of 2016 with TLS 1.0.
 
 Source: Elastic Load Balancing, "Security policies for your Network Load Balancer".
 """
 
 STOP_DELAY_SECONDS = 20
-"""From the order to stop a pod behind an Ingress to the signal: for a controller that keeps a list of its own.
+"""Delay of the stop signal for a pod behind an Ingress, whose controller may keep a separate list of pods.
 
-Nginx and others write theirs every few seconds at most (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
+Nginx and others update it every few seconds at most (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
 """
 
 _TIME_TO_STOP = 30
-"""Kubernetes' own grace period: what the program has is the same, with an entrance or without."""
+"""Kubernetes' default grace period: the program has the same time with and without an entrance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Balancing:
-    """What load balancers of this stack have in common. `subnets` only where they carry no tags to be found by."""
+    """The common settings of a stack's load balancers. `subnets` only if the subnets lack the tags to find them."""
 
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     subnets: Sequence[str] = ()
@@ -153,7 +153,7 @@ def load_balancer(
     balancing: Balancing,
     opts: pulumi.ResourceOptions,
 ) -> Service:
-    """The Service that makes AWS build a network load balancer in front of one port of these pods."""
+    """Create the Service for which AWS builds a network load balancer in front of one port of these pods."""
     return Service(
         name,
         metadata={**metadata, "name": name, "annotations": _annotations(expose, port_name, balancing)},
@@ -197,7 +197,7 @@ def _annotations(expose: Expose, port: str, balancing: Balancing) -> dict[str, s
     annotations = {
         "type": "nlb",
         "internal": "false" if expose.public else "true",
-        # A zone without a fixed node would have no target of its own.
+        # A zone without a fixed node has no target.
         "cross-zone-load-balancing-enabled": "true",
         "target-node-labels": f"{NODE_KIND}={NodeKind.FIXED.value}",
     }
@@ -207,7 +207,7 @@ def _annotations(expose: Expose, port: str, balancing: Balancing) -> dict[str, s
         annotations["subnets"] = ",".join(balancing.subnets)
     tags = ",".join(f"{key}={value}" for key, value in balancing.tags.items() if "=" not in key + value)
     if tags:
-        annotations["additional-resource-tags"] = tags  # one with a `=` in it would arrive cut short
+        annotations["additional-resource-tags"] = tags  # a tag that contains `=` would be truncated
     return {WAIT_FOR: _BALANCED, **{f"{AWS}{key}": value for key, value in annotations.items()}}
 
 

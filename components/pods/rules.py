@@ -66,11 +66,11 @@ OLD_POD_FIRST: "DeploymentStrategyArgsDict" = {
 """Strategy of Deployments on fixed nodes. They are few and full, so a rollout with a surge pod may never end."""
 
 CLOSED_BUDGET = 0
-"""Every budget but one kind is born closed. Fixed ones and those of workers stay so; the controller opens flexible ones
-and those of pools with checkpoints."""
+"""Budgets are created closed, except those of spot nodes. The controller opens the budgets of flexible workloads and of
+pools with checkpoints."""
 
 OPEN_TO_ALL = "100%"
-"""Of workers on spot nodes whose jobs must be saved (docs/adr/0025), and of variants of services there."""
+"""For workers on spot nodes whose jobs must be saved (docs/adr/0025), and for variants of services there."""
 
 USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 _OWN_KIND_WEIGHT = 50
@@ -78,12 +78,12 @@ _OWN_KIND_WEIGHT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodIdentity:
-    """Who a pod is. The selector holds the name alone: it cannot change, and the category may."""
+    """Name and category of a pod. The selector contains the name only: it cannot change, and the category may."""
 
     name: str
     category: Category
     customer: str
-    ends: bool = False  # a job's, which is no pool: the label of pools leads to a pool's settings
+    ends: bool = False  # a job's pod has no label of a pool, since that refers to a pool's settings
 
     @property
     def labels(self) -> dict[str, str]:
@@ -101,7 +101,7 @@ class PodIdentity:
 
 
 def affinity(category: Category) -> "AffinityArgsDict":
-    """A preference for its own kind and, on fixed pods only, the terms that keep the categories apart."""
+    """Return a preference for the same category and, for fixed pods, the terms that keep the categories apart."""
     own_kind: AffinityArgsDict = {
         "pod_affinity": {
             "preferred_during_scheduling_ignored_during_execution": [
@@ -132,7 +132,7 @@ def affinity(category: Category) -> "AffinityArgsDict":
                             }
                         ]
                     },
-                    "namespace_selector": {},  # every namespace: without it only the pod's own would count
+                    "namespace_selector": {},  # every namespace; the default is the pod's namespace
                     "topology_key": HOST,
                 }
             ]
@@ -141,10 +141,10 @@ def affinity(category: Category) -> "AffinityArgsDict":
 
 
 def spread(identity: PodIdentity, *, revision_label: str) -> "list[TopologySpreadConstraintArgsDict]":
-    """Soft spread over hosts and zones; `revision_label` compares the pods of one rollout only with each other."""
+    """Return a soft spread over hosts and zones. `revision_label` limits the comparison to pods of one rollout."""
     if identity.category is Category.WORKER:
-        # All candidates share a node group, so this says nothing; without any constraint of its own a pod gets the
-        # scheduler's defaults, which spread it over hosts.
+        # All candidates share a node group, so this has no effect. A pod without any constraint gets the scheduler's
+        # defaults, which spread it over hosts.
         return [_soft_constraint(NODE_GROUP, identity, [])]
     return [_soft_constraint(key, identity, [revision_label]) for key in (HOST, ZONE)]
 
@@ -171,9 +171,9 @@ class Home(TypedDict):
 
 
 def home(kind: NodeKind, arch: Architecture | None = None) -> Home:
-    """The nodes of a kind and a processor, and on fixed ones the right to stay there.
+    """Return the selector of a kind and an architecture, and on fixed nodes the priority class.
 
-    Pods of Ebbtide itself name no processor: their images are for both.
+    Ebbtide's own pods name no architecture, since their images support both.
     """
     nodes: Home = {"node_selector": nodes_of_kind(kind) | nodes_of_architecture(arch)}
     return {**nodes, "priority_class_name": CLUSTER_CRITICAL} if kind is NodeKind.FIXED else nodes
@@ -186,7 +186,7 @@ class Priority(TypedDict, total=False):
 
 
 def priority(value: int | None) -> Priority:
-    """The class of that value, which the stack makes: it orders the pods that wait and pushes none out."""
+    """Return the stack's class of that value, which orders pending pods and preempts none."""
     return {} if value is None else {"priority_class_name": priority_class(value)}
 
 
@@ -199,12 +199,12 @@ def nodes_of_group(group: str, arch: Architecture | None = None) -> dict[str, st
 
 
 def nodes_of_architecture(arch: Architecture | None) -> dict[str, str]:
-    """None where all nodes that the pod may come to have one processor, so that nothing has to be said."""
+    """Return no label if all nodes for the pod have the same architecture."""
     return {} if arch in (None, Architecture.ANY) else {ARCH: arch.value}
 
 
 def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":
-    """Of the usual taint of NVIDIA's nodes, and of one with the name of what another plugin offers."""
+    """Tolerate the usual taint of NVIDIA's nodes, and one with the name of another plugin's resource."""
     if gpu.count == 0:
         return []
     nvidia: TolerationArgsDict = {
@@ -230,8 +230,8 @@ def resources(
 ) -> "ResourceRequirementsArgsDict":
     """Requests and limits from millicores and MiB.
 
-    Unless told otherwise, memory is limited to what was asked for, so that one pod's growth never evicts another; CPU
-    is not limited, because what is left over would only idle.
+    By default memory is limited to its request, so that one pod's growth never evicts another. CPU is not limited,
+    because the spare CPU would only idle.
     """
     equal_requests = {gpu.resource: str(gpu.count)} if gpu.count else {}
     if ephemeral is not None:
@@ -246,7 +246,7 @@ def resources(
 
 
 def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
-    """With `container_security`: what the restricted Pod Security level asks for."""
+    """Together with `container_security`, meet the restricted Pod Security level."""
     return {
         "run_as_non_root": True,
         "run_as_user": user,
@@ -258,7 +258,7 @@ def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
 
 
 def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
-    """`read_only` for our own images; a customer's may write beside its code."""
+    """`read_only` is for Ebbtide's images. A customer's image may write to its root file system."""
     return {
         "allow_privilege_escalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -271,7 +271,7 @@ _REQUIRED = "required_during_scheduling_ignored_during_execution"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequirement:
-    """What the labels of a pod's node must say."""
+    """A required label of a pod's node."""
 
     key: str
     operator: str
@@ -279,17 +279,17 @@ class NodeRequirement:
 
 
 def labelled_memory(mebibytes: int) -> NodeRequirement:
-    """For nodes of others, which carry NVIDIA's label. There is no "at least" but "more than"."""
+    """Require NVIDIA's label, on existing clusters. Kubernetes has "more than" and no "at least"."""
     return NodeRequirement(key=GPU_MEMORY, operator="Gt", values=(str(mebibytes - 1),))
 
 
 def one_of_groups(names: Iterable[str]) -> NodeRequirement:
-    """For nodes made here: the groups that have enough. The autoscaler knows the label of a group without nodes."""
+    """Require one of the stack's node groups. The autoscaler knows this label also for a group without nodes."""
     return NodeRequirement(key=NODE_GROUP, operator="In", values=tuple(sorted(names)))
 
 
 def required(pod: "PodSpecArgsDict", nodes: NodeRequirement | None) -> "PodSpecArgsDict":
-    """The pod, on such nodes only. A term without an expression fits no node, and stays so."""
+    """Return the pod with the requirement. A term without an expression matches no node and stays unchanged."""
     if nodes is None:
         return pod
     more = {"key": nodes.key, "operator": nodes.operator, "values": list(nodes.values)}

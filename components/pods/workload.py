@@ -3,9 +3,9 @@
 Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
 nothing is replaced.
 
-**On spot nodes** the budget is open to all pods, since those of a node have the same two minutes, and the autoscaler is
-kept away, which would take that for leave to empty nodes by day. `pulumi up` waits for none of these pods: whether
-there are such nodes to be had is known to AWS alone.
+**On spot nodes** the budget is open for all pods, since all pods of a node have the same two minutes. An annotation
+stops the autoscaler, which could otherwise drain these nodes by day. `pulumi up` waits for none of these pods: only AWS
+knows whether spot nodes are available.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation: `pulumi up` does not wait for this object to become ready."""
 
-# What tells the pods of one rollout from those of the one before.
+# Labels that differ between rollouts.
 _REVISION_LABEL = {
     WorkloadKind.DEPLOYMENT: "pod-template-hash",
     WorkloadKind.STATEFUL_SET: "controller-revision-hash",
@@ -66,10 +66,10 @@ class WorkloadArgs:
     namespace: pulumi.Input[str]
     settings: WorkloadSettings
     node_kind: NodeKind
-    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+    nodes: NodeRequirement | None = None  # required by its GPUs, in addition to its selector
     balancing: Balancing = PLAIN
     redis_authority: RedisAuthority = PUBLIC
-    room_for_next: bool = True  # its nodes have room for one pod more while it is released
+    room_for_next: bool = True  # its nodes have room for one more pod during a rollout
 
     @property
     def identity(self) -> PodIdentity:
@@ -81,7 +81,7 @@ class Workload(pulumi.ComponentResource):
         super().__init__("ebbtide:components:Workload", name, None, opts)
         settings, table = args.settings, args.stack.ownership
         if settings.on_spot:
-            open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name holds a dot
+            open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name contains a dot
         else:
             opens = settings.opens
             closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=table, opens=opens)
@@ -128,7 +128,7 @@ class Workload(pulumi.ComponentResource):
 
     def _stateful_set(self, name: str, args: WorkloadArgs, before: "list[pulumi.Resource]") -> "list[pulumi.Resource]":
         identity, disks = args.identity, _own_disks(args)
-        names = service(  # gives each pod its name; headless, so that nothing waits for its endpoints
+        names = service(  # names each pod; headless, so that nothing waits for its endpoints
             f"{name}-service", args.settings, identity, args.namespace, headless=True, parent=self
         )
         pods = StatefulSet(
@@ -159,10 +159,9 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
 
 
 def _starts_later(args: WorkloadArgs) -> bool:
-    """Its node has yet to be bought, it has no pods to wait for, or these wait for what somebody else makes.
+    """Return True if `up` must not wait: for nodes to start, for no pods, or for objects that others create.
 
-    That can be made in a namespace of the stack only once the first `up` has made the namespace, which must therefore
-    not wait for it.
+    Others can create objects in a namespace of the stack only after the first `up` has created the namespace.
     """
     settings = args.settings
     bought = bool(settings.gpu.count) or settings.on_spot
@@ -195,11 +194,11 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
 
 
 def _strategy(args: WorkloadArgs) -> "DeploymentStrategyArgsDict":
-    """The next pod comes first where a node can be bought for it. Fixed nodes are few and full: there the old one goes
-    first, as where the group of a flexible workload is full.
+    """The new pod starts first if a node can be started for it. On fixed nodes, which are few and full, the old pod
+    stops first, and also if the group of a flexible workload is full.
 
-    A Deployment does not count pods that end, so even then both run for as long as the old one takes to stop. Where
-    that would be two writers of one state, or a claim that no second node can mount, all of the old one ends first.
+    A Deployment does not count terminating pods, so even then both run until the old one has stopped. Where that would
+    be two writers of one state, or a claim that no second node can mount, all old pods end first.
     """
     if one_at_a_time(args.settings):
         return {"type": "Recreate"}
