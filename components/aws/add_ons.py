@@ -105,7 +105,7 @@ _ACROSS_ZONES = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOnSpec:
-    """One add-on; with an account, its pods get a role with `policies`."""
+    """One add-on. With an account, its pods get a role with `policies`."""
 
     add_on: AddOn
     version: str | None  # None: EKS chooses

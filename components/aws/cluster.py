@@ -42,7 +42,7 @@ from ebbtide.settings.sections.cluster import ClusterSettings
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
-"""What Kubernetes' own role `view` allows. AmazonEKSAdminViewPolicy, which sounds alike, shows Secrets."""
+"""The rights of Kubernetes' role `view`. AmazonEKSAdminViewPolicy, whose name is similar, shows Secrets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class AccessArgs:
 
 
 def entries(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> list[pulumi.Resource]:
-    """Every way into the cluster; what lives in it waits for them and goes before them."""
+    """Create all access entries. Objects in the cluster are created after them and deleted before them."""
     policies = {**dict.fromkeys(args.viewers, VIEW), **dict.fromkeys(args.admins, ADMIN)}
     people = [
         _person(f"{name}-access-{_short(principal)}", args, (principal, policy), parent=parent)
@@ -64,7 +64,7 @@ def entries(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> list[pul
 
 
 def _deployer(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> AccessPolicyAssociation:
-    """Admin rights for the role behind the session that runs this; sessions themselves cannot hold an entry."""
+    """Grant admin rights to the role of the current session, since a session cannot have an entry."""
     invoke = pulumi.InvokeOutputOptions(parent=parent)
     caller = get_caller_identity_output(opts=invoke)
     deployer = get_session_context_output(arn=caller.arn, opts=invoke).issuer_arn
@@ -104,13 +104,13 @@ def _grant(
         principal_arn=entry.principal_arn,
         policy_arn=policy,
         access_scope={"type": "cluster"},
-        # The principal's ARN is known without the entry, so it alone makes nothing wait.
+        # The principal's ARN is known without the entry, so it creates no dependency.
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[entry]),
     )
 
 
 def _short(principal: str) -> str:
-    """Account, kind, path and name: what tells two principals apart."""
+    """Return account, kind, path and name, which identify a principal."""
     return principal.split("::", 1)[1]
 
 
@@ -129,7 +129,7 @@ class ClusterArgs:
 
 
 class Cluster(pulumi.ComponentResource):
-    """EKS, the add-ons that nodes need to join, and the provider for all that lives inside."""
+    """EKS, the add-ons that nodes need to join, and the provider of all objects in the cluster."""
 
     name: pulumi.Output[str]  # known once the cluster exists, so that whoever uses it waits
     security_group_id: pulumi.Output[str | None]  # of the control plane, the nodes and their pods

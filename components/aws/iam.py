@@ -30,7 +30,7 @@ _MANAGED = "arn:aws:iam::aws:policy/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAccount:
-    """The one ServiceAccount that may take a role."""
+    """The ServiceAccount that may assume a role."""
 
     cluster_name: str
     namespace: str
@@ -39,14 +39,14 @@ class PodAccount:
 
 @dataclass(frozen=True, slots=True)
 class GrantedRole:
-    """A role with its policies: who waits for `grants` finds the rights in force, and they outlive it on destroy."""
+    """A role with its policies. Resources that depend on `grants` have the rights from creation to deletion."""
 
     role: Role
     grants: tuple[RolePolicyAttachment, ...]
 
 
 def service_trust(service: str) -> Document:
-    """For a service of AWS, such as `ec2.amazonaws.com`."""
+    """Return the trust of an AWS service, such as `ec2.amazonaws.com`."""
     return {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": ["sts:AssumeRole"]}],
@@ -54,7 +54,7 @@ def service_trust(service: str) -> Document:
 
 
 def pod_trust(account: PodAccount) -> Document:
-    """For the pods of one ServiceAccount in one cluster, and no other."""
+    """Return the trust of one ServiceAccount's pods in one cluster."""
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -77,7 +77,7 @@ def pod_trust(account: PodAccount) -> Document:
 def granted_role(
     name: str, *, trust: Document, policies: Sequence[str], tags: Mapping[str, str], parent: pulumi.Resource
 ) -> GrantedRole:
-    """A role with policies that AWS manages, named without their common prefix."""
+    """Create a role with AWS managed policies, named without their common prefix."""
     child = pulumi.ResourceOptions(parent=parent)
     role = Role(name, assume_role_policy=json.dumps(trust), tags=tags, opts=child)
     grants = tuple(
@@ -92,7 +92,7 @@ def granted_role(
 def associate(
     name: str, account: PodAccount, role_arn: pulumi.Input[str], *, tags: Mapping[str, str], parent: pulumi.Resource
 ) -> PodIdentityAssociation:
-    """Give a role to the pods of a ServiceAccount. Pods that already run do not see it."""
+    """Give a role to the pods of a ServiceAccount. Running pods do not get it."""
     return PodIdentityAssociation(
         name,
         cluster_name=account.cluster_name,
@@ -139,7 +139,7 @@ class PodRole(pulumi.ComponentResource):
 
 
 def policy(rights: AwsRights, *, region: str, account: str) -> Document:
-    """One statement for each set of actions, with the ARNs of those that get it."""
+    """Return one statement for each set of actions, with the ARNs of its resources."""
     return {"Version": "2012-10-17", "Statement": [*_statements(rights, region, account)]}
 
 

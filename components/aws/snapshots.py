@@ -3,9 +3,9 @@
 Each volume has a policy, which finds the disks by the tag of their class (`components.pods.disks`). One role serves all
 policies of the stack. A destroy deletes the policies and keeps the snapshots, which nothing deletes from then on.
 
-Three traps. Snapshots of a schedule that is renamed are deleted by nobody any more, so its name says neither interval
-nor number. A description holds letters, digits, spaces, hyphens and underscores alone. And a tag that is copied from
-the disk and added again is a tag given twice: the disks have the cost tags and their name already, so none is added.
+Three traps. Snapshots of a renamed schedule are never deleted, so its name contains neither interval nor number. A
+description may contain letters, digits, spaces, hyphens and underscores only. A tag that is copied from the disk and
+added again is a duplicate: the disks have the cost tags and their name, so none is added.
 Sources: the EBS User Guide, "View, modify, and delete lifecycle policies"; the DLM API, `CreateLifecyclePolicy`; the
 EC2 API, `CreateSnapshot`.
 """

@@ -8,8 +8,8 @@ then missing.
 
 **The volume** has the cluster's default class, and a destroy deletes it, since samples are not worth keeping. As for
 Redis, Ebbtide ignores changes of the claim template, and a volume grows through its claim. Prometheus deletes the
-oldest samples at 85 % use. The rest is for data that it does not count: the log of the last hours, and blocks being
-written.
+oldest samples at 85 % use. The remainder is for data that it does not count: the log of the last hours, and
+blocks being written.
 """
 
 import hashlib
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 NODE_RULES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
-    {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},  # what a kubelet asks of its callers
+    {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},  # required by kubelets
 ]
 POD_RULES: "list[PolicyRuleArgsDict]" = [{"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 
-_USER = 65534  # the images' own
+_USER = 65534  # of both images
 _CPU = 100  # millicores; with 50 nodes and 500 pods 16 were used
 _USED = 0.85
 _DATA = "/data"
 _ALERTMANAGER_STORAGE = 1024  # MiB; silences and what was sent, a few MiB
-_GRACE_SECONDS = 120  # to write out what is in memory; else the log of it is read again at the next start
+_GRACE_SECONDS = 120  # to write the samples in memory; otherwise the next start replays the log
 
 
 @dataclass(frozen=True, kw_only=True)

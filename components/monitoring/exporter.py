@@ -31,7 +31,7 @@ class ExporterArgs:
 
 
 class Exporter(ControlledProcess):
-    """One replica, since two at once would report everything twice."""
+    """One replica, since two would report everything twice."""
 
     def __init__(self, name: str, args: ExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         process = Process(

@@ -1,12 +1,11 @@
 """The scrape targets of a stack by namespace. Plain data.
 
-Our own processes serve their metrics on the port that their probes use. All others have a port of one name: those of
-the customer's pods that are to be scraped, Ray's by KubeRay's operator, and the cluster autoscaler that a stack on EKS
-brings. A section of the file may name another port of its pods (`metrics: http`), where API and metrics share one.
-Envoy is found by the Gateway that it is of: on a cluster that was there it is not ours, and runs where Envoy Gateway's
-chart puts it.
+Ebbtide's processes serve their metrics on the port of their probes. All other targets have a port with a common name:
+the customer's scraped pods, Ray's (set by KubeRay's operator), and the cluster autoscaler of a stack on EKS. A section
+of the file may name another port of its pods (`metrics: http`), if API and metrics share one. Envoy's pods are selected
+by the label of their Gateway: on an existing cluster they run where Envoy Gateway's chart puts them.
 
-**Of Envoy little is kept**: it tells of each cluster some 80 series and four histograms.
+**Few series of Envoy are kept**: for each Envoy cluster it reports some 80 series and four histograms.
 
 **Network policy.** A policy on the calling side knows ports by number only, since each network plugin reads names of
 ports in its own way.
@@ -31,9 +30,9 @@ from ebbtide.vocabulary.labels import CONTROLLER, EXPORTER, NAMESPACE, WORKLOAD,
 
 OWN_PORT = "http"
 USUAL = timedelta(seconds=30)
-"""How often a pod is scraped."""
+"""Scrape interval."""
 ENVOY_GATEWAYS_NAMESPACE = "envoy-gateway-system"
-"""Where its chart puts it, and its Envoys with it."""
+"""The namespace of Envoy Gateway's chart, and of its Envoys."""
 ENVOY_PATH = "/stats/prometheus"
 ENVOY_KEPT = (
     "envoy_cluster_(membership_total|upstream_rq|upstream_rq_active|upstream_rq_pending_active|"
@@ -41,25 +40,25 @@ ENVOY_KEPT = (
     "envoy_control_plane_connected_state|envoy_http_rq_direct_response"
 )
 ENVOY_OF_ROUTES = "(httproute/.*)?"
-"""Of `envoy_cluster_name`: what routes lead to, and what is of the whole proxy."""
-_AUTOSCALER = "kube-system", "cluster-autoscaler"  # its component is of AWS, which other clusters never load
+"""Values of `envoy_cluster_name`: backends of routes, and empty for the entire proxy."""
+_AUTOSCALER = "kube-system", "cluster-autoscaler"  # its component imports AWS, which other clusters never load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Pods of one namespace with these values of a label, `workload` as a rule, at a port of this name."""
+    """Pods of one namespace with these values of a label, by default `workload`, at a port of this name."""
 
     name: str
     namespace: str
     workloads: tuple[str, ...]
     port: str
     tells_of_others: bool = False
-    """Its labels `namespace` and `pod` are those of what it tells of, and stay; elsewhere they say who tells."""
+    """Its labels `namespace` and `pod` name the reported pods and are kept; those of others name the target."""
     label: str = WORKLOAD
     path: str = "/metrics"
     every: timedelta = USUAL
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By label, an expression for what is kept; all where there is none."""
+    """Expressions of the kept values, by label; without one, all are kept."""
 
 
 def targets(settings: StackSettings) -> tuple[Target, ...]:
@@ -74,7 +73,7 @@ def targets(settings: StackSettings) -> tuple[Target, ...]:
 
 
 class ScrapedPods(NamedTuple):
-    """Pods of the file that have a port of metrics: their label `workload`, and that port."""
+    """Pods of the file with a port of metrics: their label `workload`, and the port."""
 
     namespace: str
     name: str
@@ -90,7 +89,7 @@ def scraped_pods(settings: StackSettings) -> Iterator[ScrapedPods]:
 
 
 def scraped_workers(settings: StackSettings) -> dict[str, int]:
-    """The number of the port of metrics, by pool, of those that have one."""
+    """Return the port of metrics by pool, for pools with one."""
     return {pods.name: pods.number for pods in scraped_pods(settings) if pods.namespace == WORKER_NAMESPACE}
 
 
@@ -109,7 +108,7 @@ def _of_pods(settings: StackSettings) -> Iterator[Target]:
 
 
 def _of_envoy(settings: StackSettings) -> Iterator[Target]:
-    """More often than others: autoscalers read what it counts every 15 seconds."""
+    """Envoy is scraped more often, since autoscalers read its counts every 15 seconds."""
     ours = settings.cluster.context is None
     if serving_needs(settings).gateway and counts_requests(settings):
         yield Target(
@@ -137,7 +136,7 @@ _OWN_PORT, _RAY_PORT, _AUTOSCALER_PORT, _ENVOY_PORT = 8080, 8080, 8085, 19001
 
 
 class Reached(NamedTuple):
-    """Pods of one namespace with these values of a label, `workload` as a rule."""
+    """Pods of one namespace with these values of a label, by default `workload`."""
 
     namespace: str
     workloads: tuple[str, ...]
@@ -173,7 +172,7 @@ def bundled_calls(settings: StackSettings) -> BundledCalls | None:
 
 
 def gpu_target(settings: StackSettings) -> Target | None:
-    """On EKS with a GPU group: on a cluster that is there already its owner may run one, and two disturb each other."""
+    """Return the exporter on EKS with a GPU group. An existing cluster may have one, and two disturb each other."""
     groups = () if settings.cluster.context is not None else settings.node_groups.values()
     return GPU_EXPORTER if any(group.kind is NodeKind.GPU for group in groups) else None
 
@@ -200,5 +199,5 @@ def _ports(settings: StackSettings, target: Target) -> set[int]:
 
 
 def _pods_of(target: Target) -> set[tuple[str, str, str]]:
-    """Namespace, workload and name of the port."""
+    """Return namespace, workload and name of the port."""
     return {(target.namespace, name, target.port) for name in target.workloads}

@@ -43,8 +43,8 @@ def closed_budget(
 ) -> PodDisruptionBudget:
     """Create the budget of one workload or pool, with its name.
 
-    `opens`: the controller opens it, for flexible pods with another replica and for workers whose jobs are saved. Pulumi
-    owns all others.
+    `opens`: the controller opens the budget, for flexible pods with another replica and for workers whose jobs are
+    saved. Pulumi owns all other budgets.
     """
     opts = pulumi.ResourceOptions(parent=parent)
     if opens:
