@@ -41,14 +41,14 @@ def enforce(
     if variables is not None:
         spec["variables"] = list(variables)
     policy, binding = names
-    made = ValidatingAdmissionPolicy(
+    created_policy = ValidatingAdmissionPolicy(
         policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
     )
     ValidatingAdmissionPolicyBinding(
         binding,
         metadata={"name": policy_name},
         spec={"policy_name": policy_name, "validation_actions": ["Deny"]},
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[made]),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[created_policy]),
     )
 
 

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from components.ray import crds as ray
-from components.serving import crds as serving
+from components.definitions import version
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 
@@ -26,15 +25,15 @@ ALERTMANAGER = "quay.io/prometheus/alertmanager:v0.28.1"
 # The last release of a minor that has had its corrections; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags.
 DEVICE_PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.19.3"
 ENVOY = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
-ENVOY_GATEWAY = f"docker.io/envoyproxy/gateway:{serving.version('envoy-gateway')}"
+ENVOY_GATEWAY = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
 # amd64 and arm64. Source: NVIDIA/dcgm-exporter, `deployment/values.yaml` of the release.
 GPU_EXPORTER = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
-KEDA = f"ghcr.io/kedacore/keda:{serving.version('keda').removeprefix('v')}"
-KEDA_METRICS = f"ghcr.io/kedacore/keda-metrics-apiserver:{serving.version('keda').removeprefix('v')}"
+KEDA = f"ghcr.io/kedacore/keda:{version('keda').removeprefix('v')}"
+KEDA_METRICS = f"ghcr.io/kedacore/keda-metrics-apiserver:{version('keda').removeprefix('v')}"
 PROMETHEUS = "quay.io/prometheus/prometheus:v3.7.3"
-RAY_OPERATOR = f"quay.io/kuberay/operator:{ray.version()}"
+RAY_OPERATOR = f"quay.io/kuberay/operator:{version('kuberay')}"
 REDIS = "docker.io/valkey/valkey:8.1"
-_VPA = serving.version("vertical").removeprefix("v")
+_VPA = version("vertical").removeprefix("v")
 VPA_ADMISSION = f"registry.k8s.io/autoscaling/vpa-admission-controller:{_VPA}"
 VPA_CERTGEN = "registry.k8s.io/ingress-nginx/kube-webhook-certgen:v20231011-8b53cabe0"
 VPA_RECOMMENDER = f"registry.k8s.io/autoscaling/vpa-recommender:{_VPA}"

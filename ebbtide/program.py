@@ -22,21 +22,32 @@ if TYPE_CHECKING:
     from components.aws.network import Network, NetworkArgs
     from components.aws.node_group import NodeGroup, NodeGroupArgs
     from components.cluster.autoscaler import Autoscaler
-    from components.cluster.device_plugin import DevicePlugin
     from components.cluster.evictions import Evictions, EvictionsArgs
     from components.cluster.existing import ExistingCluster, ExistingClusterArgs
-    from components.cluster.namespaces import Namespaces
+    from components.cluster.gpu_daemons import DevicePlugin, GpuExporter
+    from components.cluster.namespaces import (
+        Namespaces,
+        OwnNamespace,
+        OwnNamespaceArgs,
+        RaySpaces,
+        RaySpacesArgs,
+        ServingSpaces,
+        ServingSpacesArgs,
+    )
     from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
-    from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
     from components.context import StackContext
     from components.controller.controller import Controller, ControllerArgs
     from components.controller.workloads import WorkloadController, WorkloadControllerArgs
     from components.images import ImageSource, image_source
     from components.monitoring.bundled import BundledPrometheus, BundledPrometheusArgs
-    from components.monitoring.dashboards import Dashboards, DashboardsArgs
-    from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
+    from components.monitoring.existing import (
+        Dashboards,
+        DashboardsArgs,
+        ExistingPrometheus,
+        ExistingPrometheusArgs,
+        FilesForPrometheus,
+    )
     from components.monitoring.exporter import Exporter, ExporterArgs
-    from components.monitoring.gpu_exporter import GpuExporter
     from components.ownership import OwnershipTable
     from components.pods.egress import Egress, egress_of
     from components.pods.job import CronJob, Job, JobArgs
@@ -44,19 +55,21 @@ if TYPE_CHECKING:
     from components.pods.secrets import Secrets, SecretsArgs
     from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
     from components.pods.workload import Workload, WorkloadArgs
+    from components.program import ProgramArgs
     from components.ray.cluster import RayCluster, RayClusterArgs
     from components.ray.operator import OperatorArgs, RayOperator
-    from components.ray.spaces import RaySpaces, RaySpacesArgs
     from components.redis.queues import Redis, RedisArgs
     from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
     from components.serving.gateway import Gateway, GatewayArgs
     from components.serving.keda import Keda, KedaArgs
-    from components.serving.program import PartArgs
     from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
     from components.serving.service import Service, ServiceArgs
-    from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
-    from components.serving.spaces import ServingSpaces, ServingSpacesArgs
-    from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerArgs
+    from components.serving.vertical import (
+        VerticalAutoscaler,
+        VerticalAutoscalerArgs,
+        VerticalAutoscaling,
+        VerticalAutoscalingArgs,
+    )
     from infra.stack import Stack
 
 

@@ -2,10 +2,10 @@
 
 import pulumi
 
+from components.cluster.namespaces import RaySpaces
 from components.controller.controller import Controller, ControllerArgs
 from components.controller.workloads import WorkloadController, WorkloadControllerArgs, token_file
 from components.pods.redis_access import SECRET, controllers_endpoint
-from components.ray.spaces import RaySpaces
 from components.redis.queues import Redis
 from ebbtide.settings.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret

@@ -11,19 +11,16 @@ import pulumi
 
 from components.aws.savings import cost_tags
 from components.cluster.evictions import Evictions, EvictionsArgs
-from components.cluster.namespaces import Namespaces
+from components.cluster.namespaces import Namespaces, OwnNamespace, RaySpaces
 from components.cluster.network_policies import NetworkPolicies, NetworkPoliciesArgs
-from components.cluster.own_namespace import OwnNamespace
 from components.context import StackContext
 from components.controller.controller import Controller
 from components.images import image_source
-from components.monitoring.reach import bundled_calls
-from components.monitoring.targets import scraped_workers
+from components.monitoring.targets import bundled_calls, scraped_workers
 from components.ownership import OwnershipTable
 from components.pods.egress import egress_of
 from components.pods.priorities import Priorities
 from components.pods.secrets import Secrets, SecretsArgs, SecretsSource, StackSecrets
-from components.ray.spaces import RaySpaces
 from components.redis.queues import Redis, RedisArgs
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import every_pod, secrets_by_namespace
@@ -34,13 +31,11 @@ from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from infra.controllers import scaler, workload_controller
-from infra.foundation import Foundation
-from infra.jobs import jobs
 from infra.monitoring import exporter, monitoring
-from infra.pools import pools
 from infra.ray_clusters import clusters_with_state, ray_clusters, ray_namespaces
 from infra.services import services
-from infra.site import Site, following
+from infra.site import Foundation, Site, following
+from infra.workers import jobs, pools
 from infra.workloads import snapshots, workload_namespaces, workloads
 
 Password: TypeAlias = pulumi.Input[str] | None

@@ -12,22 +12,21 @@ import pulumi
 from pulumi_aws.provider import Provider as AwsProvider
 
 from components.aws.add_ons import ClusterAddOns, ClusterAddOnsArgs
-from components.aws.cache_windows import cache_windows
 from components.aws.cluster import Cluster, ClusterArgs
+from components.aws.elasticache import cache_windows
 from components.aws.network import Network, NetworkArgs
 from components.aws.node_group import NodeGroup, NodeGroupArgs
 from components.aws.node_shape import ami_type, node_shape, ranges
 from components.aws.savings import group_tags, node_tags
 from components.cluster.autoscaler import Autoscaler, autoscaler_args
-from components.cluster.device_plugin import DevicePlugin
+from components.cluster.gpu_daemons import DevicePlugin, GpuExporter
 from components.context import StackContext
-from components.monitoring.gpu_exporter import GpuExporter
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import serving_needs
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
-from infra.foundation import Foundation
+from infra.site import Foundation
 
 
 def eks_foundation(

@@ -5,12 +5,16 @@ from collections.abc import Sequence
 import pulumi
 
 from components.monitoring.bundled import BundledPrometheus, BundledPrometheusArgs
-from components.monitoring.dashboards import Dashboards, DashboardsArgs
-from components.monitoring.existing import ExistingPrometheus, ExistingPrometheusArgs, FilesForPrometheus
+from components.monitoring.existing import (
+    Dashboards,
+    DashboardsArgs,
+    ExistingPrometheus,
+    ExistingPrometheusArgs,
+    FilesForPrometheus,
+)
 from components.monitoring.exporter import Exporter, ExporterArgs
-from components.monitoring.reach import gpu_target
 from components.monitoring.scraping import ALERTMANAGER_PORT, Scraping
-from components.monitoring.targets import targets
+from components.monitoring.targets import gpu_target, targets
 from components.redis.queues import Redis
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.settings.process_documents import exporter_config

@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 import pulumi
 
 from components.cluster.evictions import Evictions, EvictionsArgs
+from components.cluster.namespaces import RaySpaces, RaySpacesArgs
 from components.ray.cluster import RayCluster, RayClusterArgs
-from components.ray.head_state import HeadState
 from components.ray.operator import OperatorArgs, RayOperator
-from components.ray.spaces import RaySpaces, RaySpacesArgs
-from components.ray.spec import Surroundings
+from components.ray.spec import HeadState, Surroundings
 from components.redis.queues import Redis
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import RayOperatorSource

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pulumi
 
+from components.cluster.namespaces import ServingSpaces, ServingSpacesArgs
 from components.pods.secrets import Secrets, SecretsArgs
 from components.serving.envoy_gateway import EnvoyGateway, EnvoyGatewayArgs
 from components.serving.gateway import Gateway, GatewayArgs
@@ -13,9 +14,12 @@ from components.serving.keda import Keda, KedaArgs
 from components.serving.prometheus_access import PrometheusAccess, PrometheusAccessArgs
 from components.serving.routing import routed
 from components.serving.service import Service, ServiceArgs, scaled_variants
-from components.serving.sizes import VerticalAutoscaling, VerticalAutoscalingArgs
-from components.serving.spaces import ServingSpaces, ServingSpacesArgs
-from components.serving.vertical import VerticalAutoscaler, VerticalAutoscalerArgs
+from components.serving.vertical import (
+    VerticalAutoscaler,
+    VerticalAutoscalerArgs,
+    VerticalAutoscaling,
+    VerticalAutoscalingArgs,
+)
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import node_of, pod_size, takes
@@ -93,22 +97,22 @@ def prometheus_port(settings: StackSettings) -> int:
 
 def largest_containers(settings: StackSettings) -> Mapping[str, PodSize]:
     """Return the largest request of each workload's container that still fits on all of its nodes."""
-    found: dict[str, PodSize] = {}
+    sizes: dict[str, PodSize] = {}
     for name, workload in settings.all_workloads.items():
         nodes = [node_of(group) for group in settings.node_groups.values() if takes(group, workload)]
-        beside, own = pod_size(workload), workload
+        entire_pod, container = pod_size(workload), workload
         if nodes:
-            found[name] = PodSize(
-                cpu=min(node.cpu for node in nodes) - (beside.cpu - own.cpu),
-                memory=min(node.memory for node in nodes) - (beside.memory - own.memory),
-                gpu=own.gpu.count,
+            sizes[name] = PodSize(
+                cpu=min(node.cpu for node in nodes) - (entire_pod.cpu - container.cpu),
+                memory=min(node.memory for node in nodes) - (entire_pod.memory - container.memory),
+                gpu=container.gpu.count,
             )
-    return found
+    return sizes
 
 
 def longest_request(settings: StackSettings) -> timedelta:
     """Return the longest duration of a request through the gateway."""
-    return max((it.longest_request for _, it in routed(settings.services)), default=timedelta())
+    return max((service.longest_request for _, service in routed(settings.services)), default=timedelta())
 
 
 def _parts(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:

@@ -1,5 +1,6 @@
 """The settings, the cluster and the context that all capabilities of a stack are built with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pulumi
@@ -8,13 +9,28 @@ from components.aws.savings import cost_tags
 from components.cluster.namespaces import Namespaces
 from components.context import StackContext
 from components.pods.entrance import Balancing
-from components.pods.gpu_nodes import NodeRequirement, labelled_memory, one_of_groups
+from components.pods.rules import NodeRequirement, labelled_memory, one_of_groups
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import takes
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from infra.foundation import Foundation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foundation:
+    cluster_name: pulumi.Input[str]
+    provider: pulumi.ProviderResource
+    ready: Sequence[pulumi.Resource] = ()
+    """Resources that must exist for as long as the customer has pods, such as nodes and add-ons."""
+    aws: pulumi.ProviderResource | None = None
+    """The AWS provider; only on EKS."""
+    cache_host: pulumi.Input[str] | None = None
+    """The address of ElastiCache, if the stack file asks for it."""
+    definitions: pulumi.ProviderResource | None = None
+    """The provider of CustomResourceDefinitions, on EKS. It takes over definitions that an earlier part left behind."""
+    transformations: Sequence[pulumi.ResourceTransformation] = ()
+    """Applied to every object of the in-cluster half, on a cluster with its own node labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +76,7 @@ class Site:
         if self.cluster.aws is None:
             return options
         # Imported here, since a stack on an existing cluster runs without pulumi_aws.
-        from components.aws.iam import PodAccount
-        from components.aws.pod_role import PodRole, PodRoleArgs
+        from components.aws.iam import PodAccount, PodRole, PodRoleArgs
 
         account = PodAccount(cluster_name=self.settings.customer, namespace=namespace, service_account=name)
         # Fewer than 57 characters, since AWS takes 64 and Pulumi adds 8.

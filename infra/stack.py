@@ -14,7 +14,7 @@ from components.ownership import OwnershipTable
 from components.pods.secrets import StackSecrets
 from ebbtide.settings.model import StackSettings
 from infra.customer import NewToken, Password, customer_half, stack_context
-from infra.foundation import Foundation
+from infra.site import Foundation
 
 
 @dataclass(frozen=True, kw_only=True)

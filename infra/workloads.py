@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from components.cluster.own_namespace import OwnNamespace, OwnNamespaceArgs
-from components.pods.claims import own_disks
+from components.cluster.namespaces import OwnNamespace, OwnNamespaceArgs
+from components.pods.disks import own_disks
 from components.pods.redis_access import PUBLIC, redis_authority
 from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.workload import Workload, WorkloadArgs
@@ -67,18 +67,18 @@ def workloads(
 def snapshots(site: Site) -> None:
     """The snapshot policies of disks. No resource waits for them: a policy finds disks by their tags."""
     settings = site.settings
-    wanted = [
+    policies = [
         (disks, volume.snapshots)
         for name, workload in settings.all_workloads.items()
         for disks, volume in own_disks(settings.customer, name, workload)
         if volume.snapshots is not None
     ]
-    if not wanted or site.cluster.aws is None:
+    if not policies or site.cluster.aws is None:
         return
     # Imported here, since a stack on an existing cluster runs without pulumi_aws.
     from components.aws.snapshots import DiskSnapshots, DiskSnapshotsArgs, SnapshotsOfDisks
 
-    volumes = [SnapshotsOfDisks(disks=disks, wanted=policy) for disks, policy in wanted]
+    volumes = [SnapshotsOfDisks(disks=disks, wanted=policy) for disks, policy in policies]
     args = DiskSnapshotsArgs(stack=site.stack, volumes=volumes)
     DiskSnapshots("snapshots", args, pulumi.ResourceOptions(providers=[site.cluster.aws]))
 
@@ -99,4 +99,4 @@ def _nodes_of_kind(site: Site, kind: NodeKind) -> Sequence[Mapping[str, str]]:
     architectures = sorted({architecture(group) for group in groups})
     if len(architectures) < 2:
         return [nodes_of_kind(kind)]
-    return [nodes_of_kind(kind) | nodes_of_architecture(each) for each in architectures]
+    return [nodes_of_kind(kind) | nodes_of_architecture(name) for name in architectures]

@@ -1,18 +1,34 @@
-"""The EKS add-ons, and the StorageClass that replaces the default of EKS.
+"""The EKS add-ons with their versions, and the StorageClass that replaces EKS's default.
 
-The order is not free: without the three of `before_nodes` no node becomes ready, and those of `after_nodes` count as
-failed until a node can take their pods.
+**Order.** Without the add-ons of `before_nodes` no node becomes ready; those of `after_nodes` count as failed until a
+node can run their pods.
 
-What only watches or answers (DNS, the volume controller, metrics) goes to fixed nodes: on a flexible node it would keep
-that node all night, or be moved in the middle of the day. What runs on every node tolerates every taint by its own
-defaults, but for the GPU part of the node monitoring agent.
+**Placement.** Pods that only watch or answer (DNS, the volume controller, metrics) run on fixed nodes: on a flexible
+node they would keep that node all night, or be moved during the day. Pods that run on every node tolerate every taint
+by default, except the GPU part of the node monitoring agent.
 
-Trap: EKS checks a configuration against the schema of the add-on's version and refuses what that does not name. So
+**Trap.** EKS validates a configuration against the schema of the add-on's version and refuses unknown fields. So
 nothing is set here that is right by default: coredns and the volume controller bring budgets that let one pod go at a
-time, which is what the drain of a fixed node needs. A moment without metrics harms nothing.
+time, which is what the drain of a fixed node needs. A moment without metrics does no harm.
 Sources for the schemas: aws/aws-ebs-csi-driver `charts/aws-ebs-csi-driver/values.schema.json` at v1.59.0,
 aws/eks-node-monitoring-agent `charts/configuration.schema.json` at v1.6.4, the answer of `aws eks
 describe-addon-configuration` for coredns, and kubernetes-sigs/metrics-server's chart.
+
+**Versions** are pinned for each Kubernetes minor, so that two `up`s of one release build the same cluster. The stack
+file's `addOnVersions` take precedence. For an add-on without a version here EKS chooses its default for the cluster's
+minor when the add-on is created, and keeps it. The versions are EKS's defaults of May 2026, each of which `aws eks
+describe-addon-versions` listed for its minor. For 1.36 they are the defaults of October 2026.
+
+Sources of the versions, read at that time:
+
+- vpc-cni, kube-proxy, coredns, aws-ebs-csi-driver, metrics-server: wandb/terraform-aws-wandb
+  `modules/app_eks/add-ons.tf`, a table by minor of the published defaults. For kube-proxy and coredns 1.35 a second
+  public table of all minors agrees.
+- eks-pod-identity-agent: that second table, and the defaults for 1.33 that a third team wrote down on 2026-06-05.
+- eks-node-monitoring-agent: a public list for 1.35 alone, of May 2026; v1.6.4 is a release of
+  aws/eks-node-monitoring-agent of 2026-04-10. For 1.33 and 1.34 no list was found, so EKS chooses.
+- 1.36: public logs of runs on EKS 1.36 in September and October 2026; several for vpc-cni, kube-proxy and coredns, one
+  for the others.
 """
 
 import json
@@ -24,7 +40,6 @@ import pulumi
 from pulumi_aws.eks import Addon
 from pulumi_kubernetes.storage.v1 import StorageClass
 
-from components.aws.add_on_versions import add_on_version
 from components.aws.iam import PodAccount, granted_role, pod_trust
 from components.context import StackContext
 from ebbtide.provisioning_labels import GPU_TAINT_KEY, NodeKind
@@ -35,16 +50,62 @@ from ebbtide.vocabulary.labels import NODE_KIND
 if TYPE_CHECKING:
     from pulumi_aws.eks import AddonPodIdentityAssociationArgsDict
 
+_UP_TO_1_35 = {
+    AddOn.POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
+    AddOn.EBS_CSI_DRIVER: "v1.59.0-eksbuild.1",
+    AddOn.METRICS_SERVER: "v0.8.1-eksbuild.6",
+}
+
+PINNED: Mapping[str, Mapping[AddOn, str | None]] = {
+    "1.33": {
+        **_UP_TO_1_35,
+        AddOn.VPC_CNI: "v1.20.5-eksbuild.1",
+        AddOn.KUBE_PROXY: "v1.33.10-eksbuild.2",
+        AddOn.COREDNS: "v1.12.4-eksbuild.10",
+        AddOn.NODE_MONITORING_AGENT: None,
+    },
+    "1.34": {
+        **_UP_TO_1_35,
+        AddOn.VPC_CNI: "v1.20.5-eksbuild.1",
+        AddOn.KUBE_PROXY: "v1.34.6-eksbuild.2",
+        AddOn.COREDNS: "v1.12.4-eksbuild.10",
+        AddOn.NODE_MONITORING_AGENT: None,
+    },
+    "1.35": {
+        **_UP_TO_1_35,
+        AddOn.VPC_CNI: "v1.21.1-eksbuild.1",
+        AddOn.KUBE_PROXY: "v1.35.3-eksbuild.2",
+        AddOn.COREDNS: "v1.13.2-eksbuild.4",
+        AddOn.NODE_MONITORING_AGENT: "v1.6.4-eksbuild.1",
+    },
+    "1.36": {
+        AddOn.POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
+        AddOn.EBS_CSI_DRIVER: "v1.66.0-eksbuild.1",
+        AddOn.METRICS_SERVER: "v0.9.0-eksbuild.11",
+        AddOn.VPC_CNI: "v1.22.4-eksbuild.3",
+        AddOn.KUBE_PROXY: "v1.36.0-eksbuild.25",
+        AddOn.COREDNS: "v1.14.3-eksbuild.23",
+        AddOn.NODE_MONITORING_AGENT: "v1.7.2-eksbuild.1",
+    },
+}
+"""By Kubernetes minor. Every minor names every add-on; None leaves the version to EKS."""
+
+
+def add_on_version(add_on: AddOn, cluster_version: str, overrides: Mapping[AddOn, str]) -> str | None:
+    """Return the version to install on a cluster of that minor; `overrides`: the stack file's versions."""
+    return overrides.get(add_on) or PINNED[cluster_version][add_on]
+
+
 ON_FIXED_NODES = {NODE_KIND: NodeKind.FIXED.value}
 REPLICAS = 2
-"""One to answer while the other is moved. Two is what the add-ons have by default, and what `up` must not lower."""
+"""One replica answers while the other is moved. The add-ons have two by default, which `up` must not lower."""
 
 _ACROSS_ZONES = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOnSpec:
-    """One add-on; with an account, its pods get a role with `policies`."""
+    """One add-on. With an account, its pods get a role with `policies`."""
 
     add_on: AddOn
     version: str | None  # None: EKS chooses

@@ -1,16 +1,23 @@
-"""The control plane, and the role that nodes need to join it.
+"""The control plane, the access to it, and the role that nodes need to join it.
 
-The API server answers inside the network. The internet reaches it only from the ranges that the stack file lists, and
-the owner's other networks only with a rule of the cluster's security group. Who comes in then is decided by IAM and
-access entries (`components.aws.access`), on every way.
+The API server answers inside the network. It is reachable from the internet only from the ranges that the stack file
+lists, and from the owner's other networks only with a rule of the cluster's security group. On every path, IAM and
+access entries authorize the caller: the deployer, and the people in the stack file. An entry stands for one principal
+and keeps its name when a viewer becomes an admin, so that only the policy is replaced.
 
 Traps:
 
-- The log group must exist first, or EKS makes one that keeps logs for ever.
+- The log group must exist first, or EKS creates one that keeps logs forever.
 - `bootstrap_self_managed_addons` and the key of the Secrets are read at creation only. Changing either later replaces
-  the cluster, so both are ignored from then on.
-- The kubeconfig holds no token. `cluster_identifier` is static: without it a kubeconfig that is not yet known, as in a
-  preview of a new cluster, would show everything in the cluster as replaced.
+  the cluster, so both are ignored afterwards.
+- The kubeconfig contains no token. `cluster_identifier` is static: without it a kubeconfig that is not yet known, as in
+  a preview of a new cluster, would show everything in the cluster as replaced.
+- The deployer's entry must outlive everything in the cluster, or a destroy locks itself out. It keeps the first
+  deployer: an `up` of another one must not revoke the right of the role that owns the stack.
+- The other entries outlive the cluster's contents too, so that a destroy that hangs on a finalizer can be examined. The
+  Kubernetes provider depends on all of them, and so does everything that uses the provider.
+- EKS refuses a second entry for one principal. Only AWS knows whether an admin is the deployer, and answers too late to
+  leave the entry out: the role that runs `pulumi up` does not belong into `admins`.
 """
 
 import json
@@ -20,16 +27,92 @@ from typing import Any
 
 import pulumi
 from pulumi_aws.cloudwatch.log_group import LogGroup
+from pulumi_aws.eks import AccessEntry, AccessPolicyAssociation
 from pulumi_aws.eks import Cluster as EksCluster
+from pulumi_aws.get_caller_identity import get_caller_identity_output
+from pulumi_aws.iam import get_session_context_output
 from pulumi_aws.kms import Key
 from pulumi_aws.vpc import SecurityGroupIngressRule
 from pulumi_kubernetes import Provider as KubernetesProvider
 
-from components.aws.access import AccessArgs, entries
 from components.aws.add_ons import before_nodes, install
 from components.aws.iam import granted_role, service_trust
 from components.context import StackContext
 from ebbtide.settings.sections.cluster import ClusterSettings
+
+ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+"""The rights of Kubernetes' role `view`. AmazonEKSAdminViewPolicy, whose name is similar, shows Secrets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessArgs:
+    stack: StackContext
+    cluster_name: pulumi.Input[str]  # known once the cluster exists
+    admins: Sequence[str]
+    viewers: Sequence[str]
+
+
+def entries(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> list[pulumi.Resource]:
+    """Create all access entries. Objects in the cluster are created after them and deleted before them."""
+    policies = {**dict.fromkeys(args.viewers, VIEW), **dict.fromkeys(args.admins, ADMIN)}
+    people = [
+        _person(f"{name}-access-{_short(principal)}", args, (principal, policy), parent=parent)
+        for principal, policy in policies.items()
+    ]
+    return [_deployer(name, args, parent=parent), *people]
+
+
+def _deployer(name: str, args: AccessArgs, *, parent: pulumi.Resource) -> AccessPolicyAssociation:
+    """Grant admin rights to the role of the current session, since a session cannot have an entry."""
+    invoke = pulumi.InvokeOutputOptions(parent=parent)
+    caller = get_caller_identity_output(opts=invoke)
+    deployer = get_session_context_output(arn=caller.arn, opts=invoke).issuer_arn
+    entry = AccessEntry(
+        f"{name}-deployer",
+        cluster_name=args.cluster_name,
+        principal_arn=deployer,
+        type="STANDARD",
+        tags=args.stack.tags,
+        opts=pulumi.ResourceOptions(parent=parent, ignore_changes=["principalArn"]),
+    )
+    return _grant(f"{name}-deployer-admin", args, (entry, ADMIN), parent=parent)
+
+
+def _person(
+    name: str, args: AccessArgs, principal_policy: tuple[str, str], *, parent: pulumi.Resource
+) -> AccessPolicyAssociation:
+    principal, policy = principal_policy
+    entry = AccessEntry(
+        name,
+        cluster_name=args.cluster_name,
+        principal_arn=principal,
+        type="STANDARD",
+        tags=args.stack.tags,
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+    return _grant(f"{name}-{'admin' if policy == ADMIN else 'view'}", args, (entry, policy), parent=parent)
+
+
+def _grant(
+    name: str, args: AccessArgs, entry_policy: tuple[AccessEntry, str], *, parent: pulumi.Resource
+) -> AccessPolicyAssociation:
+    entry, policy = entry_policy
+    return AccessPolicyAssociation(
+        name,
+        cluster_name=args.cluster_name,
+        principal_arn=entry.principal_arn,
+        policy_arn=policy,
+        access_scope={"type": "cluster"},
+        # The principal's ARN is known without the entry, so it creates no dependency.
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[entry]),
+    )
+
+
+def _short(principal: str) -> str:
+    """Return account, kind, path and name, which identify a principal."""
+    return principal.split("::", 1)[1]
+
 
 KEY_DELETION_DAYS = 30
 _HTTPS = 443
@@ -46,7 +129,7 @@ class ClusterArgs:
 
 
 class Cluster(pulumi.ComponentResource):
-    """EKS, the add-ons that nodes need to join, and the provider for all that lives inside."""
+    """EKS, the add-ons that nodes need to join, and the provider of all objects in the cluster."""
 
     name: pulumi.Output[str]  # known once the cluster exists, so that whoever uses it waits
     security_group_id: pulumi.Output[str | None]  # of the control plane, the nodes and their pods
@@ -89,7 +172,7 @@ class Cluster(pulumi.ComponentResource):
         return KubernetesProvider(
             resource_name,
             kubeconfig=self._endpoint.apply(
-                lambda known: json.dumps(kubeconfig(args, endpoint=known[0], certificate=known[1]["data"]))
+                lambda access: json.dumps(kubeconfig(args, endpoint=access[0], certificate=access[1]["data"]))
             ),
             cluster_identifier=args.stack.customer,
             enable_server_side_apply=True,

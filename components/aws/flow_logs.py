@@ -1,8 +1,8 @@
 """VPC flow logs of accepted and rejected traffic.
 
-The role may write to this one log group and not make any: a record that arrives after a destroy would otherwise bring
-the group back, without a retention and without an owner. Its trust names the account and the kind of resource, so that
-the service cannot be talked into using it for somebody else.
+The role may write to this log group but not create it: a record that arrives after a destroy would otherwise recreate
+the group, without a retention and an owner. Its trust names the account and the kind of resource, so that the service
+cannot be made to use the role for another account.
 (Source: "IAM role for publishing flow logs to CloudWatch Logs", Amazon VPC user guide.)
 """
 
@@ -29,7 +29,7 @@ class FlowLogArgs:
 
 
 def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowLog:
-    """Everything that enters, leaves or crosses the VPC, kept for a while."""
+    """Log everything that enters, leaves or crosses the VPC."""
     child = pulumi.ResourceOptions(parent=parent)
     tags = {"Name": f"{args.stack.customer}-flow-logs", **args.stack.tags}
     group = LogGroup(
@@ -42,7 +42,7 @@ def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowL
     account = get_caller_identity_output(opts=pulumi.InvokeOutputOptions(parent=parent)).account_id
     role = Role(
         f"{name}-flow-logs",
-        assume_role_policy=account.apply(lambda known: json.dumps(flow_log_trust(known, args.stack.region))),
+        assume_role_policy=account.apply(lambda account_id: json.dumps(flow_log_trust(account_id, args.stack.region))),
         tags=tags,
         opts=child,
     )
@@ -66,7 +66,7 @@ def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowL
 
 
 def flow_log_trust(account: str, region: str) -> Document:
-    """For the flow logs of this account and region, and no other's."""
+    """Return the trust of this account's flow logs in this region."""
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -84,7 +84,7 @@ def flow_log_trust(account: str, region: str) -> Document:
 
 
 def flow_log_rights(group_arn: str) -> Document:
-    """Writing to the streams of one group. The service lists groups before it writes, which no name can limit."""
+    """Allow writes to the streams of one group. The service lists groups first, which IAM cannot limit by name."""
     writing = ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
     return {
         "Version": "2012-10-17",

@@ -1,17 +1,17 @@
 """The network of a customer: a VPC with subnets per zone and NAT gateways, or an existing VPC.
 
-Nodes live in the private subnets only. Each zone has a route table of its own, so that going from one NAT gateway to
-one per zone replaces nothing: routes change where they lead, and the first gateway stays. S3, which holds the layers of
-container images, is reached through a gateway endpoint and not through a NAT gateway, which bills per gigabyte.
+Nodes run in the private subnets only. Each zone has a separate route table, so that a change from one NAT gateway to
+one per zone replaces nothing: routes get another target, and the first gateway stays. S3, which stores the layers of
+container images, is reached through a gateway endpoint, since a NAT gateway bills per gigabyte.
 
 - `single`: one gateway serves all zones. A second one costs as much as a small node, and helps only in the loss of a
   zone, when the other zones' nodes would wait for images.
-- `per-zone`: that loss is covered too, and no traffic to the internet crosses zones.
+- `per-zone`: survives the loss of a zone, and no traffic to the internet crosses zones.
 - `none`: a closed network, which has no public subnets and no internet gateway either. Services of AWS are reached
   through interface endpoints (`components.aws.endpoints`).
 
-In a given VPC nothing is made, not even a tag: whoever owns it may manage its tags elsewhere, and a destroy here would
-take from a shared subnet what others need.
+In an existing VPC nothing is created, not even a tag: its owner may manage the tags elsewhere, and a destroy would
+remove from a shared subnet what others need.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,7 @@ from components.aws.ec2 import (
 )
 from components.aws.endpoints import EndpointArgs, interface_endpoints
 from components.aws.flow_logs import FlowLogArgs, flow_logs
-from components.aws.subnet_plan import plan_subnets
-from components.aws.zones import zones_of_the_account
+from components.aws.subnets import plan_subnets, zones_of_the_account
 from components.context import StackContext
 from ebbtide.settings.sections.network import GivenVpc, Nat, NetworkSettings, called_services
 from ebbtide.settings.sections.zones import is_id
@@ -45,9 +44,9 @@ _ANYWHERE = "0.0.0.0/0"
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
     stack: StackContext
-    zones: Sequence[str]  # letters, "a" is us-east-1a in us-east-1; or ids
+    zones: Sequence[str]  # letters ("a" is us-east-1a in us-east-1) or ids
     settings: NetworkSettings
-    session_manager: bool = False  # these two are of the cluster's section
+    session_manager: bool = False  # these two come from the cluster's section
     deletion_protection: bool = False
 
 
@@ -56,24 +55,24 @@ class Network(pulumi.ComponentResource):
 
     vpc_id: pulumi.Output[str]
     private_subnet_ids: Mapping[str, pulumi.Output[str]]  # by zone
-    public_subnet_ids: Mapping[str, pulumi.Output[str]]  # by zone; none in a closed network and in a given VPC
+    public_subnet_ids: Mapping[str, pulumi.Output[str]]  # by zone; none in a closed network and in an existing VPC
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Network", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        given = args.settings.vpc
-        if given is None:
+        existing_vpc = args.settings.vpc
+        if existing_vpc is None:
             self._build()
         else:
-            self._move_into(given)
+            self._move_into(existing_vpc)
         self.register_outputs({"vpc_id": self.vpc_id})
 
-    def _move_into(self, given: GivenVpc) -> None:
-        self.vpc_id = pulumi.Output.from_input(given.id)
+    def _move_into(self, vpc: GivenVpc) -> None:
+        self.vpc_id = pulumi.Output.from_input(vpc.id)
         self.public_subnet_ids = {}
         self.private_subnet_ids = {
-            zone: pulumi.Output.from_input(given.private_subnets[zone]) for zone in self._args.zones
+            zone: pulumi.Output.from_input(vpc.private_subnets[zone]) for zone in self._args.zones
         }
 
     def _build(self) -> None:
@@ -106,15 +105,15 @@ class Network(pulumi.ComponentResource):
             enable_dns_hostnames=True,  # the private endpoint of the cluster is found by name
             enable_dns_support=True,
             tags=self._tags("vpc"),
-            # Another block of addresses means another VPC, to which no cluster can move. Better told by the preview
-            # than halfway through, with the new network built and the old one in use.
+            # Another block of addresses means another VPC, to which no cluster can move. The preview reports it, not an
+            # `up` that has created the new network while the old one is in use.
             opts=pulumi.ResourceOptions(parent=self, protect=self._args.deletion_protection),
         ).id
 
     def _close_the_default_group(self) -> None:
-        """Each VPC has one, which AWS makes open and nobody can delete: whatever is given no group of its own gets it.
+        """Empty the VPC's default security group, which is open, cannot be deleted, and applies where no group is named.
 
-        This takes over the one that is there and makes nothing; a destroy leaves it empty until the VPC goes.
+        This adopts the existing group; a destroy leaves it empty until the VPC is deleted.
         """
         DefaultSecurityGroup(
             f"{self._name}-default",
@@ -139,7 +138,7 @@ class Network(pulumi.ComponentResource):
         ).id
 
     def _open_the_way_out(self, private: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
-        """From each zone's private route table to the internet. Returns the public route table."""
+        """Route each zone's private route table to the internet. Return the public route table."""
         internet = InternetGateway(
             f"{self._name}-internet", vpc_id=self.vpc_id, tags=self._tags("internet"), opts=self._child
         )
@@ -152,7 +151,7 @@ class Network(pulumi.ComponentResource):
             opts=self._child,
         )
         first, *others = self._args.settings.gateway_zones(self._args.zones)
-        # The first gateway's name is the one it has with `single`.
+        # The first gateway has the same name as with `single`.
         gateways = {first: self._nat_gateway(f"{self._name}-nat", first, to_internet)}
         gateways |= {zone: self._nat_gateway(f"{self._name}-nat-{zone}", zone, to_internet) for zone in others}
         for zone, table in private.items():
@@ -172,7 +171,7 @@ class Network(pulumi.ComponentResource):
             allocation_id=address.id,
             subnet_id=self.public_subnet_ids[zone],
             tags=self._tags(f"nat-{zone}"),
-            # A gateway made before its subnet can reach the internet fails.
+            # A gateway fails if it is created before its subnet can reach the internet.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[to_internet]),
         ).id
 

@@ -1,16 +1,16 @@
 """The nodes of one group in one zone.
 
-One managed group per zone, because AWS rebalances the zones of a group by terminating nodes, busy or not, and nobody
-can tell it not to in a group that EKS owns.
+One managed group per zone, because AWS rebalances the zones of a group by terminating nodes, busy or not, and a group
+that EKS owns has no way to disable that.
 
-The desired size is the autoscaler's after the first creation. The trap: what Pulumi ignores it sends from its *state*,
-so a changed minimum or maximum carries a stale desired size along. `pulumi up --refresh` is the documented command. A
-minimum above the nodes that run is refused by AWS, refreshed or not: the autoscaler has to bring them first.
+After the first creation the autoscaler owns the desired size. The trap: for an ignored field Pulumi sends the value of
+its *state*, so a changed minimum or maximum is sent with a stale desired size. `pulumi up --refresh` is the documented
+command. AWS refuses a minimum above the number of running nodes, refreshed or not: the autoscaler must add them first.
 
-Whatever changes the launch template, cost tags and the disk included, replaces the nodes a third at a time and waits
-for budgets: with closed ones EKS gives up after a quarter of an hour, and the update fails without harm. Do it in a
-maintenance. Another instance type or kind replaces the group: EKS drains the old one, and after some minutes ends what
-is still there, budgets or not (EKS user guide, "Delete a managed node group"). Do that when nothing runs in it.
+A change of the launch template, including cost tags and the disk, replaces the nodes a third at a time and waits for
+budgets: with closed ones EKS gives up after a quarter of an hour, and the update fails without harm. Do it in a
+maintenance. Another instance type or kind replaces the group: EKS drains the old one, and after some minutes ends the
+remaining pods despite budgets (EKS user guide, "Delete a managed node group"). Do that when nothing runs in it.
 """
 
 import re
@@ -49,7 +49,7 @@ class NodeGroupArgs:
     size: NodeRange
     shape: NodeShape
     tags: Mapping[str, str]  # of the group
-    node_tags: Mapping[str, str]  # of all that its nodes consist of
+    node_tags: Mapping[str, str]  # of its nodes, their volumes and interfaces
 
 
 class NodeGroup(pulumi.ComponentResource):
@@ -73,7 +73,7 @@ class NodeGroup(pulumi.ComponentResource):
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
             scaling_config={"min_size": args.size.min, "max_size": args.size.max, "desired_size": args.size.min},
             update_config=update_pace(args.shape),
-            # A node whose kubelet, network or GPU fails for good is replaced by EKS; nobody else would notice at night.
+            # EKS replaces a node whose kubelet, network or GPU fails permanently. Nothing else would notice at night.
             node_repair_config={"enabled": True},
             labels=args.shape.labels,
             taints=[{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in args.shape.taints],
@@ -95,7 +95,7 @@ class NodeGroup(pulumi.ComponentResource):
         self.register_outputs({"autoscaling_group": self.autoscaling_group})
 
     def _launch_template(self, name: str, args: NodeGroupArgs) -> LaunchTemplate:
-        """The instance type, spot and the role are the node group's to say; saying them here too is an error."""
+        """Instance type, spot and role belong to the node group; EKS refuses them in the launch template."""
         tags = {"Name": f"{args.group}-{args.zone}", **args.node_tags}
         return LaunchTemplate(
             f"{name}-template",
@@ -114,7 +114,7 @@ class NodeGroup(pulumi.ComponentResource):
                 }
             ],
             user_data=user_data(args.shape.max_pods),
-            # Tags of a node group stop at the group: this is the only way they reach what is billed.
+            # EKS does not pass the group's tags on: only the launch template's tags reach billed resources.
             tag_specifications=[{"resource_type": part, "tags": tags} for part in _TAGGED],
             tags=tags,
             opts=pulumi.ResourceOptions(parent=self),
@@ -131,7 +131,7 @@ class NodeGroup(pulumi.ComponentResource):
 
 
 def update_pace(shape: NodeShape) -> "NodeGroupUpdateConfigArgsDict":
-    """GPU capacity is scarce: one node at a time, and given back before the next one is asked for."""
+    """GPU capacity is scarce, so one node at a time is removed before the next one is requested."""
     return {"max_unavailable": 1, "update_strategy": "MINIMAL"} if shape.gpus else {"max_unavailable_percentage": 33}
 
 

@@ -1,16 +1,16 @@
 """The properties of a group's nodes, in one place: labels, taints, tags, and the number of pods. Pure.
 
-Three readers must agree on it: EKS, which puts labels and taints on the nodes; the scheduler, which reads them there;
-and the cluster autoscaler, which for a group at zero has no node to look at and reads tags of the Auto Scaling group
-instead. EKS does not pass the node group's own tags on to that group, so the tags are made here, from the same object.
+Three readers must agree on it: EKS, which sets labels and taints on the nodes; the scheduler, which reads them there;
+and the cluster autoscaler, which for a group without nodes reads tags of the Auto Scaling group. EKS does not pass the
+node group's tags on to that group, so the tags are created here, from the same object.
 
-With prefix delegation a network interface holds sixteen addresses where it held one, and no longer limits the pods: at
-30 vCPUs or fewer a node takes 110, above 250, which is what EKS allows a managed group. Without this text nodes would
-come up with the old, smaller number. Of several types the smallest number counts, as EKS calculates it too.
+With prefix delegation a network interface holds sixteen addresses instead of one, and no longer limits the pods: a node
+with up to 30 vCPUs takes 110, a larger one 250, which is what EKS allows a managed group. Without this user data nodes
+would start with the former, smaller number. Of several types the smallest number counts, as EKS calculates it too.
 
-The trap: the number goes into the kubelet's configuration and not into nodeadm's `maxPodsExpression`. From the latter
-nodeadm also calculates what it reserves, 11 MiB of memory for each pod, so that a node of 32 GiB would lose half a GiB
-and with it the worker that just fitted. `ebbtide.prices` counts on the reservation that nodeadm makes by itself.
+The trap: the number belongs into the kubelet's configuration and not into nodeadm's `maxPodsExpression`. From the
+latter nodeadm also calculates its reservation, 11 MiB of memory for each pod, so that a node of 32 GiB would lose half
+a GiB and no longer fit the last worker. `ebbtide.prices` assumes nodeadm's default reservation.
 
 Sources: EKS user guide, "Assign more IP addresses to Amazon EKS nodes with prefixes"; awslabs/amazon-eks-ami,
 nodeadm/doc/examples.md (text of the user data) and nodeadm/internal/kubelet/config.go (the reservation).
@@ -32,7 +32,7 @@ ACCELERATOR = "k8s.amazonaws.com/accelerator"
 TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 
 PODS_TAKEN_FOR_GRANTED = 110
-"""The autoscaler thinks that every new node takes so many pods. Source: kubernetes/autoscaler, aws_manager.go."""
+"""The autoscaler assumes that every new node takes so many pods. Source: kubernetes/autoscaler, aws_manager.go."""
 
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
@@ -50,7 +50,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShape:
-    """Labels, taints and room of every node of a group, and how the autoscaler treats the group."""
+    """Labels, taints and pod limit of every node of a group, and the autoscaler's options for the group."""
 
     labels: Mapping[str, str]
     taints: tuple[Taint, ...] = ()
@@ -64,10 +64,10 @@ class NodeShape:
         return room_on_disk(self.disk_gib)
 
     def autoscaling_tags(self) -> dict[str, str]:
-        """The tags by which the autoscaler knows a node that does not exist yet.
+        """Return the tags that describe a future node to the autoscaler.
 
-        CPU, memory and the processor, whose label pods select by, it knows by the instance type (aws_manager.go,
-        buildGenericLabels). Of a disk it knows nothing, and takes a pod that asks for some to fit nowhere.
+        It derives CPU, memory and the architecture label from the instance type (aws_manager.go, buildGenericLabels).
+        It knows no disk size, so without the tag a pod that requests disk fits nowhere.
         """
         tags = {f"{TEMPLATE}/label/{key}": value for key, value in self.labels.items()}
         tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.kubernetes_effect}" for taint in self.taints}
@@ -80,7 +80,7 @@ class NodeShape:
 
 
 def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
-    """The shape of the group `name`; its instance types have one shape, so the first speaks for all."""
+    """Return the shape of the group `name`. Its instance types have one shape, so the first one is used."""
     first = instance_type(group.instance_types[0])
     plain = NodeShape(
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
@@ -99,7 +99,7 @@ def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
 
 
 def ami_type(group: NodeGroupSettings) -> str:
-    """The family of images for a group; the NVIDIA ones bring the driver."""
+    """Return the image family of a group. The NVIDIA images include the driver."""
     first = instance_type(group.instance_types[0])
     arch = "ARM_64" if first.arch == "arm64" else "x86_64"
     return f"AL2023_{arch}_{'NVIDIA' if first.gpu else 'STANDARD'}"
@@ -112,27 +112,28 @@ class NodeRange:
 
 
 def split(total: int, zones: Sequence[str]) -> dict[str, int]:
-    """Share a number of nodes over the zones as evenly as it goes; what is left over goes to the first ones."""
+    """Share a number of nodes over the zones as evenly as possible; the first zones get the remainder."""
     share, left_over = divmod(total, len(zones))
     return {zone: share + (index < left_over) for index, zone in enumerate(zones)}
 
 
 def ranges(group: NodeGroupSettings, zones: Sequence[str]) -> dict[str, NodeRange]:
-    """The group's minimum and maximum in each zone; the sums are the group's own."""
+    """Return the minimum and maximum in each zone, whose sums are the group's."""
     least, most = split(group.min, zones), split(group.max, zones)
     return {zone: NodeRange(least[zone], most[zone]) for zone in zones}
 
 
 def name_prefix(name: str, kind: NodeKind, zone: str) -> str:
-    """The start of the group's name in EKS. The provider adds 26 characters, EKS takes 63. Renaming replaces nodes.
+    """Return the prefix of the group's name in EKS. The provider adds 26 characters, EKS allows 63. A new name
+    replaces the nodes.
 
-    Of a zone's id only the number: the rest is the region's, and too long.
+    A zone's id contributes its number only: the region part is too long.
     """
     return f"{name_stem(name, kind)}-{zone[-1]}-"
 
 
 def name_stem(name: str, kind: NodeKind) -> str:
-    """What the names of the group's parts in all zones begin with; no two groups share it."""
+    """Return the prefix of the group's names in all zones. It is unique to the group."""
     return (name if name == kind.value else f"{kind.value}-{name}")[:34]
 
 
@@ -156,25 +157,25 @@ spec:
 
 
 def most_pods(instance_types: Sequence[str]) -> int:
-    """How many pods every node of a group of these types takes."""
+    """Return the pod limit of nodes of these types."""
     return min(instance_type(name).max_pods for name in instance_types)
 
 
 def user_data(max_pods: int) -> str:
-    """For a launch template: one part, which EKS joins with its own, in base64."""
+    """Return the user data of the launch template in base64. EKS merges it with its own."""
     return b64encode(_USER_DATA.format(max_pods=max_pods).encode()).decode()
 
 
 def group_options(kind: NodeKind) -> dict[str, str]:
-    """Options of one group, which the autoscaler reads from tags of the Auto Scaling group; flags are for the rest."""
+    """Return the options that the autoscaler reads from tags of the group. Its flags hold for other groups."""
     if kind is NodeKind.FIXED:
         return {}  # the careful defaults: half empty for ten minutes
     options = {
         # Keeping a node for longer than its boot takes costs more than the boot; but a job that finds no GPU waits
         # longest. Chosen by replays of public traces, on weeks that were held out: docs/evidence/defaults.md.
         "scaledownunneededtime": "3m0s" if kind is NodeKind.GPU else "1m0s",
-        # Above the threshold a node is never considered, whatever the budgets say. Higher thrashes: see docs/adr/0005.
+        # A node above the threshold is never considered, whatever the budgets. A higher one thrashes: docs/adr/0005.
         "scaledownutilizationthreshold": "0.65",
     }
-    # Of a node with GPUs these alone are weighed, and of any other they never are.
+    # On nodes with GPUs only the GPUs' utilization counts, on other nodes never.
     return options | {"scaledowngpuutilizationthreshold": "0.65"} if kind is NodeKind.GPU else options

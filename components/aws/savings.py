@@ -1,10 +1,10 @@
 """Cost tags, and the tags of nodes that a Savings Plan should cover. Ebbtide buys nothing.
 
-A commitment pays for hours that run anyway. Only the fixed group's minimum does: flexible and GPU nodes leave at night
-and stay on demand, and no plan covers spot. The keys are listed, and their use told, in docs/how-to/cost-tags.md.
+A commitment pays off for nodes that always run. Only the fixed group's minimum does: flexible and GPU nodes stop at
+night and stay on demand, and no plan covers spot. docs/how-to/cost-tags.md lists the keys and their use.
 
-What seldom changes is on the nodes themselves. What follows the file's numbers and estimates is on the node group
-alone: tags of nodes are part of the launch template, and a new one replaces every node.
+Tags that seldom change are on the nodes. Tags with the file's numbers and estimates are on the node group only: tags of
+nodes are part of the launch template, and a changed template replaces every node.
 """
 
 from enum import StrEnum
@@ -20,7 +20,7 @@ STEADY_NODES = PREFIX + "steady-nodes"
 
 
 class SavingsPlan(StrEnum):
-    """What is meant to pay for a node. Its kind alone decides, so the tag never changes under a running one."""
+    """The intended way to pay for a node. It depends on the kind only, so the tag of a running node never changes."""
 
     COMMITMENT = "commitment"
     ON_DEMAND = "on-demand"
@@ -28,7 +28,7 @@ class SavingsPlan(StrEnum):
 
 
 class PlanType(StrEnum):
-    """Which of the two kinds of plan the estimates of the stack assume."""
+    """Return the kind of plan that the stack's estimates assume."""
 
     COMPUTE = "compute"
     EC2_INSTANCE = "ec2-instance"
@@ -45,17 +45,17 @@ def plan_type(pricing_assumption: str) -> PlanType:
 
 
 def steady_nodes(group: NodeGroupSettings) -> int:
-    """How many nodes of a group run day and night: what a commitment may be sized by."""
+    """Return the number of nodes that run day and night, by which a commitment may be sized."""
     return group.min if group.kind is NodeKind.FIXED else 0
 
 
 def cost_tags(settings: StackSettings) -> dict[str, str]:
-    """On every resource that takes tags."""
+    """Return the tags of every resource."""
     return {CUSTOMER: settings.customer, **settings.costs.tags}
 
 
 def node_tags(name: str, group: NodeGroupSettings, settings: StackSettings) -> dict[str, str]:
-    """On all that a group's nodes consist of: instances, volumes, network interfaces."""
+    """Return the tags of a group's instances, volumes and network interfaces."""
     return cost_tags(settings) | {
         NODE_GROUP: name,
         NODE_KIND: group.kind.value,
@@ -64,7 +64,7 @@ def node_tags(name: str, group: NodeGroupSettings, settings: StackSettings) -> d
 
 
 def group_tags(name: str, group: NodeGroupSettings, settings: StackSettings) -> dict[str, str]:
-    """On the node group itself: whose it is, and what it may be committed to."""
+    """Return the tags of the node group: its customer, and the commitment that fits it."""
     tags = node_tags(name, group, settings) | {STEADY_NODES: str(steady_nodes(group))}
     if savings_plan(group.kind) is not SavingsPlan.COMMITMENT:
         return tags

@@ -1,12 +1,11 @@
 """Snapshots of the disks of stateful services, by Amazon Data Lifecycle Manager.
 
-A policy for each volume, which finds the disks by the one tag that they have from their class (`components.disks`);
-and one role for all policies of the stack. A destroy deletes the policies and leaves the snapshots, which then nobody
-deletes any more.
+Each volume has a policy, which finds the disks by the tag of their class (`components.pods.disks`). One role serves all
+policies of the stack. A destroy deletes the policies and keeps the snapshots, which nothing deletes from then on.
 
-Three traps. Snapshots of a schedule that is renamed are deleted by nobody any more, so its name says neither interval
-nor number. A description holds letters, digits, spaces, hyphens and underscores alone. And a tag that is copied from
-the disk and added again is a tag given twice: the disks have the cost tags and their name already, so none is added.
+Three traps. Snapshots of a renamed schedule are never deleted, so its name contains neither interval nor number. A
+description may contain letters, digits, spaces, hyphens and underscores only. A tag that is copied from the disk and
+added again is a duplicate: the disks have the cost tags and their name, so none is added.
 Sources: the EBS User Guide, "View, modify, and delete lifecycle policies"; the DLM API, `CreateLifecyclePolicy`; the
 EC2 API, `CreateSnapshot`.
 """
@@ -19,7 +18,7 @@ from pulumi_aws.dlm import LifecyclePolicy
 
 from components.aws.iam import granted_role, service_trust
 from components.context import StackContext
-from components.disks import Disks
+from components.pods.disks import Disks
 from ebbtide.settings.sections.pods.volumes import Snapshots
 
 _SCHEDULE = "snapshots"
@@ -48,8 +47,8 @@ class DiskSnapshots(pulumi.ComponentResource):
             tags=args.stack.tags,
             parent=self,
         )
-        for each in args.volumes:
-            disks, wanted = each.disks, each.wanted
+        for volume in args.volumes:
+            disks, policy = volume.disks, volume.wanted
             LifecyclePolicy(
                 f"{name}-{disks.workload}.{disks.volume}",
                 description=f"Ebbtide {disks.customer} disks {disks.volume} of {disks.workload}",
@@ -62,10 +61,10 @@ class DiskSnapshots(pulumi.ComponentResource):
                         {
                             "name": _SCHEDULE,
                             "create_rule": {
-                                "interval": int(wanted.every.total_seconds()) // _HOUR,
+                                "interval": int(policy.every.total_seconds()) // _HOUR,
                                 "interval_unit": "HOURS",
                             },
-                            "retain_rule": {"count": wanted.keep},
+                            "retain_rule": {"count": policy.keep},
                             "copy_tags": True,
                         }
                     ],

@@ -21,7 +21,7 @@ from components.aws.iam import Document, PodAccount, associate, granted_role, po
 from components.cluster.autoscaler_settings import CONFIG_MAP, KEY, autoscaler_flags, autoscaler_image, priorities
 from components.context import StackContext
 from components.pods.egress import ca_bundle
-from components.pods.rules import CLUSTER_CRITICAL, OLD_POD_FIRST
+from components.pods.rules import CLUSTER_CRITICAL, OLD_POD_FIRST, container_security, resources
 from ebbtide.provisioning_labels import CUSTOMER, SAFE_TO_EVICT
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import WORKLOAD
@@ -260,12 +260,8 @@ class Autoscaler(pulumi.ComponentResource):
                     },
                     # It listens before it leads, so the pod of an update is ready while the old one still leads.
                     "readiness_probe": {"tcp_socket": {"port": "metrics"}, "period_seconds": 10},
-                    "resources": {"requests": {"cpu": "100m", "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
-                    "security_context": {
-                        "allow_privilege_escalation": False,
-                        "read_only_root_filesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
+                    "resources": resources(cpu=100, memory=600),
+                    "security_context": container_security(read_only=True),
                 }
             ],
         }

@@ -94,7 +94,7 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
         patterns.setdefault(group.growth_priority, []).append(pattern(name_stem(name, group.kind), zones))
     lines: list[str] = []
     for priority, matching in sorted(patterns.items(), reverse=True):
-        lines += [f"{priority}:", *(f"  - '{each}'" for each in matching)]
+        lines += [f"{priority}:", *(f"  - '{name_pattern}'" for name_pattern in matching)]
     return "\n".join(lines) + "\n"
 
 

@@ -101,9 +101,9 @@ def placement(selectors: NodeSelectors) -> pulumi.ResourceTransformation:
 
 def owners_labels(selector: Mapping[str, str], selectors: NodeSelectors) -> dict[str, str]:
     """The labels to select by: a set of nodes that is not named is any node."""
-    kept = {key: value for key, value in selector.items() if key not in (NODE_KIND, NODE_GROUP)}
-    ours = [selector[key] for key in (NODE_KIND, NODE_GROUP) if key in selector]
-    return {**kept, **{key: value for name in ours for key, value in selectors.get(name, {}).items()}}
+    other_labels = {key: value for key, value in selector.items() if key not in (NODE_KIND, NODE_GROUP)}
+    node_sets = [selector[key] for key in (NODE_KIND, NODE_GROUP) if key in selector]
+    return {**other_labels, **{key: value for name in node_sets for key, value in selectors.get(name, {}).items()}}
 
 
 def translated(value: object, selectors: NodeSelectors) -> object:

@@ -1,18 +1,40 @@
-"""The two namespaces of a stack: one for workloads, one for queue workers. Workloads that start pods have their own.
+"""The namespaces of a stack, all with the restricted Pod Security level.
 
-Workers have a namespace of their own because the controller may patch pods there, and nowhere else.
-Both enforce the restricted Pod Security level: everything Ebbtide writes meets it, and a pod that does not is refused
-at once rather than found in an audit. GPUs need no exception, since the kubelet hands a container its devices; what
-must see the node itself, the device plugin, lives in kube-system.
+Workloads and queue workers have one namespace each, because the controller may patch pods in the workers' namespace
+only. Everything that Ebbtide writes meets the restricted level, and a pod that does not is refused at once. GPUs need
+no exception, since the kubelet hands a container its devices; the device plugin, which needs the node, runs in
+kube-system.
+
+A workload that starts pods has a namespace with a Role and no ClusterRole. The namespace contains only this workload
+and the pods that it starts: a client that may create pods may use any account and any Secret of the namespace. The
+workload's Deployment and budget are created later, in this namespace. A destroy deletes them first; the pods that the
+workload started are deleted with the namespace.
+
+Each Ray cluster has a namespace. Ray's autoscaler may patch pods and RayClusters in the namespace of its head. In a
+shared namespace it could remove a pod of another workload from its budget. These namespaces are created before the
+Secrets of their pods, which are created before any pod, including the operator's.
 """
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 
+from components.cluster.started_pods import StartedPods, StartedPodsArgs
 from components.context import StackContext
+from components.granting import grant
+from components.pods.budget import budget_without_scale
 from components.pods.egress import ca_bundle
+from components.pods.rules import PodIdentity
 from ebbtide.provisioning_labels import CUSTOMER, WORKER_NAMESPACE
-from ebbtide.vocabulary.labels import NAMESPACE
+from ebbtide.settings.sections.pods.kubernetes import KubernetesRights, RightsRule, own_namespace, started_by
+from ebbtide.settings.sections.ray import RaySettings, namespace_of_ray
+from ebbtide.vocabulary.labels import NAMESPACE, Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 _POD_SECURITY = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 
@@ -43,3 +65,95 @@ def restricted_namespace(
         metadata={"name": namespace, "labels": {CUSTOMER: customer, **_POD_SECURITY}},
         opts=pulumi.ResourceOptions(parent=parent, custom_timeouts=timeouts),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnNamespaceArgs:
+    stack: StackContext
+    workload: str
+    rights: KubernetesRights
+    nodes: Sequence[Mapping[str, str]] = ()  # sets that started pods may choose from
+
+
+class OwnNamespace(pulumi.ComponentResource):
+    namespace: Namespace
+
+    def __init__(self, name: str, args: OwnNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:OwnNamespace", name, None, opts)
+        workload, child = args.workload, pulumi.ResourceOptions(parent=self)
+        self.namespace = restricted_namespace(
+            f"{name}-namespace", own_namespace(workload), args.stack.customer, parent=self
+        )
+        here = self.namespace.metadata.name
+        ca_bundle(f"{name}-ca-bundle", args.stack.egress, here, parent=self)
+        grant(name, workload, here, policy_rules(args.rights), parent=self)
+        StartedPods(f"{name}-started", StartedPodsArgs(workload=workload, namespace=here, nodes=args.nodes), child)
+        budget_without_scale(f"{name}-budget", started_identity(workload, args.stack.customer), here, parent=self)
+        self.register_outputs({})
+
+
+def started_identity(workload: str, customer: str) -> PodIdentity:
+    """Of the pods that a workload starts: the admission policy asks for its labels of workload and category."""
+    return PodIdentity(name=started_by(workload), category=Category.WORKER, customer=customer)
+
+
+def policy_rules(rights: KubernetesRights) -> "list[PolicyRuleArgsDict]":
+    """As the file says them."""
+    return [_policy_rule(rule) for rule in rights.rules]
+
+
+def _policy_rule(rule: RightsRule) -> "PolicyRuleArgsDict":
+    """An empty list of names grants every name, so it is not written."""
+    policy_rule: PolicyRuleArgsDict = {
+        "api_groups": list(rule.groups),
+        "resources": list(rule.resources),
+        "verbs": list(rule.verbs),
+    }
+    return {**policy_rule, "resource_names": list(rule.names)} if rule.names else policy_rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaySpacesArgs:
+    stack: StackContext
+    clusters: Mapping[str, RaySettings]
+
+
+class RaySpaces(pulumi.ComponentResource):
+    names: Mapping[str, pulumi.Output[str]]  # by cluster
+
+    def __init__(self, name: str, args: RaySpacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:RaySpaces", name, None, opts)
+        spaces = {
+            cluster: restricted_namespace(
+                f"{name}-{cluster}",
+                namespace_of_ray(cluster),
+                args.stack.customer,
+                parent=self,
+                timeouts=deletion_timeout(settings),
+            )
+            for cluster, settings in args.clusters.items()
+        }
+        self.names = {cluster: space.metadata.name for cluster, space in spaces.items()}
+        for cluster, namespace in self.names.items():
+            ca_bundle(f"{name}-{cluster}-ca-bundle", args.stack.egress, namespace, parent=self)
+        self.register_outputs({})
+
+
+def deletion_timeout(settings: RaySettings) -> pulumi.CustomTimeouts:
+    """Pods of Ray have as long as their longest task to go, and what holds them goes after them."""
+    return pulumi.CustomTimeouts(delete=f"{settings.deleted_within.total_seconds():.0f}s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingSpacesArgs:
+    stack: StackContext
+    namespaces: Sequence[str]
+
+
+class ServingSpaces(pulumi.ComponentResource):
+    def __init__(self, name: str, args: ServingSpacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:ServingSpaces", name, None, opts)
+        for space in args.namespaces:
+            namespace = restricted_namespace(f"{name}-{space}", space, args.stack.customer, parent=self)
+            ca_bundle(f"{name}-{space}-ca-bundle", args.stack.egress, namespace.metadata.name, parent=self)
+        self.register_outputs({})

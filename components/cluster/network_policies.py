@@ -45,7 +45,7 @@ import pulumi
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components.context import StackContext
-from components.monitoring.reach import BundledCalls
+from components.monitoring.targets import BundledCalls
 from ebbtide.settings.process_documents import DASHBOARD_PORT
 from ebbtide.settings.sections.egress import METADATA
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS

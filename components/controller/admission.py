@@ -39,13 +39,13 @@ ANNOTATIONS: "list[VariableArgsDict]" = [
 ]
 
 
-def annotating_only(key: str, what: str) -> dict[str, str]:
+def annotating_only(key: str, description: str) -> dict[str, str]:
     """Rules over `ANNOTATIONS`: that one comes, changes and goes, and all others stay. `what` it is in a message."""
-    own = f"k == '{key}'"
-    stays = f"variables.now.all(k, {own} || (k in variables.before && variables.now[k] == variables.before[k]))"
+    is_key = f"k == '{key}'"
+    stays = f"variables.now.all(k, {is_key} || (k in variables.before && variables.now[k] == variables.before[k]))"
     return {
-        stays: f"only {what} may be annotated",
-        f"variables.before.all(k, {own} || k in variables.now)": f"only {what} may be removed",
+        stays: f"only {description} may be annotated",
+        f"variables.before.all(k, {is_key} || k in variables.now)": f"only {description} may be removed",
     }
 
 

@@ -67,7 +67,7 @@ def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, 
     have left open.
     """
     ordinary = replace(hours, closed_dates=frozenset())
-    last_year = max([_YEARS[-1], *(it.day.year for it in hours.open_dates)])
+    last_year = max([_YEARS[-1], *(date.day.year for date in hours.open_dates)])
     start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(last_year + 1, 1, 2, tzinfo=UTC)
     days_at: dict[int, set[int]] = defaultdict(set)
     for span in ordinary.open_spans(start, end):
@@ -100,7 +100,7 @@ class Closer(pulumi.ComponentResource):
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
         for space in (NAMESPACE, *sorted({budget.namespace for budget in budgets} - {NAMESPACE})):
             here = space == NAMESPACE
-            rules = closer_rules(budgets=[it.name for it in budgets if it.namespace == space])
+            rules = closer_rules(budgets=[budget.name for budget in budgets if budget.namespace == space])
             where = namespace if here else space
             grant(name if here else f"{name}-{space}", NAME, where, rules, home=namespace, parent=self)
 

@@ -82,4 +82,4 @@ def _document(args: ControllerArgs) -> pulumi.Output[str]:
     if args.stack.cache_host is None:
         return pulumi.Output.from_input(dump(config))
     host = pulumi.Output.from_input(args.stack.cache_host)
-    return host.apply(lambda known: dump(replace(config, redis=replace(config.redis, host=known))))
+    return host.apply(lambda address: dump(replace(config, redis=replace(config.redis, host=address))))

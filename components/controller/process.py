@@ -13,37 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.coordination.v1 import Lease
-from pulumi_kubernetes.core.v1 import ConfigMap, ServiceAccount
+from pulumi_kubernetes.core.v1 import ConfigMap
 
 from components.context import StackContext
-from components.pods.budget import closed_budget
 from components.pods.redis_access import PUBLIC, RedisAuthority
-from components.pods.rules import (
-    OLD_POD_FIRST,
-    PodIdentity,
-    affinity,
-    container_security,
-    home,
-    http_probe,
-    pod_security,
-    resources,
-    spread,
-)
-from ebbtide.provisioning_labels import NodeKind
+from components.program import POD_NAMESPACE, Program, ProgramArgs, account, probe, run
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
-from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import (
-        ContainerArgsDict,
-        EnvVarArgsDict,
-        PodSpecArgsDict,
-        PodTemplateSpecArgsDict,
-        VolumeArgsDict,
-        VolumeMountArgsDict,
-    )
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 PORT = 8080
@@ -52,7 +31,7 @@ _GRACE_SECONDS = 30  # a process ends within 5 s; the rest is for a slow API ser
 
 OWN_NAME: "list[EnvVarArgsDict]" = [
     {"name": "POD_NAME", "value_from": {"field_ref": {"field_path": "metadata.name"}}},
-    {"name": "POD_NAMESPACE", "value_from": {"field_ref": {"field_path": "metadata.namespace"}}},
+    POD_NAMESPACE,
 ]
 """The name with which a process holds its Lease."""
 
@@ -82,66 +61,49 @@ class ControlledProcess(pulumi.ComponentResource):
     ) -> None:
         super().__init__(token, name, None, opts)
         self._name, self._process, self._stack = name, process, stack
+        self._place = ProgramArgs(stack=stack, namespace=process.namespace, replicas=process.replicas)
 
     def _own_objects(self, *, lease: bool) -> list[pulumi.Resource]:
         """Create account, config document and Lease. The Lease has no spec, so the process need not create one."""
-        name, child = self._name, pulumi.ResourceOptions(parent=self)
-        metadata: ObjectMetaArgsDict = {"name": self._process.name, "namespace": self._process.namespace}
-        data = {self._process.file: self._process.document}
+        name, process, child = self._name, self._process, pulumi.ResourceOptions(parent=self)
+        metadata: ObjectMetaArgsDict = {"name": process.name, "namespace": process.namespace}
         return [
-            ServiceAccount(f"{name}-account", metadata=metadata, opts=child),
+            account(name, process.name, self._place, automount=None, parent=self),
             *([Lease(f"{name}-lease", metadata=metadata, opts=child)] if lease else []),
-            ConfigMap(f"{name}-config", metadata=metadata, data=data, opts=child),
+            ConfigMap(f"{name}-config", metadata=metadata, data={process.file: process.document}, opts=child),
         ]
 
     def _run(self, after: Sequence[pulumi.Resource]) -> None:
         """Run the process after its rights and documents, so that a destroy deletes the process first."""
+        run(self._name, self._program(), self._place, parent=self, after=after)
+
+    def _program(self) -> Program:
         process = self._process
-        identity = PodIdentity(name=process.name, category=Category.FIXED, customer=self._stack.customer)
-        closed_budget(f"{self._name}-budget", identity, process.namespace, parent=self)
-        Deployment(
-            f"{self._name}-deployment",
-            metadata={"name": process.name, "namespace": process.namespace, "labels": identity.labels},
-            spec={
-                "replicas": process.replicas,
-                "selector": {"match_labels": identity.selector},
-                "strategy": OLD_POD_FIRST,
-                "revision_history_limit": 3,
-                "template": _template(process, self._stack, identity),
+        return Program(
+            name=process.name,
+            container=process.container,
+            image=CONTROLLER_IMAGE,
+            command=["python", "-m", process.module, "--config", f"{CONFIG_DIRECTORY}/{process.file}"],
+            args=None,
+            env=process.environment or None,
+            ports={"http": PORT},
+            alive=probe("/healthz", PORT, failures=6, every=5, within=3, scheme=None),
+            ready=probe("/readyz", PORT, every=5, within=3, scheme=None),
+            cpu=process.cpu,
+            memory=128,
+            token=None,
+            annotations=None,
+            mounts={
+                CONFIG_DIRECTORY: {"name": "config", "config_map": {"name": process.name}},
+                **{
+                    directory: {"name": volume, "secret": {"secret_name": secret}}
+                    for directory, (volume, secret) in process.secrets.items()
+                },
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after]),
+            grace=_GRACE_SECONDS,
+            connect=self._connected,
         )
 
-
-def _template(process: Process, stack: StackContext, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
-    mounts: list[VolumeMountArgsDict] = [{"name": "config", "mount_path": CONFIG_DIRECTORY, "read_only": True}]
-    volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": process.name}}]
-    for directory, (volume, secret) in process.secrets.items():
-        mounts.append({"name": volume, "mount_path": directory, "read_only": True})
-        volumes.append({"name": volume, "secret": {"secret_name": secret}})
-    container: ContainerArgsDict = {
-        "name": process.container,
-        "image": stack.images.of(CONTROLLER_IMAGE),
-        "command": ["python", "-m", process.module, "--config", f"{CONFIG_DIRECTORY}/{process.file}"],
-        "ports": [{"name": "http", "container_port": PORT}],
-        "liveness_probe": http_probe("/healthz", PORT, failures=6),
-        "readiness_probe": http_probe("/readyz", PORT, failures=3),
-        "resources": resources(cpu=process.cpu, memory=128),
-        "security_context": container_security(read_only=True),
-        "volume_mounts": mounts,
-    }
-    if process.environment:
-        container["env"] = [*process.environment]
-    pod: PodSpecArgsDict = {
-        "service_account_name": process.name,
-        "affinity": affinity(Category.FIXED),
-        "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
-        **home(NodeKind.FIXED),
-        "termination_grace_period_seconds": _GRACE_SECONDS,
-        "security_context": pod_security(),
-        "containers": [container],
-        "volumes": volumes,
-    }
-    pod = process.redis_authority.trusted_by(pod)
-    spec = stack.images.pulled(stack.egress.trusting(pod) if process.trusts_bundle else pod)
-    return {"metadata": {"labels": identity.labels}, "spec": spec}
+    def _connected(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
+        pod = self._process.redis_authority.trusted_by(pod)
+        return self._stack.egress.trusting(pod) if self._process.trusts_bundle else pod

@@ -61,8 +61,8 @@ def rule(group: str, resource: str, verbs: Sequence[str]) -> "PolicyRuleArgsDict
 def named(group: str, resource: str, verbs: Sequence[str], names: Sequence[str]) -> "list[PolicyRuleArgsDict]":
     if not names:
         return []
-    given: PolicyRuleArgsDict = {**rule(group, resource, verbs), "resource_names": sorted(names)}
-    return [given]
+    named_rule: PolicyRuleArgsDict = {**rule(group, resource, verbs), "resource_names": sorted(names)}
+    return [named_rule]
 
 
 def events() -> "PolicyRuleArgsDict":

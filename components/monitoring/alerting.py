@@ -1,8 +1,8 @@
 """The config of the bundled Alertmanager, as plain data. Alertmanager reads secrets from files.
 
-The dead man's alert goes to nobody unless a service is named that misses it: in a channel that people read it would be
-a message every few minutes that says nothing. A group is looked at again every minute there, since at an interval equal
-to `repeat_interval` each second message would be left out.
+The dead man's alert has no receiver unless the file names a service that notices its absence: in a channel for people
+it would be a useless message every few minutes. Its group is checked every minute, since at an interval equal to
+`repeat_interval` every second message would be omitted.
 """
 
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ DIRECTORY = "/etc/alertmanager"
 CONFIG_FILE = "alertmanager.json"
 SECRET_DIRECTORY, DEAD_MAN_DIRECTORY = "/etc/alertmanager-receiver", "/etc/alertmanager-dead-man"
 DEAD_MAN = "dead-man"
-_TOLD, _NOBODY = "told", "nobody"
+_ON_CALL, _NO_RECEIVER = "told", "nobody"
 
 _TITLE = "[{{ .Status | toUpper }}] {{ .CommonLabels.alertname }} ({{ .CommonLabels.customer }})"
 _TEXT = (
@@ -26,35 +26,35 @@ _PAGER_SEVERITY = '{{ if eq .CommonLabels.severity "critical" }}critical{{ else 
 
 
 def alertmanager_document(alerts: Alerts, *, proxied: bool = False) -> Document:
-    """`proxied`: what lies outside the cluster is reached by the proxy of the environment."""
-    missing: Document = {"receiver": _NOBODY}
-    last: Document = {"name": _NOBODY}
+    """`proxied`: receivers are called through the environment's proxy."""
+    dead_man_route: Document = {"receiver": _NO_RECEIVER}
+    dead_man_receiver: Document = {"name": _NO_RECEIVER}
     if alerts.dead_man is not None:
-        missing = {"receiver": DEAD_MAN, "group_wait": "0s", "group_interval": "1m", "repeat_interval": "5m"}
+        dead_man_route = {"receiver": DEAD_MAN, "group_wait": "0s", "group_interval": "1m", "repeat_interval": "5m"}
         beat = {"url_file": f"{DEAD_MAN_DIRECTORY}/{DEAD_MAN_KEY}", "send_resolved": False}
-        last = {"name": DEAD_MAN, "webhook_configs": [{**beat, **_way(proxied=proxied)}]}
+        dead_man_receiver = {"name": DEAD_MAN, "webhook_configs": [{**beat, **_proxy(proxied=proxied)}]}
     return {
         "route": {
-            "receiver": _TOLD,
+            "receiver": _ON_CALL,
             "group_by": ["alertname", "customer"],
             "group_wait": "30s",
             "group_interval": "5m",
             "repeat_interval": "4h",
             "routes": [
-                {"matchers": ['severity="none"'], **missing},
-                {"matchers": ['severity="warning"'], "receiver": _TOLD, "repeat_interval": "24h"},
+                {"matchers": ['severity="none"'], **dead_man_route},
+                {"matchers": ['severity="warning"'], "receiver": _ON_CALL, "repeat_interval": "24h"},
             ],
         },
-        "receivers": [{"name": _TOLD, **_receiver(alerts.receiver, proxied=proxied)}, last],
+        "receivers": [{"name": _ON_CALL, **_receiver(alerts.receiver, proxied=proxied)}, dead_man_receiver],
     }
 
 
-def _way(*, proxied: bool) -> Document:
+def _proxy(*, proxied: bool) -> Document:
     return {"http_config": {"proxy_from_environment": True}} if proxied else {}
 
 
 def _receiver(receiver: Receiver, *, proxied: bool) -> Document:
-    """A list with one entry, under the name that Alertmanager has for the kind."""
+    """Return a list with one entry, under Alertmanager's name of the kind."""
     file = f"{SECRET_DIRECTORY}/{receiver.key}"
     if receiver.email is not None:
         return {"email_configs": [_email(receiver.email, file)]}
@@ -64,7 +64,7 @@ def _receiver(receiver: Receiver, *, proxied: bool) -> Document:
         config = {"url_file": file}
     else:
         config = {"routing_key_file": file, "description": f"{_TITLE}: {_TEXT}", "severity": _PAGER_SEVERITY}
-    return {f"{receiver.kind}_configs": [{**config, "send_resolved": True, **_way(proxied=proxied)}]}
+    return {f"{receiver.kind}_configs": [{**config, "send_resolved": True, **_proxy(proxied=proxied)}]}
 
 
 def _slack(slack: Slack, file: str) -> Document:

@@ -6,6 +6,9 @@ cluster without them fails with the API server's message, after all other resour
 
 Each target gets the label `customer`, by which the rules select their series. A pod's own label of that name becomes
 `exported_customer`.
+
+The dashboards are ConfigMaps with the label that the sidecar of Grafana's chart selects. The sidecar must look into
+their namespace (`sidecar.dashboards.searchNamespace`).
 """
 
 import json
@@ -20,6 +23,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.context import StackContext
 from components.monitoring.scraping import RULES_FILE, jobs_of_pods
 from components.monitoring.targets import Target
+from ebbtide.monitoring.dashboards import dashboards, document_of
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.provisioning_labels import CUSTOMER as CUSTOMER_LABEL
 
@@ -85,7 +89,7 @@ class ExistingPrometheus(pulumi.ComponentResource):
 
 
 def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
-    kept = [
+    metric_filters = [
         {"action": "keep", "sourceLabels": [label], "regex": expression} for label, expression in target.kept.items()
     ]
     return {
@@ -100,7 +104,36 @@ def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
                     {"action": "replace", "targetLabel": CUSTOMER, "replacement": customer},
                     *([] if target.tells_of_others else [_WORKLOAD_OF_POD]),
                 ],
-                **({"metricRelabelings": kept} if kept else {}),
+                **({"metricRelabelings": metric_filters} if metric_filters else {}),
             }
         ],
     }
+
+
+SIDECAR = {"grafana_dashboard": "1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DashboardsArgs:
+    stack: StackContext
+    namespace: str
+    timezone: str
+
+
+class Dashboards(pulumi.ComponentResource):
+    def __init__(self, name: str, args: DashboardsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Dashboards", name, None, opts)
+        for dashboard in dashboards(args.stack.customer):
+            title = f"ebbtide-{args.stack.customer}-{dashboard.name}"
+            document = document_of(dashboard, args.stack.customer, args.timezone)
+            ConfigMap(
+                f"{name}-{dashboard.name}",
+                metadata={
+                    "name": title,
+                    "namespace": args.namespace,
+                    "labels": {CUSTOMER_LABEL: args.stack.customer, **SIDECAR},
+                },
+                data={f"{title}.json": json.dumps(document, indent=1)},
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})

@@ -31,7 +31,7 @@ class ExporterArgs:
 
 
 class Exporter(ControlledProcess):
-    """One replica, since two at once would report everything twice."""
+    """One replica, since two would report everything twice."""
 
     def __init__(self, name: str, args: ExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         process = Process(
@@ -60,10 +60,10 @@ class Exporter(ControlledProcess):
 
 def rights_by_namespace(config: ExporterConfig) -> "Mapping[str, list[PolicyRuleArgsDict]]":
     hpas = _reading("autoscaling", "horizontalpodautoscalers")
-    found: dict[str, list[PolicyRuleArgsDict]] = {config.namespace: [_reading("batch", "cronjobs")]}
+    rules: dict[str, list[PolicyRuleArgsDict]] = {config.namespace: [_reading("batch", "cronjobs")]}
     for space in config.hpa_namespaces:
-        found.setdefault(space, []).append(hpas)
-    return found
+        rules.setdefault(space, []).append(hpas)
+    return rules
 
 
 def _reading(group: str, *kinds: str) -> "PolicyRuleArgsDict":
@@ -75,8 +75,8 @@ def _document(args: ExporterArgs) -> pulumi.Output[str]:
     if args.stack.cache_host is None:
         return pulumi.Output.from_input(dump(config))
     host = pulumi.Output.from_input(args.stack.cache_host)
-    return host.apply(lambda known: dump(replace(config, tls_endpoints=_at(known, config.tls_endpoints))))
+    return host.apply(lambda address: dump(replace(config, tls_endpoints=_at(address, config.tls_endpoints))))
 
 
 def _at(host: str, endpoints: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{host}:{it.rpartition(':')[2]}" for it in endpoints)
+    return tuple(f"{host}:{endpoint.rpartition(':')[2]}" for endpoint in endpoints)

@@ -1,15 +1,15 @@
 """The config of the bundled Prometheus, as plain data: scrape jobs and remote write.
 
-**Pods are found by namespace and label**, so that its account needs to list pods nowhere else, and the API server sends
-it no others. A pod that has ended is no target.
+**Targets** are pods by namespace and label, so that the account lists pods in no other namespace, and the API server
+sends no other pods. A pod that has ended is no target.
 
-**Whose labels win.** Ebbtide's own processes and the exporter of GPUs tell of other pods, by labels called `namespace`
-and `pod`: there the sample's own labels stay (`honor_labels`). What a customer's pod says of itself never wins: it
-could name another customer.
+**Labels.** Ebbtide's processes and the exporter of GPUs report other pods, by the labels `namespace` and `pod`, so
+their samples keep these labels (`honor_labels`). The labels of a customer's pod are never kept: they could name another
+customer.
 
-**What is dropped.** A kubelet tells of each container three times over, in some 60 series. Kept are those that rules
-use, of containers alone (`container!=""`): the sums over a pod would count twice. From elsewhere everything is kept, up
-to a number of samples that no pod has by honest means.
+**Dropped series.** A kubelet reports each container three times, in some 60 series. Prometheus keeps those that rules
+use, of containers only (`container!=""`): the sums over a pod would count twice. All series of other targets are kept,
+up to a number of samples that no well-behaved pod reaches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,12 +50,12 @@ class Scraping:
     customer: str
     targets: Sequence[Target]
     kubelets_are_known: bool
-    """Whether the cluster's authority signs what kubelets present, as on EKS; elsewhere they often sign themselves."""
+    """True if the cluster's authority signs the kubelets' certificates, as on EKS. Others are often self-signed."""
     gpu_exporter: Target | None = None
     alertmanager: str | None = None  # host and port
     remote_write: RemoteWrite | None = None
     region: str = ""  # of `remote_write.role`
-    proxied: bool = False  # what lies outside the cluster is reached by the proxy of the environment
+    proxied: bool = False  # addresses outside the cluster are called through the environment's proxy
 
 
 def prometheus_document(scraping: Scraping) -> Document:
@@ -73,7 +73,7 @@ def prometheus_document(scraping: Scraping) -> Document:
 
 
 def jobs_of_pods(customer: str, targets: Sequence[Target]) -> Document:
-    """A file for `scrape_config_files` of a Prometheus that is there: the pods of a stack alone."""
+    """Return a file for `scrape_config_files` of an existing Prometheus: the pods of a stack."""
     jobs = [_target_job(target) for target in targets]
     named = [{**job, "job_name": f"{customer}/{job['job_name']}"} for job in jobs]
     return {"scrape_configs": [{**job, **_with_customer(job, customer)} for job in named]}
@@ -152,8 +152,8 @@ def _keep(label: str, expression: str) -> Document:
     return {"action": "keep", "source_labels": [label], "regex": expression}
 
 
-def _label(found: str, label: str) -> Document:
-    return {"source_labels": [f"__meta_kubernetes_{found}"], "target_label": label}
+def _label(meta_label: str, label: str) -> Document:
+    return {"source_labels": [f"__meta_kubernetes_{meta_label}"], "target_label": label}
 
 
 def _remote(remote: RemoteWrite, scraping: Scraping) -> Document:

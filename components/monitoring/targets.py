@@ -1,34 +1,37 @@
 """The scrape targets of a stack by namespace. Plain data.
 
-Our own processes serve their metrics on the port that their probes use. All others have a port of one name: those of
-the customer's pods that are to be scraped, Ray's by KubeRay's operator, and the cluster autoscaler that a stack on EKS
-brings. A section of the file may name another port of its pods (`metrics: http`), where API and metrics share one.
-Envoy is found by the Gateway that it is of: on a cluster that was there it is not ours, and runs where Envoy Gateway's
-chart puts it.
+Ebbtide's processes serve their metrics on the port of their probes. All other targets have a port with a common name:
+the customer's scraped pods, Ray's (set by KubeRay's operator), and the cluster autoscaler of a stack on EKS. A section
+of the file may name another port of its pods (`metrics: http`), if API and metrics share one. Envoy's pods are selected
+by the label of their Gateway: on an existing cluster they run where Envoy Gateway's chart puts them.
 
-**Of Envoy little is kept**: it tells of each cluster some 80 series and four histograms.
+**Few series of Envoy are kept**: for each Envoy cluster it reports some 80 series and four histograms.
+
+**Network policy.** A policy on the calling side knows ports by number only, since each network plugin reads names of
+ports in its own way.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
 from ebbtide.monitoring.serving import counts_requests
-from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import rolling_pods, serving_needs
 from ebbtide.settings.process_documents import has_workloads
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, ScrapedPodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
-from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, OWNING_GATEWAY
+from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, OWNING_GATEWAY
 from ebbtide.vocabulary.labels import CONTROLLER, EXPORTER, NAMESPACE, WORKLOAD, WORKLOADS
 
 OWN_PORT = "http"
 USUAL = timedelta(seconds=30)
-"""How often a pod is scraped."""
+"""Scrape interval."""
 ENVOY_GATEWAYS_NAMESPACE = "envoy-gateway-system"
-"""Where its chart puts it, and its Envoys with it."""
+"""The namespace of Envoy Gateway's chart, and of its Envoys."""
 ENVOY_PATH = "/stats/prometheus"
 ENVOY_KEPT = (
     "envoy_cluster_(membership_total|upstream_rq|upstream_rq_active|upstream_rq_pending_active|"
@@ -36,25 +39,25 @@ ENVOY_KEPT = (
     "envoy_control_plane_connected_state|envoy_http_rq_direct_response"
 )
 ENVOY_OF_ROUTES = "(httproute/.*)?"
-"""Of `envoy_cluster_name`: what routes lead to, and what is of the whole proxy."""
-_AUTOSCALER = "kube-system", "cluster-autoscaler"  # its component is of AWS, which other clusters never load
+"""Values of `envoy_cluster_name`: backends of routes, and empty for the entire proxy."""
+_AUTOSCALER = "kube-system", "cluster-autoscaler"  # its component imports AWS, which other clusters never load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Pods of one namespace with these values of a label, `workload` as a rule, at a port of this name."""
+    """Pods of one namespace with these values of a label, by default `workload`, at a port of this name."""
 
     name: str
     namespace: str
     workloads: tuple[str, ...]
     port: str
     tells_of_others: bool = False
-    """Its labels `namespace` and `pod` are those of what it tells of, and stay; elsewhere they say who tells."""
+    """Its labels `namespace` and `pod` name the reported pods and are kept; those of others name the target."""
     label: str = WORKLOAD
     path: str = "/metrics"
     every: timedelta = USUAL
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By label, an expression for what is kept; all where there is none."""
+    """Expressions of the kept values, by label; without one, all are kept."""
 
 
 def targets(settings: StackSettings) -> tuple[Target, ...]:
@@ -69,7 +72,7 @@ def targets(settings: StackSettings) -> tuple[Target, ...]:
 
 
 class ScrapedPods(NamedTuple):
-    """Pods of the file that have a port of metrics: their label `workload`, and that port."""
+    """Pods of the file with a port of metrics: their label `workload`, and the port."""
 
     namespace: str
     name: str
@@ -85,8 +88,8 @@ def scraped_pods(settings: StackSettings) -> Iterator[ScrapedPods]:
 
 
 def scraped_workers(settings: StackSettings) -> dict[str, int]:
-    """The number of the port of metrics, by pool, of those that have one."""
-    return {it.name: it.number for it in scraped_pods(settings) if it.namespace == WORKER_NAMESPACE}
+    """Return the port of metrics by pool, for pools with one."""
+    return {pods.name: pods.number for pods in scraped_pods(settings) if pods.namespace == WORKER_NAMESPACE}
 
 
 def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
@@ -96,15 +99,15 @@ def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
 
 def _of_pods(settings: StackSettings) -> Iterator[Target]:
     named: dict[tuple[str, str], list[str]] = {}
-    for it in scraped_pods(settings):
-        named.setdefault((it.namespace, it.port), []).append(it.name)
+    for pods in scraped_pods(settings):
+        named.setdefault((pods.namespace, pods.port), []).append(pods.name)
     for (namespace, port), names in sorted(named.items()):
         target = "ebbtide-pods" if port == METRICS_PORT else f"ebbtide-pods-{port}"
         yield Target(name=target, namespace=namespace, workloads=tuple(sorted(names)), port=port)
 
 
 def _of_envoy(settings: StackSettings) -> Iterator[Target]:
-    """More often than others: autoscalers read what it counts every 15 seconds."""
+    """Envoy is scraped more often, since autoscalers read its counts every 15 seconds."""
     ours = settings.cluster.context is None
     if serving_needs(settings).gateway and counts_requests(settings):
         yield Target(
@@ -123,3 +126,77 @@ def _of_ray(settings: StackSettings) -> Iterator[Target]:
     for name, cluster in sorted(settings.ray.items()):
         pods = tuple(sorted(cluster.pods(name)))
         yield Target(name="ebbtide-ray", namespace=namespace_of_ray(name), workloads=pods, port=METRICS_PORT)
+
+
+GPU_EXPORTER = Target(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)
+GPU_EXPORTER_PORT = 9400
+
+_OWN_PORT, _RAY_PORT, _AUTOSCALER_PORT, _ENVOY_PORT = 8080, 8080, 8085, 19001
+
+
+class Reached(NamedTuple):
+    """Pods of one namespace with these values of a label, by default `workload`."""
+
+    namespace: str
+    workloads: tuple[str, ...]
+    ports: tuple[int, ...]
+    label: str = WORKLOAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledCalls:
+    """The calls of a stack's bundled Prometheus and of its Alertmanager."""
+
+    scrapes: Sequence[Reached]
+    asked_from: Sequence[str] = ()  # namespaces whose pods query it, besides private addresses
+    writes: Sequence[int] = ()  # ports outside the cluster
+    tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
+
+
+def bundled_calls(settings: StackSettings) -> BundledCalls | None:
+    """Return None for a stack without a bundled Prometheus."""
+    monitoring = settings.monitoring
+    if monitoring.prometheus is not PrometheusKind.BUNDLED:
+        return None
+    alerts, remote = monitoring.alerts, monitoring.remote_write
+    receivers = (
+        None if alerts is None else {receiver.port for receiver in (alerts.receiver, alerts.dead_man) if receiver}
+    )
+    return BundledCalls(
+        scrapes=[*reached(settings, targets(settings))],
+        asked_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
+        writes=() if remote is None else (remote.port,),
+        tells=None if receivers is None else sorted(receivers),
+    )
+
+
+def gpu_target(settings: StackSettings) -> Target | None:
+    """Return the exporter on EKS with a GPU group. An existing cluster may have one, and two disturb each other."""
+    groups = () if settings.cluster.context is not None else settings.node_groups.values()
+    return GPU_EXPORTER if any(group.kind is NodeKind.GPU for group in groups) else None
+
+
+def reached(settings: StackSettings, targets: tuple[Target, ...]) -> Iterator[Reached]:
+    for target in (*targets, gpu_target(settings)):
+        if target is not None:
+            yield Reached(target.namespace, target.workloads, tuple(sorted(_ports(settings, target))), target.label)
+
+
+def _ports(settings: StackSettings, target: Target) -> set[int]:
+    numbers = {pods.number for pods in scraped_pods(settings) if pods[:3] in _pods_of(target)}
+    if numbers:
+        return numbers
+    if target.port == OWN_PORT:
+        return {_OWN_PORT}
+    if target == GPU_EXPORTER:
+        return {GPU_EXPORTER_PORT}
+    if target.label == OWNING_GATEWAY:
+        return {_ENVOY_PORT}
+    if target.namespace in map(namespace_of_ray, settings.ray):
+        return {_RAY_PORT}
+    return {_AUTOSCALER_PORT}
+
+
+def _pods_of(target: Target) -> set[tuple[str, str, str]]:
+    """Return namespace, workload and name of the port."""
+    return {(target.namespace, name, target.port) for name in target.workloads}

@@ -1,12 +1,11 @@
 """The ServiceAccount of a pod, and whether the pod has a token of the API server.
 
-By default none and no. A pod with rights has an account of its own, named after it and made here. **Rights on AWS need
-no token of the API server**: EKS puts a volume with a token for Pod Identity alone into the pod
-(aws/amazon-eks-pod-identity-webhook, `pkg/handler/handler.go`), whatever `automountServiceAccountToken` says.
+By default a pod has neither. A pod with rights has a dedicated account with the pod's name. **Rights on AWS need no
+token of the API server**: EKS mounts a separate token for Pod Identity (aws/amazon-eks-pod-identity-webhook,
+`pkg/handler/handler.go`), whatever `automountServiceAccountToken` says.
 
-An account that others made is named as it is, and the field is left out: then the account's own
-`automountServiceAccountToken` decides, which is true unless its owner said otherwise. To set it here would overrule the
-one who knows what the account is for: many hold rights on a cloud alone.
+For an existing account the field is left out, so the account's `automountServiceAccountToken` decides, which is true
+unless its owner set it. To set it here would overrule the owner, and many accounts only have rights on a cloud.
 """
 
 from typing import NotRequired, TypedDict
@@ -42,14 +41,14 @@ def own_account(
     parent: pulumi.Resource,
     calls_api: bool = False,
 ) -> list[pulumi.Resource]:
-    """The account that a pod with rights needs before it starts; nothing for one without."""
+    """Create the account of a pod with rights, before the pod. A pod without rights has none."""
     if pod.aws is None and not calls_api:
         return []
     return [
         ServiceAccount(
             resource_name,
             metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},
-            automount_service_account_token=False,  # the pod that is to hold one says so itself
+            automount_service_account_token=False,  # the pod's spec decides
             opts=pulumi.ResourceOptions(parent=parent),
         )
     ]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.policy.v1 import PodDisruptionBudgetSpecArgsDict
 
 UNHEALTHY_PODS = {
-    Category.FLEXIBLE: "AlwaysAllow",  # it serves nobody, and must not pin its node day and night
+    Category.FLEXIBLE: "AlwaysAllow",  # an unready pod serves no requests, and must not keep its node
     Category.FIXED: "IfHealthyBudget",  # an unready orchestrator may still hold its state
-    Category.WORKER: "IfHealthyBudget",  # on a node that lost touch, the job may still run
+    Category.WORKER: "IfHealthyBudget",  # on an unreachable node the job may still run
 }
 
 
@@ -41,8 +41,10 @@ def closed_budget(
     table: OwnershipTable | None = None,
     opens: bool = False,
 ) -> PodDisruptionBudget:
-    """The budget of one workload or pool, named like it. Where it `opens`, it is the controller's to open: of flexible
-    pods that somebody stands in for, and of workers whose jobs are saved. Others stay Pulumi's.
+    """Create the budget of one workload or pool, with its name.
+
+    `opens`: the controller opens the budget, for flexible pods with another replica and for workers whose jobs are
+    saved. Pulumi owns all other budgets.
     """
     opts = pulumi.ResourceOptions(parent=parent)
     if opens:
@@ -66,10 +68,10 @@ def closed_budget(
 def open_budget(
     resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> PodDisruptionBudget:
-    """Of pods on spot nodes that must be told to stop: all those of a node are, within its two minutes.
+    """Create the budget of pods on spot nodes: all pods of a node must get the stop signal within its two minutes.
 
-    Its name is another than that of the closed one: whoever had written that one's field would be in conflict with
-    Pulumi, and while a change brings both, two budgets on one pod refuse every eviction.
+    Its name differs from the closed budget's: the former writer of that budget's field would conflict with Pulumi, and
+    while a change has both, two budgets on one pod refuse every eviction.
     """
     return PodDisruptionBudget(
         resource_name,
@@ -82,7 +84,7 @@ def open_budget(
 def budget_without_scale(
     resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> PodDisruptionBudget:
-    """The budget of pods that nothing counts. Not for flexible ones: a whole number opens it for all at once."""
+    """Create the budget of pods without a scale. Flexible pods have none: a number would open it for all at once."""
     if identity.category is Category.FLEXIBLE:
         raise ValueError(
             f"{identity.name}: pods without a scale are fixed or workers, since nothing could open their budget"
@@ -98,7 +100,7 @@ def budget_without_scale(
 def open_budget_without_scale(
     resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> PodDisruptionBudget:
-    """Of pods that nothing counts and whose work may run again: on spot nodes all of them are told at once."""
+    """Create the budget of pods without a scale whose work may run again: on spot nodes all stop at once."""
     return PodDisruptionBudget(
         resource_name,
         metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},

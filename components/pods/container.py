@@ -1,22 +1,22 @@
 """The main container, volumes and further objects of a pod section. Pure, except for these objects.
 
-Only what the file asks for is written: a pod of a running stack must not roll because Ebbtide learned a new key.
+Only what the file sets is written: a pod of a running stack must not roll because Ebbtide learned a new key.
 
-**Files** live in a ConfigMap with the name of the pod's owner and of the volume; a dot between them, which neither can
-hold, keeps two such names from meeting. The pods carry a digest of the files, since a changed ConfigMap alone rolls
-nothing, and few programs read their settings twice.
+**Files** are in a ConfigMap whose name joins the owner and the volume with a dot. Neither name can contain a dot, so
+two ConfigMaps never share a name. The pods carry a digest of the files, since a changed ConfigMap alone restarts no
+pod, and few programs reread their settings.
 
-**Scratch volumes** would keep the autoscaler of many clusters from taking the node; the annotation that it reads names
-them, since what is in them goes with the pod by intent.
+**Scratch volumes** would keep the autoscaler of many clusters from removing the node. The autoscaler's annotation lists
+them, since their content is meant to be deleted with the pod.
 
-**A pod that serves waits before it stops.** It is told to stop at the moment when the proxies of the nodes are told to
-leave it out; until they have done so, calls still reach it.
+**A pod that serves waits before it stops.** The order to stop reaches the pod and the nodes' proxies at the same
+moment; until the proxies have left the pod out, calls still reach it.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
@@ -53,7 +53,7 @@ H2C = "kubernetes.io/h2c"
 """HTTP/2 without TLS. Source: Kubernetes, "Application protocol" of Services."""
 
 STOP_DELAY_SECONDS = 5
-"""What proxies need to leave a pod out, amply: they are told within a second."""
+"""Ample time for proxies to leave a pod out: they learn of it within a second."""
 
 
 def main_container(
@@ -67,7 +67,7 @@ def main_container(
 ) -> "ContainerArgsDict":
     """`command` in place of the settings' own; `env` before theirs; `serves`: others call its ports.
 
-    `stop_delay`: how many seconds it takes until nobody calls them any more.
+    `stop_delay`: seconds until calls no longer arrive.
     """
     container: ContainerArgsDict = {"name": name, "image": settings.image}
     words = list(settings.command) if command is None else command
@@ -107,7 +107,7 @@ class Volumes(TypedDict, total=False):
 
 
 def pod_volumes(settings: PodSettings, owner: str) -> Volumes:
-    """All but those that a StatefulSet claims for each of its pods."""
+    """Return all volumes except those that a StatefulSet claims for each of its pods."""
     volumes = [_volume(name, volume, owner) for name, volume in settings.volumes.items() if volume.per_pod is None]
     if settings.shm is not None:
         volumes.append({"name": SHM, "empty_dir": {"medium": "Memory", "size_limit": memory_quantity(settings.shm)}})
@@ -117,15 +117,17 @@ def pod_volumes(settings: PodSettings, owner: str) -> Volumes:
 def pod_template(
     settings: PodSettings, identity: PodIdentity, pod: "PodSpecArgsDict", secrets: SecretsSource
 ) -> "PodTemplateSpecArgsDict":
-    """The template of these pods, under the section's labels and annotations. Pods roll with their Secrets."""
+    """Return the pod template with the section's labels and annotations. Pods roll when their Secrets change."""
     metadata: ObjectMetaArgsDict = {"labels": {**settings.labels, **identity.labels}}
-    named = [(name, key) for at, name, key in settings.secret_references() if at[0] != INGRESS]  # not its own to read
+    named = [
+        (name, key) for at, name, key in settings.secret_references() if at[0] != INGRESS
+    ]  # the controller reads an Ingress' Secret
     annotations = {**pod_annotations(settings), **secrets.annotations_for(named)}
     return {"metadata": {**metadata, "annotations": annotations} if annotations else metadata, "spec": pod}
 
 
 def pod_annotations(settings: PodSettings) -> dict[str, str]:
-    """Those of the file, and what autoscaler and rollout must know."""
+    """Return the file's annotations, and those for the autoscaler and for rollouts."""
     annotations = dict(settings.annotations)
     scratch = [name for name, volume in settings.volumes.items() if volume.scratch is not None]
     if scratch:
@@ -140,10 +142,10 @@ def pod_annotations(settings: PodSettings) -> dict[str, str]:
 def file_maps(
     settings: PodSettings, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> list[pulumi.Resource]:
-    """The ConfigMaps of the section's files, which must be there before the pods."""
+    """Create the ConfigMaps of the section's files, which must exist before the pods."""
     return [
         ConfigMap(
-            f"{identity.name}.{name}-files",  # no name holds a dot, so no two pairs are one
+            f"{identity.name}.{name}-files",  # no name contains a dot, so the pairs are unique
             metadata={"name": _files_name(identity.name, name), "namespace": namespace, "labels": identity.labels},
             data=dict(volume.files),
             opts=pulumi.ResourceOptions(parent=parent),
@@ -164,7 +166,7 @@ def service(
     aliases: Sequence[pulumi.Input[str]] = (),
     parent: pulumi.Resource,
 ) -> Service:
-    """By the name of the workload, with its ports. A headless one gives each pod its name and needs no port."""
+    """Create the Service with the workload's name and ports. A headless one names each pod and needs no port."""
     spec: ServiceSpecArgsDict = {"selector": identity.selector}
     if headless:
         spec["cluster_ip"] = "None"
@@ -185,63 +187,69 @@ def _service_port(settings: PodSettings, name: str, number: int) -> "ServicePort
     return {**port, "app_protocol": H2C} if h2c else port
 
 
-def _variable(name: str, given: EnvVariable) -> "EnvVarArgsDict":
-    if given.field is not None:
-        return {"name": name, "value_from": {"field_ref": {"field_path": given.field}}}
-    if given.secret is not None:
-        return {"name": name, "value_from": {"secret_key_ref": {"name": given.secret, "key": given.key or ""}}}
-    if given.config_map is not None:
-        return {"name": name, "value_from": {"config_map_key_ref": {"name": given.config_map, "key": given.key or ""}}}
-    return {"name": name, "value": given.value or ""}
+def _variable(name: str, variable: EnvVariable) -> "EnvVarArgsDict":
+    if variable.field is not None:
+        return {"name": name, "value_from": {"field_ref": {"field_path": variable.field}}}
+    if variable.secret is not None:
+        return {"name": name, "value_from": {"secret_key_ref": {"name": variable.secret, "key": variable.key or ""}}}
+    if variable.config_map is not None:
+        return {
+            "name": name,
+            "value_from": {"config_map_key_ref": {"name": variable.config_map, "key": variable.key or ""}},
+        }
+    return {"name": name, "value": variable.value or ""}
 
 
-def _source(given: EnvSource) -> "EnvFromSourceArgsDict":
-    source: EnvFromSourceArgsDict = {"prefix": given.prefix} if given.prefix else {}
-    if given.secret is not None:
-        return {**source, "secret_ref": {"name": given.secret}}
-    return {**source, "config_map_ref": {"name": given.config_map or ""}}
+def _source(env_source: EnvSource) -> "EnvFromSourceArgsDict":
+    source: EnvFromSourceArgsDict = {"prefix": env_source.prefix} if env_source.prefix else {}
+    if env_source.secret is not None:
+        return {**source, "secret_ref": {"name": env_source.secret}}
+    return {**source, "config_map_ref": {"name": env_source.config_map or ""}}
 
 
 def _with_probes(container: "ContainerArgsDict", settings: PodSettings, *, serves: bool) -> "ContainerArgsDict":
-    """Where others call a port and nothing is said of readiness, the first port must take connections."""
-    given, ports = settings.probes, settings.ports
-    readiness = given.readiness
+    """Add the probes. A served pod without a readiness probe is ready once its first port accepts connections."""
+    probes, ports = settings.probes, settings.ports
+    readiness = probes.readiness
     if readiness is None and serves and ports:
         readiness = Probe(tcp=next(iter(ports)))
     if readiness is not None:
         container["readiness_probe"] = _probe(readiness, ports)
-    if given.liveness is not None:
-        container["liveness_probe"] = _probe(given.liveness, ports)
-    if given.startup is not None:
-        container["startup_probe"] = _probe(given.startup, ports)
+    if probes.liveness is not None:
+        container["liveness_probe"] = _probe(probes.liveness, ports)
+    if probes.startup is not None:
+        container["startup_probe"] = _probe(probes.startup, ports)
     return container
 
 
-def _probe(given: Probe, ports: Mapping[str, int]) -> "ProbeArgsDict":
+def _probe(settings: Probe, ports: Mapping[str, int]) -> "ProbeArgsDict":
     probe: ProbeArgsDict = {
-        "period_seconds": int(given.every.total_seconds()),
-        "timeout_seconds": int(given.timeout.total_seconds()),
-        "failure_threshold": given.failures,
+        "period_seconds": int(settings.every.total_seconds()),
+        "timeout_seconds": int(settings.timeout.total_seconds()),
+        "failure_threshold": settings.failures,
     }
-    if given.http is not None:
-        port = next(iter(ports)) if given.port is None else given.port
-        return {**probe, "http_get": {"path": given.http, "port": port}}
-    if given.tcp is not None:
-        return {**probe, "tcp_socket": {"port": given.tcp}}
-    if given.grpc is not None:
-        number = by_name(ports, given.grpc)
-        return {**probe, "grpc": {"port": number, "service": given.service} if given.service else {"port": number}}
-    return {**probe, "exec_": {"command": list(given.exec or ())}}
+    if settings.http is not None:
+        port = next(iter(ports)) if settings.port is None else settings.port
+        return {**probe, "http_get": {"path": settings.http, "port": port}}
+    if settings.tcp is not None:
+        return {**probe, "tcp_socket": {"port": settings.tcp}}
+    if settings.grpc is not None:
+        number = by_name(ports, settings.grpc)
+        return {
+            **probe,
+            "grpc": {"port": number, "service": settings.service} if settings.service else {"port": number},
+        }
+    return {**probe, "exec_": {"command": list(settings.exec or ())}}
 
 
-def _volume(name: str, given: Volume, owner: str) -> "VolumeArgsDict":
-    if given.scratch is not None:
-        return {"name": name, "empty_dir": {"size_limit": memory_quantity(given.scratch)}}
-    if given.claim is not None:
-        return {"name": name, "persistent_volume_claim": {"claim_name": given.claim}}
-    if given.secret is not None:
-        return {"name": name, "secret": {"secret_name": given.secret}}
-    return {"name": name, "config_map": {"name": given.config_map or _files_name(owner, name)}}
+def _volume(name: str, volume: Volume, owner: str) -> "VolumeArgsDict":
+    if volume.scratch is not None:
+        return {"name": name, "empty_dir": {"size_limit": memory_quantity(volume.scratch)}}
+    if volume.claim is not None:
+        return {"name": name, "persistent_volume_claim": {"claim_name": volume.claim}}
+    if volume.secret is not None:
+        return {"name": name, "secret": {"secret_name": volume.secret}}
+    return {"name": name, "config_map": {"name": volume.config_map or _files_name(owner, name)}}
 
 
 def _mounts(settings: PodSettings) -> "list[VolumeMountArgsDict]":
@@ -257,3 +265,15 @@ def _mounts(settings: PodSettings) -> "list[VolumeMountArgsDict]":
 
 def _files_name(owner: str, volume: str) -> str:
     return f"{owner}.{volume}"
+
+
+def each_container(
+    pod: "PodSpecArgsDict", change: "Callable[[ContainerArgsDict], ContainerArgsDict]"
+) -> "PodSpecArgsDict":
+    """Return the pod with `change` applied to each container and init container. Ebbtide's pods are plain values."""
+    containers = cast("Sequence[ContainerArgsDict]", pod["containers"])
+    init_containers = cast("Sequence[ContainerArgsDict]", pod.get("init_containers") or ())
+    changed: PodSpecArgsDict = {**pod, "containers": [change(container) for container in containers]}
+    if init_containers:
+        changed["init_containers"] = [change(container) for container in init_containers]
+    return changed

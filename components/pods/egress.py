@@ -1,19 +1,18 @@
 """The proxy, its exceptions, and the certificate authorities of pods in a closed network.
 
-**What never goes through the proxy.** The cluster's own names and the API server, by the address that the kubelet puts
-into each pod: no range of services has to be known, on any cluster. Private addresses, and with them the VPC. And the
-node's own services, where an instance tells its credentials and where EKS Pod Identity does: a proxy would answer there
-with its own, or not at all.
+**Exceptions from the proxy:** the cluster's names; the API server, by the address that the kubelet sets in each pod, so
+that the range of Services need not be known; private addresses, including the VPC; and the node's services, which
+provide credentials (instance metadata and EKS Pod Identity): a proxy would answer with its own, or not at all.
 
-**Names are not addresses.** A range in this list is compared with addresses that a program calls as such; a name that
-happens to resolve into the VPC goes through the proxy. So the services of AWS that have an endpoint in the stack's own
-VPC are named as well. Of those only the ones that pods call: nodes do not read these variables.
+**Names are not addresses.** A range in this list is only compared with literal addresses; a name that resolves into the
+VPC goes through the proxy. So the AWS services with an endpoint in the stack's VPC are listed by name, as far as pods
+call them: nodes do not read these variables.
 
-**Both spellings.** Most programs read the variables in capitals; curl and what builds on it read `http_proxy` only in
-small letters, since a request header could otherwise set it.
+**Both spellings.** Most programs read the variables in capitals; curl and programs that build on it read `http_proxy`
+only in small letters, since a request header could otherwise set it.
 
-**The bundle is a mounted ConfigMap,** so a new certificate reaches running pods within about a minute and restarts
-none. It is mounted as a directory: a single file (`subPath`) would keep its old content.
+**The bundle is a mounted ConfigMap,** so a new certificate reaches running pods within about a minute, without a
+restart. It is mounted as a directory: a single file (`subPath`) would keep its old content.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from components.pods.containers import each_container
+from components.pods.container import each_container
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.units.addresses import PRIVATE, SHARED
@@ -51,7 +50,7 @@ NEVER_PROXIED = (
     SHARED,
     "$(KUBERNETES_SERVICE_HOST)",
 )
-"""Kubernetes puts the API server's address in place of the last one when it starts a container."""
+"""Kubernetes expands the last entry to the API server's address when it starts a container."""
 
 _CALLED_BY_PODS = ("ec2", "eks", "sts", "autoscaling", "logs", "s3")
 _FILE = "bundle.pem"
@@ -63,7 +62,7 @@ _TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE", "CURL_CA_BUNDL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """`no_proxy`: what is reached without the proxy, besides `NEVER_PROXIED`."""
+    """`no_proxy`: exceptions from the proxy, in addition to `NEVER_PROXIED`."""
 
     http_proxy: str | None = None
     https_proxy: str | None = None
@@ -71,11 +70,11 @@ class Egress:
     ca_bundle: str | None = None
 
     def through(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
-        """The pod with the way out and the bundle, for pods that call what lies outside."""
+        """Return the pod with proxy and certificate bundle, for pods that call addresses outside the cluster."""
         return _with(self.trusting(pod), self._proxy_variables(), [])
 
     def trusting(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
-        """The pod with the bundle alone: for those that call the API server and Redis, and no web page."""
+        """Return the pod with the bundle only, for pods that call the API server and Redis."""
         if self.ca_bundle is None:
             return pod
         mounts: list[VolumeMountArgsDict] = [{"name": BUNDLE, "mount_path": _DIRECTORY, "read_only": True}]
@@ -84,29 +83,31 @@ class Egress:
         return {**trusting, "volumes": [*volumes, {"name": BUNDLE, "config_map": {"name": BUNDLE}}]}
 
     def _proxy_variables(self) -> "list[EnvVarArgsDict]":
-        given = {"HTTP_PROXY": self.http_proxy, "HTTPS_PROXY": self.https_proxy}
-        values = {name: value for name, value in given.items() if value is not None}
+        proxies = {"HTTP_PROXY": self.http_proxy, "HTTPS_PROXY": self.https_proxy}
+        values = {name: value for name, value in proxies.items() if value is not None}
         if values:
             values["NO_PROXY"] = ",".join(dict.fromkeys((*NEVER_PROXIED, *self.no_proxy)))
-        return [{"name": spelt, "value": value} for name, value in values.items() for spelt in (name, name.lower())]
+        return [
+            {"name": spelling, "value": value} for name, value in values.items() for spelling in (name, name.lower())
+        ]
 
 
 OPEN = Egress()
-"""No proxy, and the authorities that each image brings."""
+"""No proxy, and the certificate authorities of each image."""
 
 
 def egress_of(settings: StackSettings) -> Egress:
-    given = settings.egress
+    egress = settings.egress
     return Egress(
-        http_proxy=given.http_proxy,
-        https_proxy=given.https_proxy,
-        no_proxy=(*_with_endpoints(settings), *given.no_proxy),
-        ca_bundle=given.ca_bundle,
+        http_proxy=egress.http_proxy,
+        https_proxy=egress.https_proxy,
+        no_proxy=(*_with_endpoints(settings), *egress.no_proxy),
+        ca_bundle=egress.ca_bundle,
     )
 
 
 def _with_endpoints(settings: StackSettings) -> tuple[str, ...]:
-    """A name covers all below it, so that of S3 its buckets too."""
+    """Return the names of AWS services with an endpoint. A name covers its subdomains, so S3's covers buckets."""
     is_ours = settings.cluster.kind is ClusterKind.EKS and settings.network.vpc is None
     if not (is_ours and settings.network.endpoints):
         return ()
@@ -114,16 +115,16 @@ def _with_endpoints(settings: StackSettings) -> tuple[str, ...]:
 
 
 def ca_bundle(
-    name: str, way_out: Egress, namespace: pulumi.Input[str], *, parent: pulumi.Resource
+    name: str, egress: Egress, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> list[pulumi.Resource]:
-    """The ConfigMap that `Egress` mounts; nothing where the file gives no bundle."""
-    if way_out.ca_bundle is None:
+    """Create the ConfigMap that `Egress` mounts, if the file has a bundle."""
+    if egress.ca_bundle is None:
         return []
     return [
         ConfigMap(
             name,
             metadata={"name": BUNDLE, "namespace": namespace},
-            data={_FILE: way_out.ca_bundle},
+            data={_FILE: egress.ca_bundle},
             opts=pulumi.ResourceOptions(parent=parent),
         )
     ]
@@ -132,20 +133,20 @@ def ca_bundle(
 def _with(
     pod: "PodSpecArgsDict", variables: "list[EnvVarArgsDict]", mounts: "list[VolumeMountArgsDict]"
 ) -> "PodSpecArgsDict":
-    """The pod with further variables and mounts in each of its containers, those that run beforehand included."""
+    """Return the pod with further variables and mounts in each container and init container."""
     return each_container(pod, lambda container: _container_with(container, variables, mounts))
 
 
 def _container_with(
     container: "ContainerArgsDict", variables: "list[EnvVarArgsDict]", mounts: "list[VolumeMountArgsDict]"
 ) -> "ContainerArgsDict":
-    own = cast("Sequence[EnvVarArgsDict]", container.get("env") or ())
-    there = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
-    more: ContainerArgsDict = {**container}
-    given = {variable["name"] for variable in own}  # what the file sets itself, it means
-    missing = [variable for variable in variables if variable["name"] not in given]
+    env = cast("Sequence[EnvVarArgsDict]", container.get("env") or ())
+    volume_mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
+    extended: ContainerArgsDict = {**container}
+    names = {variable["name"] for variable in env}  # the file's values take precedence
+    missing = [variable for variable in variables if variable["name"] not in names]
     if missing:
-        more["env"] = [*own, *missing]
+        extended["env"] = [*env, *missing]
     if mounts:
-        more["volume_mounts"] = [*there, *mounts]
-    return more
+        extended["volume_mounts"] = [*volume_mounts, *mounts]
+    return extended

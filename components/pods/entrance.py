@@ -1,22 +1,28 @@
-"""The Ingress of a workload, and the Service for which AWS creates a load balancer.
+"""The Services and the Ingress through which a workload is called, with AWS's load balancer.
 
-**What builds it.** The Service controller that EKS runs beside the API server, cloud-provider-aws, since no class is
-named. It goes by annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists them.
+**Controller.** No class is named, so the Service controller that EKS runs beside the API server, cloud-provider-aws,
+builds the load balancer. It reads annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists
+them.
 
-**Its targets are the fixed nodes alone**, each on the node port of the Service. Other nodes come and go all day with
-the workers, and a load balancer learns of a lost node by health checks that fail for a minute and a half: each such
-node would break the connections that pass through it. Fixed nodes stay, so with `externalTrafficPolicy: Cluster` the
-load balancer need not know where the pods are: kube-proxy does, and leaves a pod out before it is told to stop. With
-`Local` each pod that moves would change the targets, which takes a load balancer longer than a pod takes to stop:
-half a minute after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
+**Only fixed nodes are targets**, each on the node port of the Service. Other nodes come and go all day with the
+workers, and a load balancer detects a lost node by health checks that fail for a minute and a half: each such node
+would break the connections that pass through it. Fixed nodes stay, so with `externalTrafficPolicy: Cluster` the load
+balancer need not know where the pods are: kube-proxy does, and leaves a pod out before it has to stop. With `Local`
+each pod that moves would change the targets, which takes a load balancer longer than a pod takes to stop: half a minute
+after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
 
-**Who calls, as the pod sees it.** kube-proxy puts the node's address in place of the client's. So a pod is called from
-the VPC alone, which is what the policies of the namespace allow. Who may call the load balancer is decided before that,
-by the nodes' security group, which sees the client's address: the Service controller writes `sources` into it.
+**Source addresses.** kube-proxy replaces the client's address by the node's. So a pod is called only from the VPC,
+which is what the policies of the namespace allow. The nodes' security group, which sees the client's address, decides
+who may call the load balancer: the Service controller writes `sources` into it.
 
-**It goes first.** An entrance comes after its pods and so is deleted before them, and before all that they stand on.
-The Service controller holds the Service by a finalizer until its load balancer is gone, and Pulumi waits for an object
-to go, unless it carries `skipAwait`: an entrance never does, and says with `waitFor` what to wait for on its way in.
+**Deletion order.** An entrance is created after its pods and deleted before them. The Service controller holds the
+Service by a finalizer until its load balancer is gone, and Pulumi waits for an object's deletion unless it carries
+`skipAwait`. An entrance never does; its `waitFor` says what to wait for at its creation.
+
+**One Service for several variants.** The pods of a service without variants have the service's name, and so has their
+Service. A service with a variant on spot nodes has a Service of the same name over both, which another component
+creates. Each of the two components names the other's resource as an alias, so that the engine changes the object. It
+would otherwise create a second object of that name, which the API server refuses. Callers find the name at all times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,31 +48,31 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.networking.v1 import IngressSpecArgsDict
 
 AWS = "service.beta.kubernetes.io/aws-load-balancer-"
-"""What the names of the annotations begin with."""
+"""Prefix of the annotations."""
 
 WAIT_FOR = "pulumi.com/waitFor"
 _BALANCED = "jsonpath={.status.loadBalancer.ingress}"
-_WRITTEN = "jsonpath={.spec.rules}"  # at once: not every controller writes a status
+_WRITTEN = "jsonpath={.spec.rules}"  # true at once, since not every controller writes a status
 
 _TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"
-"""TLS 1.2 and 1.3, what AWS's console chooses; an API call that names none gets a policy of 2016 with TLS 1.0.
+"""TLS 1.2 and 1.3, the default of AWS's console. The default of the API is a policy of 2016 with TLS 1.0.
 
 Source: Elastic Load Balancing, "Security policies for your Network Load Balancer".
 """
 
 STOP_DELAY_SECONDS = 20
-"""From the order to stop a pod behind an Ingress to the signal: for a controller that keeps a list of its own.
+"""Delay of the stop signal for a pod behind an Ingress, whose controller may keep a separate list of pods.
 
-Nginx and others write theirs every few seconds at most (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
+Nginx and others update it every few seconds at most (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
 """
 
 _TIME_TO_STOP = 30
-"""Kubernetes' own grace period: what the program has is the same, with an entrance or without."""
+"""Kubernetes' default grace period: the program has the same time with and without an entrance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Balancing:
-    """What load balancers of this stack have in common. `subnets` only where they carry no tags to be found by."""
+    """The common settings of a stack's load balancers. `subnets` only if the subnets lack the tags to find them."""
 
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     subnets: Sequence[str] = ()
@@ -110,26 +116,26 @@ def entrances(
     opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after])
     metadata: ObjectMetaArgsDict = {"namespace": namespace, "labels": identity.labels}
     if settings.ingress is not None:
-        given = settings.ingress
+        ingress = settings.ingress
         Ingress(
             f"{resource_name}-ingress",
             metadata={
                 **metadata,
                 "name": identity.name,
-                "annotations": {**given.annotations, WAIT_FOR: _WRITTEN},
+                "annotations": {**ingress.annotations, WAIT_FOR: _WRITTEN},
             },
-            spec=_ingress(given, identity.name, settings.ports),
+            spec=_ingress(ingress, identity.name, settings.ports),
             opts=opts,
         )
     if settings.expose is not None:
-        given, name = settings.expose, load_balancer_name(identity.name, settings.expose)
-        port = entrance_port(settings.ports, given.port)
+        expose, name = settings.expose, load_balancer_name(identity.name, settings.expose)
+        port = entrance_port(settings.ports, expose.port)
         load_balancer(
             name,
             metadata,
-            given,
+            expose,
             selector=identity.selector,
-            port={"port": given.listens_on(settings.ports), "target_port": port},
+            port={"port": expose.listens_on(settings.ports), "target_port": port},
             port_name=port,
             balancing=balancing,
             opts=opts,
@@ -139,7 +145,7 @@ def entrances(
 def load_balancer(
     name: str,
     metadata: "ObjectMetaArgsDict",
-    given: Expose,
+    expose: Expose,
     *,
     selector: Mapping[str, str],
     port: "ServicePortArgsDict",
@@ -147,31 +153,31 @@ def load_balancer(
     balancing: Balancing,
     opts: pulumi.ResourceOptions,
 ) -> Service:
-    """The Service that makes AWS build a network load balancer in front of one port of these pods."""
+    """Create the Service for which AWS builds a network load balancer in front of one port of these pods."""
     return Service(
         name,
-        metadata={**metadata, "name": name, "annotations": _annotations(given, port_name, balancing)},
+        metadata={**metadata, "name": name, "annotations": _annotations(expose, port_name, balancing)},
         spec={
             "type": "LoadBalancer",
             "selector": dict(selector),
             "ports": [{**port, "name": port_name}],
             "external_traffic_policy": "Cluster",
-            "load_balancer_source_ranges": _sources(given),
+            "load_balancer_source_ranges": _sources(expose),
         },
         opts=opts,
     )
 
 
-def _ingress(given: IngressSettings, service: str, ports: Mapping[str, int]) -> "IngressSpecArgsDict":
-    port = entrance_port(ports, given.port)
+def _ingress(ingress: IngressSettings, service: str, ports: Mapping[str, int]) -> "IngressSpecArgsDict":
+    port = entrance_port(ports, ingress.port)
     spec: IngressSpecArgsDict = {
         "rules": [
             {
-                "host": given.host,
+                "host": ingress.host,
                 "http": {
                     "paths": [
                         {
-                            "path": given.path,
+                            "path": ingress.path,
                             "path_type": "Prefix",
                             "backend": {"service": {"name": service, "port": {"name": port}}},
                         }
@@ -180,32 +186,46 @@ def _ingress(given: IngressSettings, service: str, ports: Mapping[str, int]) -> 
             }
         ]
     }
-    if given.class_ is not None:
-        spec["ingress_class_name"] = given.class_
-    if given.tls is not None:
-        spec["tls"] = [{"hosts": [given.host], "secret_name": given.tls}]
+    if ingress.class_ is not None:
+        spec["ingress_class_name"] = ingress.class_
+    if ingress.tls is not None:
+        spec["tls"] = [{"hosts": [ingress.host], "secret_name": ingress.tls}]
     return spec
 
 
-def _annotations(given: Expose, port: str, balancing: Balancing) -> dict[str, str]:
-    found = {
+def _annotations(expose: Expose, port: str, balancing: Balancing) -> dict[str, str]:
+    annotations = {
         "type": "nlb",
-        "internal": "false" if given.public else "true",
-        # A zone without a fixed node would have no target of its own.
+        "internal": "false" if expose.public else "true",
+        # A zone without a fixed node has no target.
         "cross-zone-load-balancing-enabled": "true",
         "target-node-labels": f"{NODE_KIND}={NodeKind.FIXED.value}",
     }
-    if given.certificate is not None:
-        found |= {"ssl-cert": given.certificate, "ssl-ports": port, "ssl-negotiation-policy": _TLS_POLICY}
+    if expose.certificate is not None:
+        annotations |= {"ssl-cert": expose.certificate, "ssl-ports": port, "ssl-negotiation-policy": _TLS_POLICY}
     if balancing.subnets:
-        found["subnets"] = ",".join(balancing.subnets)
+        annotations["subnets"] = ",".join(balancing.subnets)
     tags = ",".join(f"{key}={value}" for key, value in balancing.tags.items() if "=" not in key + value)
     if tags:
-        found["additional-resource-tags"] = tags  # one with a `=` in it would arrive cut short
-    return {WAIT_FOR: _BALANCED, **{f"{AWS}{key}": value for key, value in found.items()}}
+        annotations["additional-resource-tags"] = tags  # a tag that contains `=` would be truncated
+    return {WAIT_FOR: _BALANCED, **{f"{AWS}{key}": value for key, value in annotations.items()}}
 
 
-def _sources(given: Expose) -> list[str]:
-    if given.sources:
-        return list(given.sources)
-    return ["0.0.0.0/0"] if given.public else [*PRIVATE, SHARED]
+def _sources(expose: Expose) -> list[str]:
+    if expose.sources:
+        return list(expose.sources)
+    return ["0.0.0.0/0"] if expose.public else [*PRIVATE, SHARED]
+
+
+_SERVICE = "kubernetes:core/v1:Service"
+
+
+def workload_service_urn(name: str) -> pulumi.Output[str]:
+    """Return the URN of a workload's Service."""
+    return pulumi.create_urn(f"{name}-service", _SERVICE, pulumi.create_urn(name, "ebbtide:components:Workload"))
+
+
+def shared_service_urn(name: str) -> pulumi.Output[str]:
+    """Return the URN of the Service over several variants of a service."""
+    service = pulumi.create_urn(f"service-{name}", "ebbtide:components:Service")
+    return pulumi.create_urn(f"{name}-shared", _SERVICE, service)

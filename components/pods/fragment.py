@@ -1,14 +1,13 @@
 """Merges a fragment of a PodSpec into the rendered pod, as the last step.
 
-**Nothing is taken away.** Mappings gain keys; lists whose entries Kubernetes tells apart by a key are merged entry by
-entry, all others grow; a plain value is replaced. So terms of affinity and tolerations of Ebbtide's stay, whatever a
-fragment says, and what it may not replace was refused with the stack file (`ebbtide.settings.fragment`).
+**Nothing is removed.** Mappings gain keys; lists whose entries Kubernetes identifies by a key are merged by entry,
+all others grow; a plain value is replaced. So Ebbtide's affinity terms and tolerations stay, and the settings refuse a
+fragment that replaces a protected field (`ebbtide.settings.fragment`).
 
-**Further containers are held to what holds for the pod's own:** the restricted security level, and no more memory than
-they ask for.
+**Further containers** get the restricted security level, and a memory limit equal to their request, like the main one.
 
-**Spelling.** A fragment has Kubernetes' names, the provider's SDK takes names in Python's form. Only fields are spelt
-anew, by the schema: keys of labels, of selectors and of resources are data. `wire_form` goes the other way.
+**Spelling.** A fragment has Kubernetes' names, the provider's SDK has Python names. Only fields are translated, by the
+schema: keys of labels, of selectors and of resources are data. `wire_form` translates back.
 """
 
 import re
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z]s(?:[A-Z]|$))")
-_OF_PYTHON = {"exec": "exec_"}  # words that the SDK keeps free for the language
-_DEFAULTS = {"protocol": "TCP"}  # of the fields that tell entries apart
+_OF_PYTHON = {"exec": "exec_"}  # reserved words of Python
+_DEFAULTS = {"protocol": "TCP"}  # of the fields that identify entries
 
 
 def merged(pod: "PodSpecArgsDict", fragment: Mapping[str, Any], *, main: str) -> "PodSpecArgsDict":
-    """`main` is the name of the pod's own container: an entry of that name says more of it."""
+    """`main` is the name of the main container: an entry of that name is merged into it."""
     if not fragment:
         return pod
     further = {
-        key: [each if key == "containers" and each["name"] == main else _held(each) for each in fragment[key]]
+        key: [each if key == "containers" and each["name"] == main else _restricted(each) for each in fragment[key]]
         for key in ("containers", "initContainers")
         if key in fragment
     }
@@ -40,12 +39,12 @@ def merged(pod: "PodSpecArgsDict", fragment: Mapping[str, Any], *, main: str) ->
 
 
 def python_name(field: str) -> str:
-    """As the provider's SDK spells a field: `hostIPC` is `host_ipc`, `targetWWNs` is `target_wwns`."""
+    """Return the SDK's spelling of a field: `hostIPC` is `host_ipc`, `targetWWNs` is `target_wwns`."""
     return _OF_PYTHON.get(field) or _WORDS.sub("_", field).lower()
 
 
 def wire_form(value: Mapping[str, Any], kind: str = POD_SPEC) -> dict[str, Any]:
-    """A pod, or another type of its schema, as Kubernetes spells it: for objects that the SDK does not know."""
+    """Return a pod, or another type of its schema, in Kubernetes' spelling, for objects unknown to the SDK."""
     return cast("dict[str, Any]", _unspelt(value, Field(type=kind)))
 
 
@@ -59,17 +58,17 @@ def _unspelt(value: Any, field: Field) -> Any:
     return {names[key]: _unspelt(inner, kind.fields[names[key]]) for key, inner in value.items()}
 
 
-def _held(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A further container with what Ebbtide's own have; what it says itself counts, and was checked."""
+def _restricted(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a further container with Ebbtide's restrictions. Its stated values take precedence, and were checked."""
     resources = dict(container.get("resources", {}))
-    asked = resources.get("requests", {}).get("memory")
-    if asked is not None:
-        resources["limits"] = {**resources.get("limits", {}), "memory": asked}
-    ours = wire_form(container_security(), "SecurityContext")
-    own = container.get("securityContext", {})
-    context = {**ours, **own}
-    if "capabilities" in own:
-        context["capabilities"] = {**own["capabilities"], "drop": ["ALL"]}
+    requested_memory = resources.get("requests", {}).get("memory")
+    if requested_memory is not None:
+        resources["limits"] = {**resources.get("limits", {}), "memory": requested_memory}
+    restricted = wire_form(container_security(), "SecurityContext")
+    stated = container.get("securityContext", {})
+    context = {**restricted, **stated}
+    if "capabilities" in stated:
+        context["capabilities"] = {**stated["capabilities"], "drop": ["ALL"]}
     return {**container, "resources": resources, "securityContext": context}
 
 

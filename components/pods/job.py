@@ -1,17 +1,17 @@
 """Jobs, which run once to completion, and cron jobs, which run by a schedule.
 
-Decisions that would otherwise be asked about:
+Decisions:
 
-- **In the namespace of the workers.** They are workers: nobody moves them, and their nodes go when they have ended. The
-  controller reads pods there by the ReplicaSet that made them, so a Job's pods count for no pool; in the other
-  namespace every private address may call a pod, which a job has no use for.
-- **No label of a pool.** It leads to a pool's settings, and a job has none there.
+- **In the namespace of the workers.** Job pods are workers: no drain moves them, and their nodes are removed after they
+  end. The controller reads pods there by their ReplicaSet, so a Job's pods count for no pool. In the other namespace
+  every private address may call a pod, which a job does not need.
+- **No label of a pool.** The label refers to a pool's settings, and a job has none.
 - **`minAvailable`, not `maxUnavailable`.** A Job has no scale subresource: see `components.pods.budget`.
-- **`restartPolicy: Never`.** A retry is another pod, so that the logs of the one that failed stay.
+- **`restartPolicy: Never`.** A retry is another pod, so that the logs of the failed one stay.
 - **A changed Job is stopped and runs again**, even one that has ended. Its template cannot be changed, so the provider
   replaces the Job, and deletes the old one first since both have one name. A cron job's change waits for the next run.
-- **No digest of Secrets.** With one, a new password would run a job again that has ended long ago. A retry, and a cron
-  job's next run, read the values as they are then.
+- **No digest of Secrets.** With one, a new password would rerun a job that ended long ago. A retry and a cron job's
+  next run read the values of that time.
 - **`up` does not wait for its end**, which may be hours away.
 """
 
@@ -27,8 +27,17 @@ from components.pods.account import account_fields, own_account
 from components.pods.budget import budget_without_scale
 from components.pods.container import file_maps, main_container, pod_template, pod_volumes
 from components.pods.fragment import merged
-from components.pods.gpu_nodes import NodeRequirement, required
-from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
+from components.pods.rules import (
+    NodeRequirement,
+    PodIdentity,
+    affinity,
+    nodes_of_group,
+    pod_security,
+    priority,
+    required,
+    spread,
+    tolerations,
+)
 from components.pods.secrets import NO_SECRETS
 from components.pods.workload import SKIP_AWAIT
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
@@ -47,7 +56,7 @@ class JobArgs(Generic[_Settings]):
     stack: StackContext
     name: str
     settings: _Settings
-    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+    nodes: NodeRequirement | None = None  # required by its GPUs, in addition to its selector
 
     @property
     def identity(self) -> PodIdentity:
@@ -55,7 +64,7 @@ class JobArgs(Generic[_Settings]):
 
 
 def _formerly(type_: str, name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
-    """A job of one name may have been of the other kind: its budget, its files and its account are the same objects."""
+    """Add an alias: a job may have been of the other kind before, with the same budget, files and account."""
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.create_urn(name, type_)]))
 
 
@@ -128,12 +137,12 @@ def _template(args: "JobArgs[JobSettings]") -> "PodTemplateSpecArgsDict":
         "containers": [main_container(settings, args.name)],
         **pod_volumes(settings, args.name),
     }
-    whole = required(merged(pod, settings.pod, main=args.name), args.nodes)
-    return pod_template(settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), NO_SECRETS)
+    placed = required(merged(pod, settings.pod, main=args.name), args.nodes)
+    return pod_template(settings, identity, args.stack.images.pulled(args.stack.egress.through(placed)), NO_SECRETS)
 
 
 def _before(name: str, args: "JobArgs[JobSettings]", *, parent: pulumi.Resource) -> list[pulumi.Resource]:
-    """A Job runs at once, so whatever its pods need comes first."""
+    """Create the objects that the pods need. A Job runs at once, so they come first."""
     return [
         budget_without_scale(f"{name}-budget", args.identity, args.stack.worker_namespace, parent=parent),
         *file_maps(args.settings, args.identity, args.stack.worker_namespace, parent=parent),

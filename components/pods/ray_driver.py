@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _VOLUME, _DIRECTORY = "ebbtide-ray-token", "/etc/ebbtide-ray"
 _SHARED_MIB = 320
-"""The object store of 200 MiB that the library gives a driver, and what its processes share besides."""
+"""The library's object store of 200 MiB for a driver, and other memory that its processes share."""
 _PORT = 6379
 
 
@@ -38,8 +38,8 @@ class DrivenCluster:
     settings: RaySettings
 
     def variables(self, image: str) -> "list[EnvVarArgsDict]":
-        """`image` is the driver's own, for the record that each job keeps of its run."""
-        told = {
+        """`image`: the driver's, for the record of each job's run."""
+        cluster = {
             "cluster": self.name,
             "address": f"{head_service(self.name)}:{_PORT}",
             "version": self.settings.version,
@@ -47,7 +47,7 @@ class DrivenCluster:
         }
         (mode, path), (patience, seconds) = RAY_TOKEN_VARIABLES, RECONNECT
         return [
-            {"name": RAY_ENV, "value": json.dumps(told)},
+            {"name": RAY_ENV, "value": json.dumps(cluster)},
             {"name": mode, "value": "token"},
             {"name": path, "value": f"{_DIRECTORY}/{TOKEN_KEY}"},
             {"name": "HOME", "value": HOME},
@@ -55,7 +55,7 @@ class DrivenCluster:
         ]
 
     def reached_by(self, container: "ContainerArgsDict", volumes: Volumes) -> "tuple[ContainerArgsDict, Volumes]":
-        """With the token mounted."""
+        """Return container and volumes with the token mounted."""
         volume: VolumeArgsDict = {"name": _VOLUME, "secret": {"secret_name": token_secret(self.name)}}
         mount: VolumeMountArgsDict = {"name": _VOLUME, "mount_path": _DIRECTORY, "read_only": True}
         mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())
@@ -63,5 +63,5 @@ class DrivenCluster:
         return mounted, {"volumes": [*volumes.get("volumes", ()), volume]}
 
     def with_room(self, settings: WorkerSettings) -> WorkerSettings:
-        """With shared memory, where the file says nothing of it."""
+        """Return the settings with shared memory, unless the file sets it."""
         return settings if settings.shm is not None else settings.model_copy(update={"shm": _SHARED_MIB})

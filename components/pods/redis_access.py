@@ -1,15 +1,15 @@
 """Access of pods to Redis: the address, the Secret with the password, and the certificate authority.
 
 **Two spellings of one address.** `url` is plain and fits any client. RQ and Celery take all their TLS settings from the
-address, so with TLS there is `python-url` too, which names the authority and demands that chain and host name are
-checked: by itself Celery's transport encrypts and checks neither (celery/kombu, pull request 910), and redis-py before
-version 6 does not check the name.
+address, so with TLS there is also `python-url`, which names the authority and requires a check of chain and host name:
+by default Celery's transport encrypts but checks neither (celery/kombu, pull request 910), and redis-py before version
+6 does not check the name.
 
-**The authority is mounted as a directory** and alone: of a certificate's Secret a client sees `ca.crt`, never the key.
-A changed one reaches a running pod within about a minute; whether the program reads it again is its own matter.
+**The authority is mounted as a directory** and alone: a client sees `ca.crt` of a certificate's Secret, never the key.
+A changed authority reaches a running pod within about a minute; the program must reread it.
 
-**The address of a cache is known once it exists.** Until then `KNOWN_LATER` stands in the endpoint, a name that no
-resolver answers; what is written for pods to read takes the true one as an output.
+**The address of a cache is known once it exists.** Until then the endpoint has `KNOWN_LATER`, a name that no resolver
+answers; objects for pods get the real address as an output.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from components.pods.containers import each_container
+from components.pods.container import each_container
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -38,7 +38,7 @@ PASSWORD_KEY, URL_KEY, PYTHON_URL_KEY = REDIS_SECRET_KEYS
 PORT = 6379
 KNOWN_LATER = "known-once-it-exists.invalid"
 
-AUTHORITY_KEY = "ca.crt"  # as cert-manager calls it
+AUTHORITY_KEY = "ca.crt"  # cert-manager's name
 _DIRECTORY = "/etc/ebbtide-redis"
 CA_FILE = f"{_DIRECTORY}/{AUTHORITY_KEY}"
 _VOLUME = "redis-authority"
@@ -46,12 +46,12 @@ _VOLUME = "redis-authority"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisAuthority:
-    """Whose certificates clients trust, besides the authorities that their images bring."""
+    """The authority that clients trust in addition to those of their images."""
 
     secret: str | None = None  # of the pod's own namespace, which must exist before the pod starts
 
     def trusted_by(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
-        """The pod with the authority mounted, and announced in `REDIS_CA_FILE`, in each of its containers."""
+        """Return the pod with the authority mounted in each container, and its path in `REDIS_CA_FILE`."""
         if self.secret is None:
             return pod
         volumes = cast("Sequence[VolumeArgsDict]", pod.get("volumes") or ())
@@ -63,7 +63,7 @@ class RedisAuthority:
 
 
 PUBLIC = RedisAuthority()
-"""The authorities that each image brings."""
+"""The authorities of each image."""
 
 
 def redis_authority(settings: RedisSettings) -> RedisAuthority:
@@ -71,7 +71,7 @@ def redis_authority(settings: RedisSettings) -> RedisAuthority:
 
 
 def redis_endpoint(settings: RedisSettings) -> RedisEndpoint:
-    """Where the queues are. The variable named for the password always exists; it is empty where there is none."""
+    """Return the endpoint of the queues. The variable of the password always exists, empty without a password."""
     ca_file = CA_FILE if settings.tls else None
     if settings.kind is RedisKind.IN_CLUSTER:
         host = f"{NAME}.{NAMESPACE}.svc"
@@ -108,7 +108,7 @@ def controllers_endpoint(settings: RedisSettings) -> RedisEndpoint:
 
 
 def redis_url(endpoint: RedisEndpoint, password: str) -> str:
-    """The endpoint as one URL, with the password in it: for a Secret and nothing else."""
+    """Return the endpoint as a URL that contains the password, for a Secret only."""
     scheme = "rediss" if endpoint.tls else "redis"
     user = quote(endpoint.username or "", safe="")
     login = f"{user}:{quote(password, safe='')}@" if password else f"{user}@" if user else ""
@@ -116,7 +116,7 @@ def redis_url(endpoint: RedisEndpoint, password: str) -> str:
 
 
 def python_url(endpoint: RedisEndpoint, password: str) -> str:
-    """The same with the TLS settings in it, as redis-py and Celery read them."""
+    """Return the URL with the TLS settings in the form of redis-py and Celery."""
     checks = {"ssl_cert_reqs": "required", "ssl_check_hostname": "true"}
     authority = {"ssl_ca_certs": endpoint.ca_file} if endpoint.ca_file else {}
     return f"{redis_url(endpoint, password)}?{urlencode(checks | authority, safe='/')}"
@@ -127,12 +127,12 @@ def secret_keys(endpoint: RedisEndpoint) -> list[str]:
 
 
 def url_key(endpoint: RedisEndpoint, *, python: bool) -> str:
-    """The key of the Secret under which a client finds its address."""
+    """Return the Secret's key of a client's address."""
     return PYTHON_URL_KEY if python and endpoint.tls else URL_KEY
 
 
 def from_secret(variable: str, key: str, secret: str = SECRET) -> "EnvVarArgsDict":
-    """An environment variable filled from a Secret of the pod's own namespace, as a rule the one of Redis."""
+    """Return an environment variable from a Secret of the pod's namespace, by default the one of Redis."""
     return {"name": variable, "value_from": {"secret_key_ref": {"name": secret, "key": key}}}
 
 

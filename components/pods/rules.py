@@ -1,28 +1,35 @@
 """Placement, resources and anti-affinity of pods. Pure: settings in, plain values out.
 
-**Apart.** Required anti-affinity is enforced both ways by the scheduler, so terms on the few fixed pods keep flexible
-and worker pods off their nodes as well. The other nine in ten carry none, which the cluster autoscaler's loop repays;
-for what it saves the scheduler see docs/adr/0012.
+**Categories apart.** The scheduler enforces required anti-affinity both ways, so terms on the few fixed pods keep
+flexible and worker pods off their nodes as well. The other nine in ten pods carry no terms, which makes the cluster
+autoscaler's loop faster; docs/adr/0012 has the scheduler's part.
 
-**Together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading and
-cannot be told otherwise on EKS; this preference is what fills a node before the next one is used.
+**Categories together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading
+and EKS offers no way to change that; this preference fills a node before the next one is used.
 
-**Spread, softly.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain
-one after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler
-counts only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night.
-Workers are not spread: they are independent, and full nodes are what lets the other nodes go.
+**Soft spread.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain one
+after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler counts
+only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night. Workers are not
+spread: they are independent, and full nodes are what lets the other nodes go.
 
-**Not pushed out.** Preemption heeds budgets only as far as it can, and DNS, the volume controller and the autoscaler,
-which live on fixed nodes, are of a class that preempts. Our pods there are of the same class: nothing outranks them but
-a DaemonSet. Elsewhere ours have none: a pending pod would push workers out instead of waiting for a node.
+**Preemption** respects budgets only on a best-effort basis, and DNS, the volume controller and the autoscaler, which
+run on fixed nodes, have a class that preempts. Our pods there have the same class, so only a DaemonSet outranks them.
+Elsewhere our pods have no class: a pending pod would preempt workers instead of waiting for a node.
+
+**GPU memory.** A pod may require nodes whose GPUs have enough memory. Otherwise the scheduler puts it wherever a GPU is
+free, and the first large batch ends in an error of CUDA. The trap: terms of a required node affinity are alternatives,
+so a separate term beside those of a fragment would allow nodes that satisfy only the fragment. The requirement is
+therefore added to each term.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from ebbtide.provisioning_labels import (
     ARCH,
     CUSTOMER,
+    GPU_MEMORY,
     GPU_TAINT_KEY,
     GPU_TAINT_VALUE,
     NVIDIA,
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         PodSecurityContextArgsDict,
-        ProbeArgsDict,
+        PodSpecArgsDict,
         ResourceRequirementsArgsDict,
         SecurityContextArgsDict,
         TolerationArgsDict,
@@ -59,24 +66,24 @@ OLD_POD_FIRST: "DeploymentStrategyArgsDict" = {
 """Strategy of Deployments on fixed nodes. They are few and full, so a rollout with a surge pod may never end."""
 
 CLOSED_BUDGET = 0
-"""Every budget but one kind is born closed. Fixed ones and those of workers stay so; the controller opens flexible ones
-and those of pools with checkpoints."""
+"""Budgets are created closed, except those of spot nodes. The controller opens the budgets of flexible workloads and of
+pools with checkpoints."""
 
 OPEN_TO_ALL = "100%"
-"""Of workers on spot nodes whose jobs must be saved (docs/adr/0025), and of variants of services there."""
+"""For workers on spot nodes whose jobs must be saved (docs/adr/0025), and for variants of services there."""
 
-_USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
+USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 _OWN_KIND_WEIGHT = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodIdentity:
-    """Who a pod is. The selector holds the name alone: it cannot change, and the category may."""
+    """Name and category of a pod. The selector contains the name only: it cannot change, and the category may."""
 
     name: str
     category: Category
     customer: str
-    ends: bool = False  # a job's, which is no pool: the label of pools leads to a pool's settings
+    ends: bool = False  # a job's pod has no label of a pool, since that refers to a pool's settings
 
     @property
     def labels(self) -> dict[str, str]:
@@ -94,7 +101,7 @@ class PodIdentity:
 
 
 def affinity(category: Category) -> "AffinityArgsDict":
-    """A preference for its own kind and, on fixed pods only, the terms that keep the categories apart."""
+    """Return a preference for the same category and, for fixed pods, the terms that keep the categories apart."""
     own_kind: AffinityArgsDict = {
         "pod_affinity": {
             "preferred_during_scheduling_ignored_during_execution": [
@@ -125,7 +132,7 @@ def affinity(category: Category) -> "AffinityArgsDict":
                             }
                         ]
                     },
-                    "namespace_selector": {},  # every namespace: without it only the pod's own would count
+                    "namespace_selector": {},  # every namespace; the default is the pod's namespace
                     "topology_key": HOST,
                 }
             ]
@@ -134,10 +141,10 @@ def affinity(category: Category) -> "AffinityArgsDict":
 
 
 def spread(identity: PodIdentity, *, revision_label: str) -> "list[TopologySpreadConstraintArgsDict]":
-    """Soft spread over hosts and zones; `revision_label` compares the pods of one rollout only with each other."""
+    """Return a soft spread over hosts and zones. `revision_label` limits the comparison to pods of one rollout."""
     if identity.category is Category.WORKER:
-        # All candidates share a node group, so this says nothing; without any constraint of its own a pod gets the
-        # scheduler's defaults, which spread it over hosts.
+        # All candidates share a node group, so this has no effect. A pod without any constraint gets the scheduler's
+        # defaults, which spread it over hosts.
         return [_soft_constraint(NODE_GROUP, identity, [])]
     return [_soft_constraint(key, identity, [revision_label]) for key in (HOST, ZONE)]
 
@@ -164,9 +171,9 @@ class Home(TypedDict):
 
 
 def home(kind: NodeKind, arch: Architecture | None = None) -> Home:
-    """The nodes of a kind and a processor, and on fixed ones the right to stay there.
+    """Return the selector of a kind and an architecture, and on fixed nodes the priority class.
 
-    Pods of Ebbtide itself name no processor: their images are for both.
+    Ebbtide's own pods name no architecture, since their images support both.
     """
     nodes: Home = {"node_selector": nodes_of_kind(kind) | nodes_of_architecture(arch)}
     return {**nodes, "priority_class_name": CLUSTER_CRITICAL} if kind is NodeKind.FIXED else nodes
@@ -179,7 +186,7 @@ class Priority(TypedDict, total=False):
 
 
 def priority(value: int | None) -> Priority:
-    """The class of that value, which the stack makes: it orders the pods that wait and pushes none out."""
+    """Return the stack's class of that value, which orders pending pods and preempts none."""
     return {} if value is None else {"priority_class_name": priority_class(value)}
 
 
@@ -192,12 +199,12 @@ def nodes_of_group(group: str, arch: Architecture | None = None) -> dict[str, st
 
 
 def nodes_of_architecture(arch: Architecture | None) -> dict[str, str]:
-    """None where all nodes that the pod may come to have one processor, so that nothing has to be said."""
+    """Return no label if all nodes for the pod have the same architecture."""
     return {} if arch in (None, Architecture.ANY) else {ARCH: arch.value}
 
 
 def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":
-    """Of the usual taint of NVIDIA's nodes, and of one with the name of what another plugin offers."""
+    """Tolerate the usual taint of NVIDIA's nodes, and one with the name of another plugin's resource."""
     if gpu.count == 0:
         return []
     nvidia: TolerationArgsDict = {
@@ -206,10 +213,10 @@ def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":
         "value": GPU_TAINT_VALUE,
         "effect": "NoSchedule",
     }
-    own: TolerationArgsDict = {"key": gpu.resource, "operator": "Exists", "effect": "NoSchedule"}
+    resource_taint: TolerationArgsDict = {"key": gpu.resource, "operator": "Exists", "effect": "NoSchedule"}
     if gpu.resource == GPU_RESOURCE:
         return [nvidia]
-    return [nvidia, own] if gpu.resource.startswith(NVIDIA) else [own]
+    return [nvidia, resource_taint] if gpu.resource.startswith(NVIDIA) else [resource_taint]
 
 
 def resources(
@@ -223,20 +230,23 @@ def resources(
 ) -> "ResourceRequirementsArgsDict":
     """Requests and limits from millicores and MiB.
 
-    Unless told otherwise, memory is limited to what was asked for, so that one pod's growth never evicts another; CPU
-    is not limited, because what is left over would only idle.
+    By default memory is limited to its request, so that one pod's growth never evicts another. CPU is not limited,
+    because the spare CPU would only idle.
     """
-    held = {gpu.resource: str(gpu.count)} if gpu.count else {}
+    equal_requests = {gpu.resource: str(gpu.count)} if gpu.count else {}
     if ephemeral is not None:
-        held["ephemeral-storage"] = memory_quantity(ephemeral)
-    limits = {"memory": memory_quantity(most_memory or memory)} | held
+        equal_requests["ephemeral-storage"] = memory_quantity(ephemeral)
+    limits = {"memory": memory_quantity(most_memory or memory)} | equal_requests
     if most_cpu is not None:
         limits["cpu"] = cpu_quantity(most_cpu)
-    return {"requests": {"cpu": cpu_quantity(cpu), "memory": memory_quantity(memory)} | held, "limits": limits}
+    return {
+        "requests": {"cpu": cpu_quantity(cpu), "memory": memory_quantity(memory)} | equal_requests,
+        "limits": limits,
+    }
 
 
-def pod_security(user: int = _USER) -> "PodSecurityContextArgsDict":
-    """With `container_security`: what the restricted Pod Security level asks for."""
+def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
+    """Together with `container_security`, meet the restricted Pod Security level."""
     return {
         "run_as_non_root": True,
         "run_as_user": user,
@@ -248,7 +258,7 @@ def pod_security(user: int = _USER) -> "PodSecurityContextArgsDict":
 
 
 def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
-    """`read_only` for our own images; a customer's may write beside its code."""
+    """`read_only` is for Ebbtide's images. A customer's image may write to its root file system."""
     return {
         "allow_privilege_escalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -256,11 +266,40 @@ def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
     }
 
 
-def http_probe(path: str, port: int, *, failures: int) -> "ProbeArgsDict":
-    """Of a process of the controller's image."""
-    return {
-        "http_get": {"path": path, "port": port},
-        "period_seconds": 5,
-        "timeout_seconds": 3,
-        "failure_threshold": failures,
-    }
+_REQUIRED = "required_during_scheduling_ignored_during_execution"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequirement:
+    """A required label of a pod's node."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+def labelled_memory(mebibytes: int) -> NodeRequirement:
+    """Require NVIDIA's label, on existing clusters. Kubernetes has "more than" and no "at least"."""
+    return NodeRequirement(key=GPU_MEMORY, operator="Gt", values=(str(mebibytes - 1),))
+
+
+def one_of_groups(names: Iterable[str]) -> NodeRequirement:
+    """Require one of the stack's node groups. The autoscaler knows this label also for a group without nodes."""
+    return NodeRequirement(key=NODE_GROUP, operator="In", values=tuple(sorted(names)))
+
+
+def required(pod: "PodSpecArgsDict", nodes: NodeRequirement | None) -> "PodSpecArgsDict":
+    """Return the pod with the requirement. A term without an expression matches no node and stays unchanged."""
+    if nodes is None:
+        return pod
+    more = {"key": nodes.key, "operator": nodes.operator, "values": list(nodes.values)}
+    affinity = cast("dict[str, Any]", pod.get("affinity") or {})
+    of_nodes = cast("dict[str, Any]", affinity.get("node_affinity") or {})
+    terms = cast("list[dict[str, Any]]", of_nodes.get(_REQUIRED, {}).get("node_selector_terms", []))
+    narrowed = [
+        {**term, "match_expressions": [*term.get("match_expressions", []), more]} if any(term.values()) else term
+        for term in terms
+    ]
+    selector = {"node_selector_terms": narrowed or [{"match_expressions": [more]}]}
+    narrowed_affinity = {**affinity, "node_affinity": {**of_nodes, _REQUIRED: selector}}
+    return cast("PodSpecArgsDict", {**pod, "affinity": narrowed_affinity})

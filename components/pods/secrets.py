@@ -1,12 +1,12 @@
 """The Secrets of a stack file in the namespaces of their readers, and the digest that restarts these pods.
 
-**Values are `data`, never `stringData`.** A key that is taken out of `stringData` stays in the cluster with server-side
-apply, which then owns no field of `data` (kubernetes/kubernetes, issue 108008): a value that was revoked would live on.
+**Values are `data`, never `stringData`.** With server-side apply a key that is removed from `stringData` stays in the
+cluster, since the manager owns no field of `data` (kubernetes/kubernetes, issue 108008): a revoked value would remain.
 
 **The type follows from the keys.** It cannot be changed: a Secret that becomes a certificate is replaced.
 
-**Without values**, as in a rendering or an offline preview, each key is there with an empty secret for its value. There
-is no digest then: a made-up one would stand in files for kubectl that nobody keeps up to date.
+**Without values**, as in a rendering or an offline preview, each key has an empty secret as its value. There is no
+digest then: rendered files for kubectl would contain an invented digest that goes stale.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ from ebbtide.provisioning_labels import SECRET_KEYS, SECRETS_DIGEST
 from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS
 
 Values: TypeAlias = Mapping[str, Mapping[str, str]]
-"""By name and key, in the clear."""
+"""Plain values by name and key."""
 
 Reference: TypeAlias = tuple[str, str | None]
-"""A Secret by name, and its key; None for the whole of it, as a volume or `envFrom` takes it."""
+"""Name and key of a Secret; the key is None for all keys, as in a volume or `envFrom`."""
 
 OPAQUE = "Opaque"
 TLS = "kubernetes.io/tls"
@@ -38,7 +38,7 @@ _CERTIFICATE, _PRIVATE_KEY, _AUTHORITY = TLS_KEYS
 
 @dataclass(frozen=True, kw_only=True)
 class StackSecrets:
-    """What the stack file holds encrypted, as secret outputs."""
+    """The encrypted values of the stack file, as secret outputs."""
 
     values: pulumi.Output[Values]
     key: pulumi.Output[str]  # of the digests
@@ -46,29 +46,31 @@ class StackSecrets:
 
 @dataclass(frozen=True, kw_only=True)
 class SecretsSource:
-    """The Secrets of a stack, with their values where somebody has them."""
+    """The Secrets of a stack, with their values if known."""
 
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])  # by name
     known: StackSecrets | None = None
 
     def annotations_for(self, references: Iterable[Reference]) -> Mapping[str, pulumi.Output[str]]:
-        """What goes onto the template of pods that refer to these Secrets, so that they roll when a value changes.
+        """Return the annotations of a template whose pods refer to these Secrets, so that they roll with the values.
 
-        Nothing for references to Secrets of others, whose values nobody here knows, and nothing in a rendering.
+        Empty in a rendering, and for Secrets that are not in the stack file, whose values are unknown.
 
-        It is marked as no secret, so that the pod template around it can be read in a preview. That is safe because it
-        is keyed: a plain hash would let everybody who sees a Deployment try out passwords against it. This one tells
-        those who lack the key that a value has changed, and nothing else. The key stands in no object of the cluster.
+        The digest is not marked as secret, so that the pod template is readable in a preview. That is safe because it
+        is keyed: with a plain hash, everyone who sees a Deployment could test passwords against it. Without the key the
+        digest reveals only that a value has changed. No object of the cluster contains the key.
         """
         chosen = self._chosen(references)
         if self.known is None or not chosen:
             return {}
-        known = pulumi.Output.all(values=self.known.values, key=self.known.key)
-        hidden = known.apply(lambda it: digest(_picked(it["values"], chosen), it["key"]))
-        return {SECRETS_DIGEST: pulumi.Output.unsecret(hidden)}
+        outputs = pulumi.Output.all(values=self.known.values, key=self.known.key)
+        secret_digest = outputs.apply(
+            lambda values_and_key: digest(_picked(values_and_key["values"], chosen), values_and_key["key"])
+        )
+        return {SECRETS_DIGEST: pulumi.Output.unsecret(secret_digest)}
 
     def _chosen(self, references: Iterable[Reference]) -> Mapping[str, Collection[str]]:
-        """The keys that are referred to, by name."""
+        """Return the referenced keys by name."""
         chosen: dict[str, set[str]] = {}
         for name, key in references:
             if name in self.keys:
@@ -76,7 +78,7 @@ class SecretsSource:
         return chosen
 
     def value(self, name: str, key: str) -> pulumi.Output[str]:
-        """In the clear, as a secret; empty where nobody has it."""
+        """Return the plain value as a secret output, empty if unknown."""
         if self.known is None:
             return pulumi.Output.secret("")
         return self.known.values.apply(lambda values: values[name][key])
@@ -90,7 +92,7 @@ def _picked(values: Values, chosen: Mapping[str, Collection[str]]) -> Values:
 
 
 def digest(values: Values, key: str) -> str:
-    """HMAC-SHA-256 of names, keys and values. JSON keeps their borders: no two different ones spell the same text."""
+    """Return the HMAC-SHA-256 of names, keys and values. JSON delimits them, so different values differ as text."""
     text = json.dumps(values, sort_keys=True)
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
@@ -121,11 +123,11 @@ class Secrets(pulumi.ComponentResource):
 
 
 def type_of(keys: Collection[str]) -> str:
-    """What kubelets and ingress controllers demand of a pull secret and of a certificate."""
-    held = set(keys)
-    if held == {PULL_KEY}:
+    """Return the type that kubelets and ingress controllers require of a pull secret and of a certificate."""
+    present = set(keys)
+    if present == {PULL_KEY}:
         return PULL
-    return TLS if held - {_AUTHORITY} == {_CERTIFICATE, _PRIVATE_KEY} else OPAQUE
+    return TLS if present - {_AUTHORITY} == {_CERTIFICATE, _PRIVATE_KEY} else OPAQUE
 
 
 def _encoded(value: str) -> str:

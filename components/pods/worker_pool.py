@@ -1,9 +1,9 @@
 """One worker pool: a Deployment whose replicas the controller owns, and a budget.
 
-Decisions that would otherwise be asked about:
+Decisions:
 
 - **No readiness probe.** A ReplicaSet removes pods that are not ready first, whatever their deletion cost says, so a
-  probe that fails for a moment would choose a busy worker as the victim.
+  probe that fails for a moment would remove a busy worker.
 - **Rollouts stop workers gently.** An old pod gets SIGTERM, finishes its job within the grace period and takes no
   other. Until then it holds its node, so a rollout replaces a quarter of the pool at a time and never adds to it
   beforehand; `Recreate` would leave the queue without workers until the longest job has ended.
@@ -27,10 +27,19 @@ from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
 from components.pods.container import Volumes, file_maps, main_container, pod_template, pod_volumes, service
 from components.pods.fragment import merged
-from components.pods.gpu_nodes import NodeRequirement, required
 from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
-from components.pods.rules import PodIdentity, affinity, nodes_of_group, pod_security, priority, spread, tolerations
+from components.pods.rules import (
+    NodeRequirement,
+    PodIdentity,
+    affinity,
+    nodes_of_group,
+    pod_security,
+    priority,
+    required,
+    spread,
+    tolerations,
+)
 from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
@@ -68,7 +77,7 @@ class WorkerPoolArgs:
     redis_authority: RedisAuthority = PUBLIC
     drives: DrivenCluster | None = None  # the Ray cluster of its jobs
     stopped_together: bool = False  # when a node goes: see `StackSettings.stopped_together`
-    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+    nodes: NodeRequirement | None = None  # required by its GPUs, in addition to its selector
 
 
 class WorkerPool(pulumi.ComponentResource):
@@ -78,7 +87,7 @@ class WorkerPool(pulumi.ComponentResource):
         identity = PodIdentity(name=args.name, category=Category.WORKER, customer=args.stack.customer)
         saves = args.settings.checkpoints is not None
         if args.stopped_together:
-            open_budget(f"{name}.spot-budget", identity, namespace, parent=self)  # no name holds a dot
+            open_budget(f"{name}.spot-budget", identity, namespace, parent=self)  # no name contains a dot
         else:
             closed_budget(f"{name}-budget", identity, namespace, parent=self, table=args.stack.ownership, opens=saves)
         before = [
@@ -86,7 +95,7 @@ class WorkerPool(pulumi.ComponentResource):
             *own_account(f"{name}-account", identity, args.settings, namespace, parent=self),
         ]
         if args.settings.ports:
-            waits = {SKIP_AWAIT: "true"}  # for workers, which come with jobs
+            waits = {SKIP_AWAIT: "true"}  # for workers, which start with jobs
             service(f"{name}-service", args.settings, identity, namespace, annotations=waits, parent=self)
         replicas = OwnedField(
             kind="Deployment",
@@ -103,7 +112,7 @@ class WorkerPool(pulumi.ComponentResource):
                 "namespace": namespace,
                 "labels": identity.labels,
                 "annotations": {
-                    SKIP_AWAIT: "true",  # its nodes are bought when jobs wait
+                    SKIP_AWAIT: "true",  # its nodes are started when jobs wait
                     REPLICAS_OWNER: ReplicasOwner.CONTROLLER.value,
                 },
             },
@@ -120,10 +129,10 @@ class WorkerPool(pulumi.ComponentResource):
 
 
 def worker_command(settings: WorkerSettings) -> list[str]:
-    """Without a shell, so that signals reach the worker; empty for the image's own. A password is no argument.
+    """Return the command, without a shell, so that signals reach the worker; empty for the image's command.
 
-    With a scheduler: at zero replicas nobody moves due jobs to the queue, and the worker that is woken for them must.
-    An image that declares no safe stop need not hold the safe worker class, so it gets RQ's own.
+    No argument contains a password. RQ runs with its scheduler: at zero replicas no process moves due jobs to the
+    queue, so the started worker must. An image without a safe stop may lack the safe worker class, so it gets RQ's.
     """
     if settings.command or settings.source.kind is not SourceKind.RQ:
         return list(settings.command)
@@ -151,7 +160,7 @@ def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
 def _with_claim(
     container: "ContainerArgsDict", volumes: Volumes, settings: WorkerSettings
 ) -> "tuple[ContainerArgsDict, Volumes]":
-    """With the claim that holds the checkpoints, where they are not in a bucket."""
+    """Add the claim with the checkpoints, unless they are in a bucket."""
     claim = None if settings.checkpoints is None else settings.checkpoints.claim
     if claim is None:
         return container, volumes
@@ -181,10 +190,10 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
         **volumes,
     }
     placed = required(merged(pod, settings.pod, main=WORKER_CONTAINER), args.nodes)
-    whole = args.redis_authority.trusted_by(placed)
+    connected = args.redis_authority.trusted_by(placed)
     if args.stopped_together:
-        kept = {**settings.annotations, SAFE_TO_EVICT: "false"}
-        settings = settings.model_copy(update={"annotations": kept})
+        annotations = {**settings.annotations, SAFE_TO_EVICT: "false"}
+        settings = settings.model_copy(update={"annotations": annotations})
     return pod_template(
-        settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), args.stack.secrets
+        settings, identity, args.stack.images.pulled(args.stack.egress.through(connected)), args.stack.secrets
     )

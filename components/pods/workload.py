@@ -3,9 +3,9 @@
 Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
 nothing is replaced.
 
-**On spot nodes** the budget is open to all pods, since those of a node have the same two minutes, and the autoscaler is
-kept away, which would take that for leave to empty nodes by day. `pulumi up` waits for none of these pods: whether
-there are such nodes to be had is known to AWS alone.
+**On spot nodes** the budget is open for all pods, since all pods of a node have the same two minutes. An annotation
+stops the autoscaler, which could otherwise drain these nodes by day. `pulumi up` waits for none of these pods: only AWS
+knows whether spot nodes are available.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,23 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment, StatefulSet
 
 from components.context import StackContext
-from components.disks import Disks
 from components.ownership import REPLICAS, REPLICAS_OWNER, FieldOwner, OwnedField, hand_over
 from components.pods.account import account_fields, own_account
 from components.pods.budget import closed_budget, open_budget
-from components.pods.claims import claims, classes, own_disks
 from components.pods.container import STOP_DELAY_SECONDS, file_maps, main_container, pod_template, pod_volumes, service
-from components.pods.entrance import PLAIN, Balancing, entrances, grace, stop_delay
+from components.pods.disks import Disks, claims, classes, own_disks
+from components.pods.entrance import PLAIN, Balancing, entrances, grace, shared_service_urn, stop_delay
 from components.pods.fragment import merged
-from components.pods.gpu_nodes import NodeRequirement, required
-from components.pods.one_service import over_variants
 from components.pods.redis_access import PUBLIC, RedisAuthority
 from components.pods.rules import (
     OLD_POD_FIRST,
+    NodeRequirement,
     PodIdentity,
     affinity,
     home,
     pod_security,
     priority,
+    required,
     spread,
     tolerations,
 )
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation: `pulumi up` does not wait for this object to become ready."""
 
-# What tells the pods of one rollout from those of the one before.
+# Labels that differ between rollouts.
 _REVISION_LABEL = {
     WorkloadKind.DEPLOYMENT: "pod-template-hash",
     WorkloadKind.STATEFUL_SET: "controller-revision-hash",
@@ -67,10 +66,10 @@ class WorkloadArgs:
     namespace: pulumi.Input[str]
     settings: WorkloadSettings
     node_kind: NodeKind
-    nodes: NodeRequirement | None = None  # that its GPUs ask for, besides its selector
+    nodes: NodeRequirement | None = None  # required by its GPUs, in addition to its selector
     balancing: Balancing = PLAIN
     redis_authority: RedisAuthority = PUBLIC
-    room_for_next: bool = True  # its nodes have room for one pod more while it is released
+    room_for_next: bool = True  # its nodes have room for one more pod during a rollout
 
     @property
     def identity(self) -> PodIdentity:
@@ -82,7 +81,7 @@ class Workload(pulumi.ComponentResource):
         super().__init__("ebbtide:components:Workload", name, None, opts)
         settings, table = args.settings, args.stack.ownership
         if settings.on_spot:
-            open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name holds a dot
+            open_budget(f"{name}.spot-budget", args.identity, args.namespace, parent=self)  # no name contains a dot
         else:
             opens = settings.opens
             closed_budget(f"{name}-budget", args.identity, args.namespace, parent=self, table=table, opens=opens)
@@ -98,11 +97,11 @@ class Workload(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _deployment(self, name: str, args: WorkloadArgs, before: list[pulumi.Resource]) -> list[pulumi.Resource]:
-        made: list[pulumi.Resource] = []
+        resources: list[pulumi.Resource] = []
         if args.settings.ports:
             waits = {SKIP_AWAIT: "true"} if _starts_later(args) else None
-            former = [over_variants(args.name)] if isinstance(args.settings, ServedWorkload) else []
-            made.append(
+            former = [shared_service_urn(args.name)] if isinstance(args.settings, ServedWorkload) else []
+            resources.append(
                 service(
                     f"{name}-service",
                     args.settings,
@@ -125,11 +124,11 @@ class Workload(pulumi.ComponentResource):
             },
             opts=after(_replicas_options(args, "Deployment", parent=self), before),
         )
-        return [*made, pods]
+        return [*resources, pods]
 
     def _stateful_set(self, name: str, args: WorkloadArgs, before: "list[pulumi.Resource]") -> "list[pulumi.Resource]":
-        identity, own = args.identity, _own_disks(args)
-        names = service(  # gives each pod its name; headless, so that nothing waits for its endpoints
+        identity, disks = args.identity, _own_disks(args)
+        names = service(  # names each pod; headless, so that nothing waits for its endpoints
             f"{name}-service", args.settings, identity, args.namespace, headless=True, parent=self
         )
         pods = StatefulSet(
@@ -141,18 +140,18 @@ class Workload(pulumi.ComponentResource):
                 "selector": {"match_labels": identity.selector},
                 "revision_history_limit": 3,
                 "template": _template(args),
-                **claims(args.settings, own),
+                **claims(args.settings, disks),
             },
             opts=after(
-                _replicas_options(args, "StatefulSet", parent=self), [names, *classes(own, parent=self), *before]
+                _replicas_options(args, "StatefulSet", parent=self), [names, *classes(disks, parent=self), *before]
             ),
         )
         return [names, pods]
 
 
 def _own_disks(args: WorkloadArgs) -> Mapping[str, Disks]:
-    found = own_disks(args.stack.customer, args.name, args.settings) if args.stack.on_ebs else ()
-    return {disks.volume: disks for disks, _ in found}
+    volumes = own_disks(args.stack.customer, args.name, args.settings) if args.stack.on_ebs else ()
+    return {disks.volume: disks for disks, _ in volumes}
 
 
 def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulumi.ResourceOptions:
@@ -160,10 +159,9 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
 
 
 def _starts_later(args: WorkloadArgs) -> bool:
-    """Its node has yet to be bought, it has no pods to wait for, or these wait for what somebody else makes.
+    """Return True if `up` must not wait: for nodes to start, for no pods, or for objects that others create.
 
-    That can be made in a namespace of the stack only once the first `up` has made the namespace, which must therefore
-    not wait for it.
+    Others can create objects in a namespace of the stack only after the first `up` has created the namespace.
     """
     settings = args.settings
     bought = bool(settings.gpu.count) or settings.on_spot
@@ -196,11 +194,11 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
 
 
 def _strategy(args: WorkloadArgs) -> "DeploymentStrategyArgsDict":
-    """The next pod comes first where a node can be bought for it. Fixed nodes are few and full: there the old one goes
-    first, as where the group of a flexible workload is full.
+    """The new pod starts first if a node can be started for it. On fixed nodes, which are few and full, the old pod
+    stops first, and also if the group of a flexible workload is full.
 
-    A Deployment does not count pods that end, so even then both run for as long as the old one takes to stop. Where
-    that would be two writers of one state, or a claim that no second node can mount, all of the old one ends first.
+    A Deployment does not count terminating pods, so even then both run until the old one has stopped. Where that would
+    be two writers of one state, or a claim that no second node can mount, all old pods end first.
     """
     if one_at_a_time(args.settings):
         return {"type": "Recreate"}
@@ -224,9 +222,9 @@ def _template(args: WorkloadArgs) -> "PodTemplateSpecArgsDict":
         "containers": [container],
         **pod_volumes(settings, args.name),
     }
-    whole = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
+    placed = args.redis_authority.trusted_by(required(merged(pod, settings.pod, main=args.name), args.nodes))
     if settings.on_spot:
         settings = settings.model_copy(update={"annotations": {**settings.annotations, SAFE_TO_EVICT: "false"}})
     return pod_template(
-        settings, identity, args.stack.images.pulled(args.stack.egress.through(whole)), args.stack.secrets
+        settings, identity, args.stack.images.pulled(args.stack.egress.through(placed)), args.stack.secrets
     )

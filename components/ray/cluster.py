@@ -26,12 +26,12 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core.v1 import Secret
 
+from components.cluster.namespaces import deletion_timeout
 from components.granting import grant
 from components.pods.account import own_account
 from components.pods.budget import budget_without_scale, open_budget_without_scale
 from components.pods.container import file_maps
 from components.pods.workload import SKIP_AWAIT
-from components.ray.spaces import deletion_timeout
 from components.ray.spec import Surroundings, group_identity, head_identity, wanted_spec
 from ebbtide.provisioning_labels import CUSTOMER, SECRET_KEYS
 from ebbtide.settings.process_documents import sleep_of

@@ -16,25 +16,20 @@ from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
-from pulumi_kubernetes.apps.v1 import Deployment
-from pulumi_kubernetes.core.v1 import ServiceAccount
 
 from components import images
 from components.context import StackContext
+from components.definitions import crds
 from components.granting import grant
-from components.pods.budget import closed_budget
-from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources, spread
-from components.ray.crds import crds
-from ebbtide.provisioning_labels import NodeKind
+from components.program import Program, ProgramArgs, account, identity, probe, run
 from ebbtide.settings.sections.ray import RAY_OPERATOR
-from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, ProbeArgsDict
-    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 NAME = RAY_OPERATOR
+
+_HEALTH = 8082
 
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "delete", "patch", "update"]
@@ -68,7 +63,6 @@ class RayOperator(pulumi.ComponentResource):
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:RayOperator", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        identity = PodIdentity(name=NAME, category=Category.FIXED, customer=args.stack.customer)
         kinds = [
             CustomResourceDefinition(
                 f"{name}-{crd.name}",
@@ -76,65 +70,45 @@ class RayOperator(pulumi.ComponentResource):
                 spec=crd.spec,  # pyright: ignore[reportArgumentType] - as the release has it
                 opts=child,
             )
-            for crd in crds()
+            for crd in crds("kuberay")
         ]
-        meta: ObjectMetaArgsDict = {"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels}
-        account = ServiceAccount(f"{name}-account", metadata=meta, automount_service_account_token=False, opts=child)
+        home = args.stack.namespace
+        place = ProgramArgs(stack=args.stack, namespace=home)
+        labels = identity(NAME, args.stack.customer).labels
         grants = [
-            granted
+            resource
             for cluster, namespace in args.watched.items()
-            for granted in grant(
+            for resource in grant(
                 f"{name}-{cluster}",
                 NAME,
                 namespace,
                 [*RULES, *([CLEAN_UP] if cluster in args.cleans_up else [])],
-                home=args.stack.namespace,
+                home=home,
                 parent=self,
             )
         ]
-        closed_budget(f"{name}-budget", identity, args.stack.namespace, parent=self)
-        Deployment(
-            f"{name}-deployment",
-            metadata=meta,
-            spec={
-                "replicas": 1,
-                "revision_history_limit": 3,
-                "strategy": {"type": "Recreate"},  # two at once would make pods twice
-                "selector": {"match_labels": identity.selector},
-                "template": {
-                    "metadata": {"labels": identity.labels},
-                    "spec": args.stack.images.pulled(_pod(args, identity)),
-                },
-            },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*kinds, account, *grants]),
-        )
+        before = [*kinds, account(name, NAME, place, labels=labels, parent=self), *grants]
+        run(name, _program(args), place, parent=self, after=before)
         self.register_outputs({})
 
 
-def _pod(args: OperatorArgs, identity: PodIdentity) -> "PodSpecArgsDict":
+def _program(args: OperatorArgs) -> Program:
     watched = pulumi.Output.all(*args.watched.values()).apply(lambda names: "--watch-namespace=" + ",".join(names))
-    return {
-        "service_account_name": NAME,
-        "automount_service_account_token": True,
-        "affinity": affinity(Category.FIXED),
-        "topology_spread_constraints": spread(identity, revision_label="pod-template-hash"),
-        **home(NodeKind.FIXED),
-        "security_context": pod_security(),
-        "containers": [
-            {
-                "name": "operator",
-                "image": args.stack.images.of(images.RAY_OPERATOR),
-                "command": ["/manager"],
-                "args": [watched, "--enable-leader-election=false"],
-                "ports": [{"name": "http", "container_port": 8080}],
-                "liveness_probe": _probe("/healthz"),
-                "readiness_probe": _probe("/readyz"),
-                "resources": resources(cpu=100, memory=512),  # as its release asks for, enough for 500 pods of Ray
-                "security_context": container_security(read_only=True),
-            }
-        ],
-    }
-
-
-def _probe(path: str) -> "ProbeArgsDict":
-    return {"http_get": {"path": path, "port": 8082}, "period_seconds": 10, "failure_threshold": 5}
+    return Program(
+        name=NAME,
+        container="operator",
+        image=images.RAY_OPERATOR,
+        command=["/manager"],
+        args=[watched, "--enable-leader-election=false"],
+        env=None,
+        ports={"http": 8080},
+        alive=probe("/healthz", _HEALTH, failures=5, within=None, scheme=None),
+        ready=probe("/readyz", _HEALTH, failures=5, within=None, scheme=None),
+        cpu=100,
+        memory=512,  # as its release asks for, enough for 500 pods of Ray
+        mounts=None,
+        annotations=None,
+        grace=None,
+        strategy={"type": "Recreate"},  # two operators at once would create pods twice
+        connect=lambda pod: pod,  # it calls the API server alone
+    )

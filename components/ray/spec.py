@@ -15,31 +15,40 @@ Decisions that would otherwise be asked about:
   session there.
 - **Shared memory holds objects**, three tenths of the pod's memory as Ray itself would take; what does not fit is
   spilled to a volume on the node's disk. Neither keeps the autoscaler of the cluster from taking the node.
+
+**State of the head.** With a state in the stack's Redis, a new head continues where the old one stopped. KubeRay gives
+address, password and a key prefix, the RayCluster's UID, to the head's pod. So clusters never share keys, and a
+recreated cluster starts empty. Sleep keeps the keys: a cluster sleeps only without drivers, jobs and actors, so a head
+that wakes only knows what has ended. When a RayCluster is deleted, a Job that the operator creates from the head's own
+pod removes its keys. Ray accepts address, user and password, and no database number: its keys are in database 0, beside
+the queues.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import pulumi
+
 from components.cluster.existing import NodeSelectors, translated
 from components.context import StackContext
 from components.pods.account import account_fields
 from components.pods.container import main_container, pod_template, pod_volumes
 from components.pods.fragment import merged, wire_form
-from components.pods.gpu_nodes import NodeRequirement, required
-from components.pods.redis_access import PUBLIC, RedisAuthority
+from components.pods.redis_access import CA_FILE, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority
 from components.pods.rules import (
+    NodeRequirement,
     PodIdentity,
     affinity,
     container_security,
     home,
     nodes_of_group,
     pod_security,
+    required,
     resources,
     spread,
     tolerations,
 )
-from components.ray.head_state import HeadState
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, NodeKind
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.ray import (
@@ -55,10 +64,41 @@ from ebbtide.settings.sections.ray import (
     token_secret,
 )
 from ebbtide.units.quantities import memory_quantity
+from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict
+
+_SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
+"""Of Debian and Ubuntu, which Ray's images are made of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadState:
+    """Where it is kept."""
+
+    endpoint: RedisEndpoint
+    authority: RedisAuthority
+    host: pulumi.Input[str] | None = None  # of a cache that AWS runs, in place of the endpoint's
+
+    def options(self) -> dict[str, Any]:
+        """`gcsFaultToleranceOptions` of a RayCluster."""
+        scheme = "rediss" if self.endpoint.tls else "redis"
+        host = self.endpoint.host if self.host is None else self.host
+        user = {"redisUsername": {"value": self.endpoint.username}} if self.endpoint.username else {}
+        return {
+            "redisAddress": pulumi.Output.format("{0}://{1}:{2}", scheme, host, self.endpoint.port),
+            "redisPassword": {"valueFrom": {"secretKeyRef": {"name": SECRET, "key": PASSWORD_KEY}}},
+            **user,
+        }
+
+    def variables(self) -> "list[EnvVarArgsDict]":
+        """Of the head's own container. Ray's client believes no authority but one that it is told of."""
+        if not self.endpoint.tls:
+            return []
+        return [{"name": "RAY_REDIS_CA_CERT", "value": CA_FILE if self.authority.secret else _SYSTEM_CA}]
+
 
 SPILL = "/var/lib/ray-spill"
 _TMP_MIB = 10 * 1024  # sessions and their logs, which Ray rotates

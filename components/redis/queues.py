@@ -65,11 +65,13 @@ class Redis(pulumi.ComponentResource):
     def _secret(self, resource_name: str, namespace: pulumi.Input[str], args: RedisArgs) -> None:
         password = pulumi.Output.secret("" if args.password is None else args.password)
         host = self.endpoint.host if args.stack.cache_host is None else args.stack.cache_host
-        known = pulumi.Output.all(host=host, password=password)
+        outputs = pulumi.Output.all(host=host, password=password)
         spellings = {
             PASSWORD_KEY: password,
-            URL_KEY: known.apply(lambda it: redis_url(replace(self.endpoint, host=it["host"]), it["password"])),
-            PYTHON_URL_KEY: known.apply(lambda it: python_url(replace(self.endpoint, host=it["host"]), it["password"])),
+            URL_KEY: outputs.apply(lambda it: redis_url(replace(self.endpoint, host=it["host"]), it["password"])),
+            PYTHON_URL_KEY: outputs.apply(
+                lambda it: python_url(replace(self.endpoint, host=it["host"]), it["password"])
+            ),
         }
         keys = secret_keys(self.endpoint)
         Secret(

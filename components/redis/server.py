@@ -8,7 +8,7 @@ nobody sees.
 StatefulSet (pulumi/pulumi-kubernetes, `provider/pkg/provider/diff.go`): Redis would stop in the middle of the day and
 come back on the very same volume. So a change of it is ignored, and a volume grows by its claim: docs/how-to/redis.md.
 
-**The volume outlives the stack**, unless the file says otherwise: it has a class of its own (`components.disks`).
+**The volume outlives the stack**, unless the file says otherwise: it has a class of its own (`components.pods.disks`).
 
 **TLS only, or none.** With a certificate the plain port is closed: a client that forgot TLS is told so at once, where
 an open port would send it the password.
@@ -24,9 +24,9 @@ from pulumi_kubernetes.core.v1 import Service
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components.context import StackContext
-from components.disks import kept_class
 from components.images import REDIS
 from components.pods.budget import closed_budget
+from components.pods.disks import kept_class
 from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
 from ebbtide.provisioning_labels import NodeKind

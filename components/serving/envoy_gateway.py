@@ -25,16 +25,16 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components import images
+from components.definitions import definitions
 from components.granting import grant, grant_everywhere
 from components.pods.rules import ZONE, affinity, container_security, home, pod_security, resources, spread
-from components.serving.crds import kinds
-from components.serving.program import (
-    PartArgs,
+from components.program import (
     Program,
+    ProgramArgs,
     account,
+    all_addresses,
     identity,
-    opened,
-    outside,
+    network_policy,
     probe,
     run,
     run_once,
@@ -133,7 +133,7 @@ CERTGEN_RULES: "list[PolicyRuleArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvoyGatewayArgs(PartArgs):
+class EnvoyGatewayArgs(ProgramArgs):
     """`namespace` is its own; `replicas` are of Envoy Gateway itself: one leads, and each tells Envoy of endpoints."""
 
     replicas: int = 2  # while none is there, Envoy goes on sending requests to pods that an HPA has taken away
@@ -157,7 +157,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        made = kinds(name, "envoy-gateway", provider=args.definitions, parent=self)
+        kinds = definitions(name, "envoy-gateway", provider=args.definitions, parent=self)
         config = pulumi.Output.json_dumps(_config(args), indent=1)
         settings = ConfigMap(
             f"{name}-config",
@@ -167,10 +167,10 @@ class EnvoyGateway(pulumi.ComponentResource):
         )
         program = _program(config.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()))
         service(name, NAME, NAME, {port: (number, number) for port, number in _PORTS.items()}, args, parent=self)
-        opened(name, NAME, args, called_on=list(_PORTS.values()), parent=self)
+        network_policy(name, NAME, args, listens=list(_PORTS.values()), parent=self)
         self._envoys_policy()
-        runs = run(name, program, args, parent=self, after=[*made, settings, *self._rights(), self._certificates()])
-        self._class(after=[*made, runs])
+        runs = run(name, program, args, parent=self, after=[*kinds, settings, *self._rights(), self._certificates()])
+        self._class(after=[*kinds, runs])
         self.register_outputs({})
 
     def _rights(self) -> list[pulumi.Resource]:
@@ -187,7 +187,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         before = [
             account(name, _CERTGEN, args, parent=self),
             *grant(name, _CERTGEN, args.namespace, CERTGEN_RULES, parent=self),
-            opened(name, _CERTGEN, args, called_on=[_HEALTH], parent=self),
+            network_policy(name, _CERTGEN, args, listens=[_HEALTH], parent=self),
         ]
         program = Program(
             name=_CERTGEN,
@@ -239,7 +239,7 @@ class EnvoyGateway(pulumi.ComponentResource):
                 "pod_selector": {"match_labels": identity(ENVOY, self._args.stack.customer).selector},
                 "policy_types": ["Ingress", "Egress"],
                 "ingress": [{"ports": tcp(*self._args.listens, ENVOY_METRICS_PORT, 19003)}],
-                "egress": [{"to": [{"namespace_selector": {}}, *outside()]}],
+                "egress": [{"to": [{"namespace_selector": {}}, *all_addresses()]}],
             },
             opts=self._child,
         )
@@ -300,12 +300,12 @@ of its chart writes, which may change every pod of the cluster and is not here."
 
 def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
     """The spec of the EnvoyProxy, as its API writes it."""
-    who = identity(ENVOY, args.stack.customer)
+    pods = identity(ENVOY, args.stack.customer)
     pod: dict[str, Any] = {
         # Envoy Gateway's own selector has the other name, and a Deployment whose pods it does not find is refused.
-        "labels": {key: value for key, value in who.labels.items() if not key.startswith("app.kubernetes.io/")},
+        "labels": {key: value for key, value in pods.labels.items() if not key.startswith("app.kubernetes.io/")},
         "affinity": _camel(affinity(Category.FIXED)),
-        "topology_spread_constraints": spread(who, revision_label="pod-template-hash"),
+        "topology_spread_constraints": spread(pods, revision_label="pod-template-hash"),
         **home(NodeKind.FIXED),
         "security_context": pod_security(_USER),
     }
@@ -341,6 +341,6 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
 def _camel(value: Any) -> Any:
     """As Kubernetes writes it, where the provider translates nothing. Labels have no underscore before a letter."""
     if isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
-        return {re.sub("_([a-z])", lambda found: found[1].upper(), key): _camel(one) for key, one in named.items()}
-    return [_camel(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+        fields = cast("dict[str, Any]", value)
+        return {re.sub("_([a-z])", lambda match: match[1].upper(), key): _camel(field) for key, field in fields.items()}
+    return [_camel(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value

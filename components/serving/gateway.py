@@ -46,7 +46,7 @@ class Gateway(pulumi.ComponentResource):
         place: ObjectMetaArgsDict = {"namespace": args.namespace, "labels": {CUSTOMER: args.stack.customer}}
         metadata: ObjectMetaArgsDict = {**place, "name": GATEWAY}
         child = pulumi.ResourceOptions(parent=self)
-        made = CustomResource(
+        gateway = CustomResource(
             f"{name}-listeners",
             api_version=GATEWAY_API,
             kind="Gateway",
@@ -54,7 +54,7 @@ class Gateway(pulumi.ComponentResource):
             spec=gateway_spec(args.class_name, settings.tls),
             opts=child,
         )
-        after = pulumi.ResourceOptions(parent=self, depends_on=[made])
+        after = pulumi.ResourceOptions(parent=self, depends_on=[gateway])
         if args.envoy:
             CustomResource(
                 f"{name}-clients",
@@ -66,13 +66,13 @@ class Gateway(pulumi.ComponentResource):
             )
         if args.balancing is not None:
             listens = HTTP_PORT if settings.tls is None else TLS_PORT
-            given = Expose.model_construct(
+            exposed = Expose.model_construct(
                 public=settings.public, certificate=settings.certificate, sources=settings.sources
             )
             load_balancer(
                 settings.balancer,
                 place,
-                given,
+                exposed,
                 selector={OWNING_GATEWAY: GATEWAY},
                 port={
                     "port": TLS_PORT if settings.certificate is not None else listens,

@@ -16,16 +16,16 @@ import pulumi
 from pulumi_kubernetes.apiregistration.v1 import APIService
 
 from components import images
+from components.definitions import definitions
 from components.granting import grant, grant_everywhere
-from components.serving.crds import kinds
-from components.serving.program import (
-    OWN_NAMESPACE,
-    PartArgs,
+from components.program import (
+    POD_NAMESPACE,
     Program,
+    ProgramArgs,
     account,
-    asks_about_callers,
-    opened,
-    outside,
+    all_addresses,
+    delegated_authentication,
+    network_policy,
     probe,
     run,
     service,
@@ -104,7 +104,7 @@ ADAPTER_RULES: "list[PolicyRuleArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class KedaArgs(PartArgs):
+class KedaArgs(ProgramArgs):
     """`namespace` is its own."""
 
     watched: pulumi.Input[str]  # the namespace of ScaledObjects and of what they scale
@@ -117,8 +117,10 @@ class Keda(pulumi.ComponentResource):
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Keda", name, None, opts)
         self._name, self._args = name, args
-        made = kinds(name, "keda", provider=args.definitions, parent=self)
-        operator = run(f"{name}-operator", _operator(args), args, parent=self, after=[*made, *self._operators_rights()])
+        kinds = definitions(name, "keda", provider=args.definitions, parent=self)
+        operator = run(
+            f"{name}-operator", _operator(args), args, parent=self, after=[*kinds, *self._operators_rights()]
+        )
         service(
             f"{name}-operator",
             OPERATOR,
@@ -127,20 +129,20 @@ class Keda(pulumi.ComponentResource):
             args,
             parent=self,
         )
-        behind = service(f"{name}-adapter", ADAPTER, ADAPTER, {"https": (443, _HTTPS)}, args, parent=self)
-        opened(
+        adapter_service = service(f"{name}-adapter", ADAPTER, ADAPTER, {"https": (443, _HTTPS)}, args, parent=self)
+        network_policy(
             f"{name}-operator",
             OPERATOR,
             args,
-            called_on=[_GRPC, _METRICS],
-            calls=[{"to": [{"namespace_selector": {}}, *outside()], "ports": tcp(args.prometheus_port)}],
+            listens=[_GRPC, _METRICS],
+            calls=[{"to": [{"namespace_selector": {}}, *all_addresses()], "ports": tcp(args.prometheus_port)}],
             parent=self,
         )
-        opened(
+        network_policy(
             f"{name}-adapter",
             ADAPTER,
             args,
-            called_on=[_HTTPS, _METRICS],
+            listens=[_HTTPS, _METRICS],
             calls=[{"to": [{"pod_selector": {}}], "ports": tcp(_GRPC)}],
             parent=self,
         )
@@ -156,7 +158,7 @@ class Keda(pulumi.ComponentResource):
                 "service": {"name": ADAPTER, "namespace": args.namespace},
             },
             # The operator writes it, and writes it anew before it ends.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, behind]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, adapter_service]),
         )
         self.register_outputs({})
 
@@ -174,7 +176,7 @@ class Keda(pulumi.ComponentResource):
         return [
             account(name, ADAPTER, args, parent=self),
             *grant(name, ADAPTER, args.watched, ADAPTER_RULES, home=args.namespace, parent=self),
-            *asks_about_callers(name, ADAPTER, args, parent=self),
+            *delegated_authentication(name, ADAPTER, args, parent=self),
         ]
 
 
@@ -190,7 +192,7 @@ def _operator(args: KedaArgs) -> Program:
             "--enable-webhook-patching=false",  # there is none: `check` is what looks at a file
         ],
         env=[
-            OWN_NAMESPACE,
+            POD_NAMESPACE,
             {"name": "WATCH_NAMESPACE", "value": args.watched},
             {"name": "KEDA_CLUSTER_OBJECT_NAMESPACE", "value": args.namespace},
             {"name": "KEDA_RESTRICT_SECRET_ACCESS", "value": "true"},
@@ -219,7 +221,7 @@ def _adapter(args: KedaArgs) -> Program:
             "--cert-dir=/certs",
             f"--zap-log-level={args.log}",
         ],
-        env=[OWN_NAMESPACE, {"name": "WATCH_NAMESPACE", "value": args.watched}],
+        env=[POD_NAMESPACE, {"name": "WATCH_NAMESPACE", "value": args.watched}],
         ports={"https": _HTTPS, "http": _METRICS},
         ready=probe("/readyz", _HTTPS, scheme="HTTPS"),
         alive=probe("/healthz", _HTTPS, scheme="HTTPS", failures=6),

@@ -58,8 +58,8 @@ class PrometheusAccess(pulumi.ComponentResource):
 
 def authentication(access: AccessSettings) -> Mapping[str, Any]:
     """The spec of the TriggerAuthentication: which Secret holds what."""
-    held = [{"parameter": _PARAMETERS[key], "name": it.secret, "key": it.key} for key, it in access.held]
+    secrets = [{"parameter": _PARAMETERS[key], "name": source.secret, "key": source.key} for key, source in access.held]
     if access.header is None:
-        return {"secretTargetRef": held}
-    named = [{"parameter": "customAuthHeader", "name": ACCESS, "key": _NAME}]
-    return {"secretTargetRef": held, "configMapTargetRef": named}
+        return {"secretTargetRef": secrets}
+    header_name = [{"parameter": "customAuthHeader", "name": ACCESS, "key": _NAME}]
+    return {"secretTargetRef": secrets, "configMapTargetRef": header_name}

@@ -88,11 +88,13 @@ def http_routes(
         pod: {
             **common,
             "rules": [
-                _rule(service, _matches(route, it.when), [_backend(service, name if pod in shared else pod, it)])
+                _rule(
+                    service, _matches(route, variant.when), [_backend(service, name if pod in shared else pod, variant)]
+                )
             ],
         }
-        for pod, it in pods.items()
-        if not it.spot
+        for pod, variant in pods.items()
+        if not variant.spot
     }
 
 
@@ -114,26 +116,26 @@ def _shares(name: str, service: ServiceSettings, *, envoy: bool) -> Iterator[Pla
     keeps = envoy and 0 in weights.values()
     for variant, weight in weights.items():
         to = largest if keeps and weight == 0 else variant
-        told = max(1, weight * _OF_A_PERCENT) if keeps else weight
-        yield {**_told_apart(service, pod_name(name, to), service.variants[to]), "weight": told}
+        share = max(1, weight * _OF_A_PERCENT) if keeps else weight
+        yield {**_counted_backend(service, pod_name(name, to), service.variants[to]), "weight": share}
 
 
-def _told_apart(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:
-    tells: Plan = {
+def _counted_backend(service: ServiceSettings, pod: str, variant: VariantSettings) -> Plan:
+    header: Plan = {
         "type": "RequestHeaderModifier",
         "requestHeaderModifier": {"set": [{"name": VARIANT_HEADER, "value": pod}]},
     }
-    return {**_backend(service, pod, variant), "filters": [tells]}
+    return {**_backend(service, pod, variant), "filters": [header]}
 
 
 def _matches(route: RouteSettings, when: When | None) -> list[Plan]:
-    return [_match(it) for it in matches(route, when)]
+    return [_match(match) for match in matches(route, when)]
 
 
-def _match(given: Match) -> Plan:
-    match: Plan = {"path": {"type": "PathPrefix", "value": given.path}}
-    headers = [{"type": "Exact", "name": name, "value": value} for name, value in given.headers]
-    return {**match, "headers": headers} if headers else match
+def _match(match: Match) -> Plan:
+    plan: Plan = {"path": {"type": "PathPrefix", "value": match.path}}
+    headers = [{"type": "Exact", "name": name, "value": value} for name, value in match.headers]
+    return {**plan, "headers": headers} if headers else plan
 
 
 def backend_policy(route: str, service: ServiceSettings, *, proxies: int, largest: int) -> Plan:
@@ -248,4 +250,4 @@ def gateway_spec(class_name: str, tls: str | None) -> Plan:
 
 def routed(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServiceSettings]]:
     """Those that the gateway serves."""
-    yield from ((name, it) for name, it in services.items() if it.route is not None)
+    yield from ((name, service) for name, service in services.items() if service.route is not None)

@@ -76,28 +76,28 @@ class Scaled:
         return {"apiVersion": "apps/v1", "kind": kind, "name": self.pod}
 
 
-def reasons(it: Scaled) -> str:
+def reasons(scaled: Scaled) -> str:
     """One sentence for each step, for whoever reads the object."""
-    starts, longest = format_duration(it.variant.starts_within), format_duration(it.service.longest_request)
-    down = it.steps.down
+    starts, longest = format_duration(scaled.variant.starts_within), format_duration(scaled.service.longest_request)
+    down = scaled.steps.down
     return (
-        f"up: {_up_text(it)}; "
+        f"up: {_up_text(scaled)}; "
         f"down: by a quarter every {format_duration(down.period)}, in which the longest request ({longest}) ends, "
         f"after {format_duration(down.stabilization)} below, since a pod takes {starts} to come back"
     )
 
 
-def _up_text(it: Scaled) -> str:
-    if it.metrics.latency is None:
+def _up_text(scaled: Scaled) -> str:
+    if scaled.metrics.latency is None:
         return "twice as many or four more every 15s"
-    period = format_duration(it.steps.up.period)
+    period = format_duration(scaled.steps.up.period)
     return f"twice as many or four more every {period}, the time in which new pods are seen in the latency"
 
 
-def behavior(it: Scaled) -> Plan:
+def behavior(scaled: Scaled) -> Plan:
     """`autoscaling/v2` behavior."""
-    tolerance = {"tolerance": f"{it.steps.up_tolerance:.3g}"} if it.tolerance else {}
-    return {"scaleUp": {**_rules(it.steps.up), **tolerance}, "scaleDown": _rules(it.steps.down)}
+    tolerance = {"tolerance": f"{scaled.steps.up_tolerance:.3g}"} if scaled.tolerance else {}
+    return {"scaleUp": {**_rules(scaled.steps.up), **tolerance}, "scaleDown": _rules(scaled.steps.down)}
 
 
 def _rules(step: Step) -> Plan:
@@ -112,11 +112,11 @@ def _rules(step: Step) -> Plan:
     }
 
 
-def autoscaler(it: Scaled) -> Plan:
+def autoscaler(scaled: Scaled) -> Plan:
     """The spec of a HorizontalPodAutoscaler: CPU and memory alone."""
-    scale = it.variant.scale
+    scale = scaled.variant.scale
     return {
-        "scaleTargetRef": it.target,
+        "scaleTargetRef": scaled.target,
         "minReplicas": scale.min,
         "maxReplicas": scale.max,
         "metrics": [
@@ -124,29 +124,29 @@ def autoscaler(it: Scaled) -> Plan:
                 "type": "Resource",
                 "resource": {"name": name, "target": {"type": "Utilization", "averageUtilization": round(percent)}},
             }
-            for name, percent in _of_pods(it.metrics)
+            for name, percent in _of_pods(scaled.metrics)
         ],
-        "behavior": behavior(it),
+        "behavior": behavior(scaled),
     }
 
 
-def scaled_object(it: Scaled) -> Plan:
+def scaled_object(scaled: Scaled) -> Plan:
     """The spec of a ScaledObject."""
-    scale = it.variant.scale
+    scale = scaled.variant.scale
     return {
-        "scaleTargetRef": it.target,
+        "scaleTargetRef": scaled.target,
         "minReplicaCount": scale.min,
         "maxReplicaCount": scale.max,
         "pollingInterval": int(SYNC.total_seconds()),
-        "cooldownPeriod": int(it.steps.down.stabilization.total_seconds()),
+        "cooldownPeriod": int(scaled.steps.down.stabilization.total_seconds()),
         "fallback": {"failureThreshold": 3, "replicas": max(1, scale.min), "behavior": "currentReplicasIfHigher"},
-        "advanced": {"horizontalPodAutoscalerConfig": {"name": it.pod, "behavior": behavior(it)}},
+        "advanced": {"horizontalPodAutoscalerConfig": {"name": scaled.pod, "behavior": behavior(scaled)}},
         "triggers": [
             *(
                 {"type": name, "metricType": "Utilization", "metadata": {"value": f"{round(percent)}"}}
-                for name, percent in _of_pods(it.metrics)
+                for name, percent in _of_pods(scaled.metrics)
             ),
-            *_queries(it),
+            *_queries(scaled),
         ],
     }
 
@@ -157,39 +157,43 @@ def _of_pods(metrics: MetricSettings) -> Iterator[tuple[str, float]]:
             yield name, percent
 
 
-def _queries(it: Scaled) -> Iterator[Plan]:
-    metrics = it.metrics
+def _queries(scaled: Scaled) -> Iterator[Plan]:
+    metrics = scaled.metrics
     if metrics.in_flight is not None:
-        yield _total(it, "inFlight", in_flight_query(it.customer, [it.cluster]), metrics.in_flight)
+        yield _total(scaled, "inFlight", in_flight_query(scaled.customer, [scaled.cluster]), metrics.in_flight)
     if metrics.latency is not None:
         yield _trigger(
-            it,
+            scaled,
             "latency",
-            latency_query(it.customer, [it.cluster]),
+            latency_query(scaled.customer, [scaled.cluster]),
             metrics.latency.total_seconds(),
             metric_type="Value",
         )
     if metrics.throughput is not None:
-        yield _total(it, "throughput", throughput_query(it.customer, [it.cluster]), metrics.throughput)
+        yield _total(scaled, "throughput", throughput_query(scaled.customer, [scaled.cluster]), metrics.throughput)
     if metrics.queue is not None:
-        yield _trigger(it, "queue", queue_query(it.customer, metrics.queue.metric, it.pod), metrics.queue.target)
+        yield _trigger(
+            scaled, "queue", queue_query(scaled.customer, metrics.queue.metric, scaled.pod), metrics.queue.target
+        )
     if metrics.gpu is not None:
-        yield _trigger(it, "gpu", gpu_query(it.pod), metrics.gpu, metric_type="Value")
+        yield _trigger(scaled, "gpu", gpu_query(scaled.pod), metrics.gpu, metric_type="Value")
     if metrics.query is not None:
-        yield _trigger(it, "query", metrics.query.promql, metrics.query.target)
-    if it.forecast is not None:
-        yield _trigger(it, "forecast", it.forecast, 1, silent_is_zero=True)
+        yield _trigger(scaled, "query", metrics.query.promql, metrics.query.target)
+    if scaled.forecast is not None:
+        yield _trigger(scaled, "forecast", scaled.forecast, 1, silent_is_zero=True)
 
 
-def _total(it: Scaled, name: str, query: str, threshold: float) -> Plan:
+def _total(scaled: Scaled, name: str, query: str, threshold: float) -> Plan:
     """Of a total that is counted at the gateway."""
-    if not it.shared:
-        return _trigger(it, name, query, threshold)
-    return _trigger(it, name, for_each_pod(it.customer, [it.cluster], query), threshold, metric_type="Value")
+    if not scaled.shared:
+        return _trigger(scaled, name, query, threshold)
+    return _trigger(
+        scaled, name, for_each_pod(scaled.customer, [scaled.cluster], query), threshold, metric_type="Value"
+    )
 
 
 def _trigger(
-    it: Scaled,
+    scaled: Scaled,
     name: str,
     query: str,
     threshold: float,
@@ -207,18 +211,18 @@ def _trigger(
         "name": name,
         "metricType": metric_type,
         "metadata": {
-            "serverAddress": it.prometheus,
+            "serverAddress": scaled.prometheus,
             "query": query,
             "threshold": f"{threshold:g}",
             "ignoreNullValues": "true" if silent_is_zero else "false",
-            **({} if it.access is None else told(it.access)),
+            **({} if scaled.access is None else access_metadata(scaled.access)),
         },
     }
-    secret = it.access is not None and it.access.secrets
+    secret = scaled.access is not None and scaled.access.secrets
     return {**trigger, "authenticationRef": {"name": ACCESS}} if secret else trigger
 
 
-def told(access: PrometheusAccess) -> Mapping[str, str]:
+def access_metadata(access: PrometheusAccess) -> Mapping[str, str]:
     """Return the fields of a trigger's metadata that describe the access; none of them is secret.
 
     Traps of KEDA's scaler: beside a token it sends no secret header, and an authority counts only beside a way of

@@ -16,7 +16,7 @@ from pulumi_kubernetes.core.v1 import Service as KubernetesService
 from components.context import StackContext
 from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS, FieldOwner, OwnedField, hand_over
 from components.pods.container import H2C
-from components.pods.one_service import of_pods
+from components.pods.entrance import workload_service_urn
 from components.pods.workload import SKIP_AWAIT
 from components.serving.routing import backend_policy, http_routes
 from components.serving.scaling import REASON, Scaled, autoscaler, reasons, scaled_object
@@ -53,32 +53,34 @@ class Service(pulumi.ComponentResource):
     def __init__(self, name: str, args: ServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Service", name, None, opts)
         self._name, self._args = name, args
-        for it in args.scaled:
-            self._autoscaler(it)
+        for scaled in args.scaled:
+            self._autoscaler(scaled)
         base = args.settings.base
         before = [] if base is None else [self._shared_service(base)]
         routes = http_routes(args.name, args.settings, gateway_namespace=args.gateway_namespace, envoy=args.envoy)
         for route, spec in routes.items():
-            told = {SHARED_BY: ",".join(led_to)} if (led_to := self._not_told_by_backends(route)) else None
-            made = self._object(f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec, told, after=before)
+            annotations = {SHARED_BY: ",".join(led_to)} if (led_to := self._pods_not_named_by_backends(route)) else None
+            http_route = self._object(
+                f"{route}-route", GATEWAY_API, "HTTPRoute", route, spec, annotations, after=before
+            )
             if args.envoy:
                 policy = backend_policy(route, args.settings, proxies=args.proxies, largest=self._largest(route))
-                self._object(f"{route}-traffic", ENVOY_API, "BackendTrafficPolicy", route, policy, after=[made])
+                self._object(f"{route}-traffic", ENVOY_API, "BackendTrafficPolicy", route, policy, after=[http_route])
         self.register_outputs({})
 
-    def _not_told_by_backends(self, route: str) -> Sequence[str]:
+    def _pods_not_named_by_backends(self, route: str) -> Sequence[str]:
         """The pods of a route whose backends have another name, or, with a weight of 0, stand for others."""
         settings, name = self._args.settings, self._args.name
         if route in (shared := settings.sharing(name)):
             return shared
-        return [*settings.pods(name)] if any(it.weight == 0 for it in settings.variants.values()) else []
+        return [*settings.pods(name)] if any(variant.weight == 0 for variant in settings.variants.values()) else []
 
     def _largest(self, route: str) -> int:
         """Pods behind a route at most."""
         settings, name = self._args.settings, self._args.name
-        own = {pod: it.scale.max for pod, it in settings.pods(name).items()}
+        maxima = {pod: variant.scale.max for pod, variant in settings.pods(name).items()}
         shared = settings.sharing(name)
-        return sum(own[pod] for pod in shared) if route in shared else own.get(route) or sum(own.values())
+        return sum(maxima[pod] for pod in shared) if route in shared else maxima.get(route) or sum(maxima.values())
 
     def _shared_service(self, base: str) -> pulumi.Resource:
         """By the name of the port, whose number may differ. What is behind it was waited for already."""
@@ -99,22 +101,22 @@ class Service(pulumi.ComponentResource):
                 "annotations": {SKIP_AWAIT: "true"},
             },
             spec={"selector": {SERVES: name}, "ports": [port]},
-            opts=pulumi.ResourceOptions(parent=self, aliases=[of_pods(name)]),
+            opts=pulumi.ResourceOptions(parent=self, aliases=[workload_service_urn(name)]),
         )
 
-    def _autoscaler(self, it: Scaled) -> None:
-        annotations = {REASON: reasons(it)}
-        own, other = (
-            (f"{it.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler"),
-            (f"{it.pod}-scaled", KEDA_API, "ScaledObject"),
+    def _autoscaler(self, scaled: Scaled) -> None:
+        annotations = {REASON: reasons(scaled)}
+        autoscaler_names, former_names = (
+            (f"{scaled.pod}-autoscaler", HPA_API, "HorizontalPodAutoscaler"),
+            (f"{scaled.pod}-scaled", KEDA_API, "ScaledObject"),
         )
-        if it.by_keda:
-            own, other = other, own
-        made, api, kind = own
-        opts = self._handed_over(it, kind) if it.variant.scale.planned else pulumi.ResourceOptions(parent=self)
-        opts = pulumi.ResourceOptions.merge(opts, self._instead_of(*other))
-        spec = scaled_object(it) if it.by_keda else autoscaler(it)
-        self._object(made, api, kind, it.pod, spec, annotations, opts=opts)
+        if scaled.by_keda:
+            autoscaler_names, former_names = former_names, autoscaler_names
+        resource_name, api, kind = autoscaler_names
+        opts = self._handed_over(scaled, kind) if scaled.variant.scale.planned else pulumi.ResourceOptions(parent=self)
+        opts = pulumi.ResourceOptions.merge(opts, self._instead_of(*former_names))
+        spec = scaled_object(scaled) if scaled.by_keda else autoscaler(scaled)
+        self._object(resource_name, api, kind, scaled.pod, spec, annotations, opts=opts)
 
     def _instead_of(self, resource_name: str, api: str, kind: str) -> pulumi.ResourceOptions:
         """The pods may have had the other autoscaler, which goes first: both make an HPA of one name, and two HPAs of
@@ -126,15 +128,15 @@ class Service(pulumi.ComponentResource):
             delete_before_replace=True,
         )
 
-    def _handed_over(self, it: Scaled, kind: str) -> pulumi.ResourceOptions:
+    def _handed_over(self, scaled: Scaled, kind: str) -> pulumi.ResourceOptions:
         """Its minimum follows the calendar; `min` is what it begins with, and what it is at night."""
         field = OwnedField(
             kind=kind,
             namespace=NAMESPACE,
-            name=it.pod,
-            field=MIN_REPLICA_COUNT if it.by_keda else MIN_REPLICAS,
+            name=scaled.pod,
+            field=MIN_REPLICA_COUNT if scaled.by_keda else MIN_REPLICAS,
             owner=FieldOwner.WORKLOADS,
-            initial=it.variant.scale.min,
+            initial=scaled.variant.scale.min,
         )
         return hand_over(field, parent=self, table=self._args.stack.ownership)
 
@@ -169,7 +171,7 @@ def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tole
         Scaled(
             pod=pod_name(name, variant),
             service=service,
-            variant=it,
+            variant=variant_settings,
             customer=settings.customer,
             cluster=envoy_cluster(settings, name, variant),
             shared=pod_name(name, variant) in service.sharing(name),
@@ -178,8 +180,8 @@ def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tole
             forecast=_forecast(settings, name, variant),
             tolerance=tolerance,
         )
-        for variant, it in service.variants.items()
-        if it.scale.grows
+        for variant, variant_settings in service.variants.items()
+        if variant_settings.scale.grows
     ]
 
 

@@ -9,22 +9,87 @@ in 1.8.1 between two of its flags); what is in no VerticalPodAutoscaler comes ba
 made once, by the Job that the release's chart has for it.
 
 Source: `deploy/vpa-rbac.yaml` and the chart of the release that `data/README.md` names.
+
+**Limits.** A recommendation is never larger than the largest pod that the nodes hold: a larger pod would wait forever.
+`InPlaceOrRecreate` evicts where a node has no room for the new size. Evictions respect the budget, which is closed by
+day, so pods move outside business hours only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
 
 from components import images
+from components.context import StackContext
+from components.definitions import definitions
 from components.granting import grant, grant_everywhere
-from components.serving.crds import kinds
-from components.serving.program import OWN_NAMESPACE, PartArgs, Program, account, opened, probe, run, run_once, service
-from ebbtide.provisioning_labels import SELF_MADE_SECRETS
+from components.program import (
+    POD_NAMESPACE,
+    Program,
+    ProgramArgs,
+    account,
+    network_policy,
+    probe,
+    run,
+    run_once,
+    service,
+)
+from ebbtide.provisioning_labels import CUSTOMER, SELF_MADE_SECRETS
+from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
+from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+VPA_API = "autoscaling.k8s.io/v1"
+_MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalAutoscalingArgs:
+    stack: StackContext
+    workloads: Mapping[str, WorkloadSettings]
+    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's own container
+
+
+class VerticalAutoscaling(pulumi.ComponentResource):
+    def __init__(self, name: str, args: VerticalAutoscalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:VerticalAutoscaling", name, None, opts)
+        for workload, settings in args.workloads.items():
+            if settings.vertical is not Vertical.OFF:
+                CustomResource(
+                    f"{workload}-vertical",
+                    api_version=VPA_API,
+                    kind="VerticalPodAutoscaler",
+                    metadata={
+                        "name": workload,
+                        "namespace": NAMESPACE,
+                        "labels": {CUSTOMER: args.stack.customer, WORKLOAD: workload},
+                    },
+                    spec=vertical_autoscaler(workload, settings, args.most.get(workload)),
+                    opts=pulumi.ResourceOptions(parent=self),
+                )
+        self.register_outputs({})
+
+
+def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
+    """The spec: the requests of the workload's own container, and its limits in proportion."""
+    container_policy: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
+    if settings.vertical_min is not None:
+        container_policy["minAllowed"] = settings.vertical_min.quantities
+    if most is not None:
+        container_policy["maxAllowed"] = {"cpu": f"{most.cpu}m", "memory": f"{most.memory}Mi"}
+    kind = "StatefulSet" if settings.kind is WorkloadKind.STATEFUL_SET else "Deployment"
+    return {
+        "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name},
+        "updatePolicy": {"updateMode": _MODES[settings.vertical]},
+        "resourcePolicy": {"containerPolicies": [container_policy, {"containerName": "*", "mode": "Off"}]},
+    }
+
 
 ADMISSION, RECOMMENDER, UPDATER = "vpa-admission-controller", "vpa-recommender", "vpa-updater"
 CERTGEN = "vpa-certgen"
@@ -92,7 +157,7 @@ HOOKS: "list[PolicyRuleArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerticalAutoscalerArgs(PartArgs):
+class VerticalAutoscalerArgs(ProgramArgs):
     """`namespace` is kube-system, or where else the three live."""
 
     watched: pulumi.Input[str]
@@ -102,34 +167,34 @@ class VerticalAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: VerticalAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:VerticalAutoscaler", name, None, opts)
         self._name, self._args = name, args
-        made = kinds(name, "vertical", provider=args.definitions, parent=self)
+        kinds = definitions(name, "vertical", provider=args.definitions, parent=self)
         certificates = self._certificates()
         service(f"{name}-webhook", WEBHOOK, ADMISSION, {"https": (443, _WEBHOOK_PORT)}, args, parent=self)
         for program in (_program(RECOMMENDER, args), _program(UPDATER, args), _admission(args)):
             part = f"{name}-{program.name}"
-            called_on = [*program.ports.values()]
-            opened(part, program.name, args, called_on=called_on, parent=self)
+            listens = [*program.ports.values()]
+            network_policy(part, program.name, args, listens=listens, parent=self)
             rights = [*self._rights(part, program.name), *([certificates] if program.name == ADMISSION else [])]
-            run(part, program, args, parent=self, after=[*made, *rights])
+            run(part, program, args, parent=self, after=[*kinds, *rights])
         self.register_outputs({})
 
     def _rights(self, part: str, program: str) -> list[pulumi.Resource]:
         args = self._args
         watched = grant(f"{part}-watched", program, args.watched, RULES[program], home=args.namespace, parent=self)
-        given: list[pulumi.Resource] = [account(part, program, args, parent=self), *watched]
-        given += grant(part, program, args.namespace, LEASES, parent=self)
+        rights: list[pulumi.Resource] = [account(part, program, args, parent=self), *watched]
+        rights += grant(part, program, args.namespace, LEASES, parent=self)
         if program == ADMISSION:
-            given += grant_everywhere(f"{part}-hooks", program, HOOKS, home=args.namespace, parent=self)
-        return given
+            rights += grant_everywhere(f"{part}-hooks", program, HOOKS, home=args.namespace, parent=self)
+        return rights
 
     def _certificates(self) -> pulumi.Resource:
         name, args = f"{self._name}-certgen", self._args
         secrets: PolicyRuleArgsDict = {"api_groups": [""], "resources": ["secrets"], "verbs": ["create"]}
-        own: PolicyRuleArgsDict = {**secrets, "resource_names": [SECRET], "verbs": ["get"]}
+        own_secret: PolicyRuleArgsDict = {**secrets, "resource_names": [SECRET], "verbs": ["get"]}
         before = [
             account(name, CERTGEN, args, parent=self),
-            *grant(name, CERTGEN, args.namespace, [secrets, own], parent=self),
-            opened(name, CERTGEN, args, called_on=[_WEBHOOK_PORT], parent=self),
+            *grant(name, CERTGEN, args.namespace, [secrets, own_secret], parent=self),
+            network_policy(name, CERTGEN, args, listens=[_WEBHOOK_PORT], parent=self),
         ]
         hosts = pulumi.Output.concat(f"--host={WEBHOOK},{WEBHOOK}.", args.namespace, ".svc")
         program = Program(
@@ -149,12 +214,12 @@ class VerticalAutoscaler(pulumi.ComponentResource):
         return run_once(name, program, args, parent=self, after=before)
 
 
-def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any) -> Program:
-    given: dict[str, Any] = {
+def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **changes: Any) -> Program:
+    fields: dict[str, Any] = {
         "name": name,
         "image": _IMAGES[name],
         "args": [pulumi.Output.concat("--vpa-object-namespace=", args.watched), "--stderrthreshold=info", *further],
-        "env": [{**OWN_NAMESPACE, "name": "NAMESPACE"}],
+        "env": [{**POD_NAMESPACE, "name": "NAMESPACE"}],
         "ports": {"metrics": _PORTS[name]},
         "ready": probe("/health-check", _PORTS[name]),
         "alive": probe("/health-check", _PORTS[name], failures=6),
@@ -162,7 +227,7 @@ def _program(name: str, args: VerticalAutoscalerArgs, *further: str, **more: Any
         "memory": 500 if name == RECOMMENDER else 200,
         "user": _USER,
     }
-    return Program(**given | more)
+    return Program(**fields | changes)
 
 
 def _admission(args: VerticalAutoscalerArgs) -> Program:

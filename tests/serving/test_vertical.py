@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.serving.program import KUBE_SYSTEM
+from components.program import KUBE_SYSTEM
 from components.serving.vertical import ADMISSION, RECOMMENDER, UPDATER
 from controllers.adapters.kube_api import Json
 from ebbtide.demo.model_server import ModelServer

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from components.ray.crds import crds
+from components.definitions import crds
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.file.keys import REDIS_PASSWORD
@@ -220,7 +220,7 @@ def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor)
     deployments = pool.submit(_read, api, "/apis/apps/v1/deployments", limit=str(_DEPLOYMENTS_LOOKED_AT))
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     policy = pool.submit(_read, api, f"{policies}/{RAY_POLICY}")
-    definitions = {crd.name: pool.submit(_read, api, f"{_DEFINITIONS}/{crd.name}") for crd in crds()}
+    definitions = {crd.name: pool.submit(_read, api, f"{_DEFINITIONS}/{crd.name}") for crd in crds("kuberay")}
     tokens = {want: pool.submit(_sighted, api, want) for it in wants for want in it.tokens}
     lacking = {
         (it.namespace, user): [(right, pool.submit(_may, api, user, right)) for right in rights]

@@ -5,7 +5,7 @@ What `pulumi up` makes is not missing before it has run: a namespace of Ray that
 
 from collections.abc import Iterator, Sequence
 
-from components.ray.crds import crds, version
+from components.definitions import crds, version
 from controllers.adapters.kube_api import Json
 from ebbtide.operate.objects import Document, annotations_of, at, labels_of, rows_at
 from ebbtide.operate.probe.facts import Answer, Denied, ObjectWant, RayFacts, RayWant, Right, Seen
@@ -39,7 +39,7 @@ def ray_clusters(probed: Probed) -> Iterator[Finding]:
 def _definitions(facts: RayFacts) -> Finding:
     """The operator of one release and definitions of another do not fit: fields that one lacks are dropped silently."""
     what, others = "ray definitions", list[str]()
-    for crd in crds():
+    for crd in crds("kuberay"):
         found = facts.definitions.get(crd.name)
         if isinstance(found, Denied):
             return note(what, "cannot be read: you need the right to get customresourcedefinitions")
@@ -48,12 +48,12 @@ def _definitions(facts: RayFacts) -> Finding:
             others.append(f"{crd.name} (controller-gen {generator})")
     if others:
         return missing(
-            what, f"wanted KubeRay's {version()}, found others: {', '.join(others)}; pulumi up replaces them"
+            what, f"wanted KubeRay's {version('kuberay')}, found others: {', '.join(others)}; pulumi up replaces them"
         )
-    absent = [crd.name for crd in crds() if facts.definitions.get(crd.name) is None]
+    absent = [crd.name for crd in crds("kuberay") if facts.definitions.get(crd.name) is None]
     if absent:
-        return note(what, f"not there yet: {', '.join(absent)}; pulumi up makes them, of KubeRay {version()}")
-    return ok(what, f"KubeRay {version()}")
+        return note(what, f"not there yet: {', '.join(absent)}; pulumi up makes them, of KubeRay {version('kuberay')}")
+    return ok(what, f"KubeRay {version('kuberay')}")
 
 
 def _same(wanted: Json, found: Json) -> bool:

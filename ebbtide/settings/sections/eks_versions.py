@@ -2,7 +2,7 @@
 
 The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once an autoscaler
 release for it is known: `components.cluster.autoscaler_settings` names one per version,
-`components.aws.add_on_versions` the add-ons, and tests compare the three. A newer version is accepted if the stack file
+`components.aws.add_ons` the add-ons, and tests compare the three. A newer version is accepted if the stack file
 names all of these.
 
 EKS upgrades a control plane by one minor at a time, and never back. After standard support a cluster either costs six

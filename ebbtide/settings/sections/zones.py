@@ -1,7 +1,7 @@
 """Availability zones: letters, which AWS assigns per account, and ids, which are the same for all accounts.
 
 Letters of old regions differ between accounts, and some zones accept no new accounts. So a file is only refused for a
-zone that no account has. Only AWS knows the zones of an account: `components.aws.zones` asks.
+zone that no account has. Only AWS knows the zones of an account: `components.aws.subnets` asks.
 
 Regions that are not in the table are not checked.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 from control_plane.plane.driver import ControlPlane
 
-from components.ray.crds import crds
+from components.definitions import crds
 from controllers.adapters.kube_api import ApiError
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import SPEC, WORKLOADS
@@ -194,7 +194,7 @@ def make_ray_scene(plane: ControlPlane, fresh: Fresh, folder: Path) -> Generator
 
 def _define(plane: ControlPlane) -> None:
     """KubeRay's definition of a RayCluster; stays, for it is the same for all tests."""
-    (crd,) = [it for it in crds() if it.name == "rayclusters.ray.io"]
+    (crd,) = [it for it in crds("kuberay") if it.name == "rayclusters.ray.io"]
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.name}"
     metadata = {"name": crd.name, "annotations": crd.annotations}
     kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.aws.add_on_versions import PINNED, add_on_version
-from components.aws.add_ons import ON_FIXED_NODES, after_nodes, before_nodes
+from components.aws.add_ons import ON_FIXED_NODES, PINNED, add_on_version, after_nodes, before_nodes
 from components.cluster.autoscaler_settings import RELEASES
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS, AddOn, parse_add_on_version

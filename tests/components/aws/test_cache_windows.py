@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.aws.cache_windows import cache_windows
+from components.aws.elasticache import cache_windows
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from tests.counts import examples
 

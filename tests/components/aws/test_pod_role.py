@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.aws.pod_role import policy
+from components.aws.iam import policy
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.sections.pods.aws import AwsRights
 from tests.builders.components import pod_of

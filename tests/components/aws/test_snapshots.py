@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.disks import Disks
+from components.pods.disks import Disks
 from ebbtide.provisioning_labels import VOLUME
 from tests.builders.recorded import record
 from tests.builders.rights import workload

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.aws.subnet_plan import plan_subnets
+from components.aws.subnets import plan_subnets
 from ebbtide.settings.sections.network import ZONES_SHARE, parse_cidr
 from ebbtide.settings.sections.types import ZONE_LETTERS
 

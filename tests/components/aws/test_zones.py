@@ -4,8 +4,7 @@ import pulumi
 import pytest
 
 from components.aws.node_shape import name_prefix
-from components.aws.subnet_plan import plan_subnets
-from components.aws.zones import refuse_other_zones
+from components.aws.subnets import plan_subnets, refuse_other_zones
 from components.cluster.autoscaler_settings import pattern
 from ebbtide.provisioning_labels import NodeKind
 from tests.builders.network import network

@@ -9,9 +9,8 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from components.monitoring.reach import reached
 from components.monitoring.scraping import jobs_of_pods
-from components.monitoring.targets import targets
+from components.monitoring.targets import reached, targets
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings

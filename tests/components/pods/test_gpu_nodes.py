@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from components.pods.gpu_nodes import labelled_memory, one_of_groups, required
-from components.pods.rules import resources, tolerations
+from components.pods.rules import labelled_memory, one_of_groups, required, resources, tolerations
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.settings.sections.pods.pod import Gpu
 from tests.builders.components import pod_of

@@ -1,11 +1,11 @@
-"""A Prometheus behind headers, a token or a private authority: what KEDA is told, and where it finds the secrets."""
+"""A Prometheus behind headers, a token or a private authority: the metadata that KEDA receives, and the Secrets it reads."""
 
 from typing import Any
 
 import pytest
 
 from components.serving.prometheus_access import authentication
-from components.serving.scaling import ACCESS, told
+from components.serving.scaling import ACCESS, access_metadata
 from ebbtide.recording.needed_secrets import needed_secrets
 from ebbtide.recording.resources import kind_of, name_of, namespace_of
 from ebbtide.settings.sections.serving.access import PrometheusAccess
@@ -30,7 +30,7 @@ def parameters(spec: Any) -> dict[str, tuple[str, str]]:
 def test_a_token_is_sent_as_a_bearers_and_is_nowhere_but_in_its_secret() -> None:
     given = access(token=TOKEN, authority=AUTHORITY)
 
-    assert told(given) == {"authModes": "bearer"}
+    assert access_metadata(given) == {"authModes": "bearer"}
     assert parameters(authentication(given)) == {"bearerToken": ("mimir", "token"), "ca": ("mimir", "ca.crt")}
 
 
@@ -38,7 +38,7 @@ def test_the_name_of_a_secret_header_is_in_an_object_since_keda_takes_it_from_no
     given = access(header=HEADER, headers={"X-Scope-OrgID": "acme"})
     spec = authentication(given)
 
-    assert told(given) == {"authModes": "custom", "customHeaders": "x-scope-orgid=acme"}
+    assert access_metadata(given) == {"authModes": "custom", "customHeaders": "x-scope-orgid=acme"}
     assert parameters(spec) == {"customAuthValue": ("mimir", "apiKey")}
     assert spec["configMapTargetRef"] == [{"parameter": "customAuthHeader", "name": ACCESS, "key": "header"}]
 
@@ -46,7 +46,7 @@ def test_the_name_of_a_secret_header_is_in_an_object_since_keda_takes_it_from_no
 def test_an_authority_alone_stands_beside_a_mode_or_keda_would_not_look_at_it() -> None:
     given = access(authority=AUTHORITY)
 
-    assert told(given) == {"authModes": "apiKey", "apiKey": "unused"}
+    assert access_metadata(given) == {"authModes": "apiKey", "apiKey": "unused"}
     assert parameters(authentication(given)) == {"ca": ("mimir", "ca.crt")}
 
 

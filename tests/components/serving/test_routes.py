@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from components.serving.crds import release
+from components.definitions import release
 from components.serving.routing import backend_policy, client_policy, http_routes
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from tests.builders.workloads.services import services_stack

@@ -7,7 +7,7 @@ import pytest
 from control_plane.plane.binaries import OF_RAY, RAY_OPERATOR, find, how_to_get
 from control_plane.plane.driver import ControlPlane
 
-from components.ray.crds import crds
+from components.definitions import crds
 from controllers.adapters.kube_api import Json
 from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
@@ -41,7 +41,7 @@ def of_theirs() -> list[Json]:
             "metadata": {"name": crd.name, "annotations": crd.annotations},
             "spec": crd.spec,
         }
-        for crd in crds()
+        for crd in crds("kuberay")
     ]
     rbac = "rbac.authorization.k8s.io"
     role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": _RULES}

@@ -11,8 +11,8 @@ from typing import Any
 
 from control_plane.plane.driver import ControlPlane
 
+from components.definitions import release
 from components.ownership import MIN_REPLICA_COUNT, MIN_REPLICAS
-from components.serving.crds import release
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.release import owners_of
 from ebbtide.recording.resources import Resource, kind_of, name_of

@@ -11,13 +11,13 @@ import pulumi
 from pulumi_kubernetes.apiregistration.v1 import APIService
 
 from components.granting import grant_everywhere
-from components.serving.program import (
-    PartArgs,
+from components.program import (
     Program,
+    ProgramArgs,
     account,
-    asks_about_callers,
-    opened,
-    outside,
+    all_addresses,
+    delegated_authentication,
+    network_policy,
     probe,
     run,
     service,
@@ -42,15 +42,15 @@ _SEEN_EVERY = 15  # seconds; HPAs look as often
 
 
 class MetricsServer(pulumi.ComponentResource):
-    def __init__(self, name: str, args: PartArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: ProgramArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:MetricsServer", name, None, opts)
         rights = [
             account(name, NAME, args, parent=self),
             *grant_everywhere(name, NAME, RULES, home=args.namespace, parent=self),
-            *asks_about_callers(name, NAME, args, parent=self),
+            *delegated_authentication(name, NAME, args, parent=self),
         ]
-        kubelets = [{"to": outside(), "ports": tcp(_KUBELET)}]
-        opened(name, NAME, args, called_on=[_PORT], calls=kubelets, parent=self)  # pyright: ignore[reportArgumentType]
+        kubelets = [{"to": all_addresses(), "ports": tcp(_KUBELET)}]
+        network_policy(name, NAME, args, listens=[_PORT], calls=kubelets, parent=self)  # pyright: ignore[reportArgumentType]
         behind = service(name, NAME, NAME, {"https": (443, _PORT)}, args, parent=self)
         runs = run(name, _program(), args, parent=self, after=rights)
         APIService(

@@ -15,6 +15,7 @@ from control_plane.plane.enclosure import Image
 from components.cluster.namespaces import Namespaces, restricted_namespace
 from components.context import StackContext
 from components.monitoring.scraping import CONFIG_FILE, DIRECTORY
+from components.program import KUBE_SYSTEM, ProgramArgs
 from components.serving import envoy_gateway, keda
 from components.serving.envoy_gateway import (
     ENVOY,
@@ -24,7 +25,6 @@ from components.serving.envoy_gateway import (
     EnvoyGatewayArgs,
 )
 from components.serving.keda import Keda, KedaArgs
-from components.serving.program import KUBE_SYSTEM, PartArgs
 from components.serving.vertical import RECOMMENDER, UPDATER, VerticalAutoscaler, VerticalAutoscalerArgs
 from controllers.adapters.kube_api import Json
 from ebbtide.provisioning_labels import NodeKind
@@ -133,7 +133,7 @@ def _program() -> None:
         EnvoyGatewayArgs(stack=_STACK, namespace=own[envoy_gateway.NAMESPACE], routes=system, longest=LONGEST_REQUEST),
     )
     Keda("keda", KedaArgs(stack=_STACK, namespace=own[keda.NAMESPACE], watched=system))
-    MetricsServer("metrics-server", PartArgs(stack=_STACK, namespace=KUBE_SYSTEM))
+    MetricsServer("metrics-server", ProgramArgs(stack=_STACK, namespace=KUBE_SYSTEM))
 
 
 def _objects(program: Callable[[], object]) -> list[Json]:

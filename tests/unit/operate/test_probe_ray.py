@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.ray.crds import crds, version
+from components.definitions import crds, version
 from ebbtide.operate.probe.facts import RAY_POLICY
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.provisioning_labels import CUSTOMER
@@ -55,14 +55,14 @@ def operator(
 
 
 def definition(name: str, **changes: Any) -> dict[str, Any]:
-    (crd,) = [it for it in crds() if it.name == name]
+    (crd,) = [it for it in crds("kuberay") if it.name == name]
     return {"metadata": {"name": name, "annotations": crd.annotations}, "spec": {**crd.spec, **changes}}
 
 
 SOUND: dict[str, Any] = {
     NAMESPACE: space(),
     **{path: token() for path in TOKENS},
-    **{f"{DEFINITIONS}/{crd.name}": definition(crd.name) for crd in crds()},
+    **{f"{DEFINITIONS}/{crd.name}": definition(crd.name) for crd in crds("kuberay")},
     DEPLOYMENTS: {"items": [operator("--watch-namespace=ebbtide-ray-flow", namespace="ebbtide")]},
     POLICY: {},
 }
@@ -85,7 +85,7 @@ def ray_of(wants: Wants, answers: dict[str, Any] | None = None, **how: Any) -> d
 
 def test_a_sound_cluster_has_one_good_line_for_each_thing(wants: Wants) -> None:
     assert ray_of(wants) == {
-        "definitions": f"ok: KubeRay {version()}",
+        "definitions": f"ok: KubeRay {version('kuberay')}",
         "operator": "ok: no other one watches ebbtide-ray-flow",
         "flow namespace": "ok: ebbtide-ray-flow enforces restricted",
         "flow token": "ok: the same in ebbtide-ray-flow, ebbtide-workers, ebbtide",
@@ -110,7 +110,7 @@ def test_before_the_first_up_nothing_of_it_is_missing(wants: Wants) -> None:
 
     assert ray_of(wants, gone) == {
         "definitions": "note: not there yet: rayclusters.ray.io, rayjobs.ray.io, rayservices.ray.io; pulumi up makes "
-        f"them, of KubeRay {version()}",
+        f"them, of KubeRay {version('kuberay')}",
         "operator": "ok: no other one watches ebbtide-ray-flow",
         "flow": "note: namespace ebbtide-ray-flow is not there yet: pulumi up makes it",
     }
@@ -164,7 +164,9 @@ def test_definitions_of_another_release_are_told(wants: Wants) -> None:
 
     line = ray_of(wants, {f"{DEFINITIONS}/{name}": older})["definitions"]
 
-    assert line.startswith(f"missing: wanted KubeRay's {version()}, found others: {name} (controller-gen v0.11.1)")
+    assert line.startswith(
+        f"missing: wanted KubeRay's {version('kuberay')}, found others: {name} (controller-gen v0.11.1)"
+    )
 
 
 @pytest.mark.parametrize(

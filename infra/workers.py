@@ -1,11 +1,15 @@
-"""The worker pools of a stack."""
+"""The worker pools and the jobs of a stack."""
+
+from typing import TypeVar
 
 import pulumi
 
+from components.pods.job import CronJob, Job, JobArgs
 from components.pods.ray_driver import DrivenCluster
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from components.redis.queues import Redis
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from infra.site import Site
 
 
@@ -28,3 +32,17 @@ def pools(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> list[pul
         )
         for name, pool in settings.workers.items()
     ]
+
+
+_AnyJob = TypeVar("_AnyJob", JobSettings, CronJobSettings)
+
+
+def jobs(site: Site, options: pulumi.ResourceOptions) -> None:
+    for name, job in site.settings.jobs.items():
+        Job(name, _args(site, name, job), site.with_role("job", name, job, WORKER_NAMESPACE, options))
+    for name, job in site.settings.cron_jobs.items():
+        CronJob(name, _args(site, name, job), site.with_role("job", name, job, WORKER_NAMESPACE, options))
+
+
+def _args(site: Site, name: str, settings: _AnyJob) -> JobArgs[_AnyJob]:
+    return JobArgs(stack=site.stack, name=name, settings=settings, nodes=site.nodes_of(settings))
