@@ -12,7 +12,8 @@ from ebbtide.preview.document import (
     Simulated,
     StackVerdict,
 )
-from ebbtide.preview.render.words import change_title, changes_text, compared, simulated_over, simulated_rows
+from ebbtide.preview.render.figures import simulated_over, simulated_rows
+from ebbtide.preview.render.words import change_title, changes_text, compared
 
 
 def replaced(*reasons: str, lowers: bool = False) -> ResourceChange:
