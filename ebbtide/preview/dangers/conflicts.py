@@ -38,7 +38,7 @@ def claim_change(before: Resource, after: Resource) -> ClaimChange | None:
     removed, added = [name for name in old if name not in new], [name for name in new if name not in old]
     parts = ["its disks stay"] if old else []
     parts += [f"those of {name} keep their size and class, whatever the file says" for name in changed]
-    parts += [f"those of {name} ({name}-{set_}-0 …) are left to nobody and billed on" for name in removed]
+    parts += [f"those of {name} ({name}-{set_}-0 …) are unused and still billed" for name in removed]
     parts += [f"those of {name} are new and empty" for name in added]
     orphan = f"kubectl -n {namespace_of(after)} delete statefulset {set_} --cascade=orphan, then pulumi up --refresh"
     grow = f"; grow each disk by its claim, {changed[0]}-{set_}-0 … (kubectl edit pvc)" if changed else ""

@@ -156,7 +156,7 @@ def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
             code=DangerCode.WORKLOAD_RESTARTED if fixed else DangerCode.PODS_ROLLED,
             severity=Severity.WARNING if fixed else Severity.NOTE,
             subjects=names,
-            what=f"{effect} if a value has changed: {why} is encrypted anew",
+            what=f"{effect} if a value has changed: {why} is encrypted again",
             impact=impact_on(before.state, pods),
             fix=WHILE_RESTARTING if fixed else WHILE_ROLLING[category],
         )

@@ -37,7 +37,7 @@ def _route_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) ->
         severity=Severity.WARNING,
         subjects=(name,),
         what=f"takes {_place(old.route)} away from service {name}",
-        impact="who calls it there is answered 404",
+        impact="requests there are answered with 404",
         fix="keep it until it receives no requests (dashboard services: throughput), or inform its users first",
     )
 
@@ -138,8 +138,8 @@ def _scaling_changed(pods: str, old: VariantSettings, new: VariantSettings) -> I
             code=DangerCode.TARGET_CHANGED,
             severity=Severity.WARNING if lowered else Severity.NOTE,
             subjects=(pods,),
-            what=f"scales {pods} otherwise: {', '.join([*changed, *lowered])}{kind_note if kind_changes else ''}",
-            impact="by the load of now another number of pods is wanted within 15 s of the update",
+            what=f"changes how {pods} scales: {', '.join([*changed, *lowered])}{kind_note if kind_changes else ''}",
+            impact="the number of pods changes within 15 s of the update, by the current load",
             fix="do it when the load is low, and watch ebbtide why service",
         )
 

@@ -110,7 +110,7 @@ def ray_dangers(compared: Compared) -> Iterator[Danger]:
                 severity=Severity.WARNING,
                 subjects=(name,),
                 what=f"changes {listed(waiting)} of Ray cluster {name}: its pods keep the old spec until nothing runs "
-                "there, and are then all made anew",
+                "there, and are then all created again",
                 impact=compared.impact(pods),
                 fix="none needed; to have it sooner, at the price of what runs: ebbtide.dev/apply-until, see "
                 "docs/how-to/ray.md",

@@ -55,8 +55,8 @@ def compared(document: PreviewDocument) -> str:
     if document.against:
         return f"compared with {document.against}"
     if any(customer.new for customer in document.customers):
-        return "compared with nothing, so all is shown as new (--against names what to compare with)"
-    return "the files are compared with nothing (--against names what to compare with)"
+        return "compared with no earlier state, so everything is new (--against GIT_REF compares)"
+    return "the files are not compared (--against GIT_REF compares)"
 
 
 def changes_text(customer: CustomerPreview) -> str:
