@@ -1,6 +1,7 @@
-"""Files and directories that appear whole or not at all: written beside their place, then renamed into it.
+"""Atomic writes of files and directories, and reads up to a size limit.
 
-And files of others, read up to a stated size: a wrong name may be that of a disk image, or of a device without an end.
+Output is written next to its target and then renamed. The limit guards against a wrong name, such as that of a disk
+image or an endless device.
 """
 
 import errno
@@ -11,15 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MOST_OF_A_DOCUMENT = 12 * 2**20
-"""Bytes of JSON or CSV, where nothing smaller is stated: read as values they take up to thirty times as much room."""
+"""Default limit in bytes for JSON and CSV: parsed, they take up to thirty times as much memory."""
 
 
 class Unwritable(Exception):
-    """A place cannot be written; the message says which and why. What was there before is untouched."""
+    """A target cannot be written; the message says which and why. Existing content is unchanged."""
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:
-    """All of it. Raises OSError, for a file that is larger too; `strerror` then says so."""
+    """Read the entire file. Raises OSError, also for a larger file; `strerror` then says so."""
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -43,25 +44,25 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_directory(directory: Path, files: Mapping[str, str]) -> None:
-    """Write `files` (relative path to text) as the whole content of `directory`.
+    """Write `files` (relative path to text) as the entire content of `directory`.
 
-    They are written beside it and renamed into place, so that nobody ever reads half of them. An older directory is
-    replaced if all it holds is named like ours; anything else is somebody's work and is refused.
-    Raises: `Unwritable`.
+    They are written next to it and renamed, so that readers never see half of them. An existing directory is replaced
+    if it holds no other names than the new one; otherwise it is refused, since it may be somebody's work. Raises:
+    `Unwritable`.
     """
     target = directory.absolute()
-    if refusal := _stands_in_the_way(target, files):
+    if refusal := _refusal(target, files):
         raise Unwritable(f"{directory}: {refusal}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as beside:
-            _fill(Path(beside) / "new", files)
-            _swap(target, Path(beside))
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as temporary:
+            _fill(Path(temporary) / "new", files)
+            _swap(target, Path(temporary))
     except OSError as error:
         raise Unwritable(f"{directory}: {error.strerror or error}") from error
 
 
-def _stands_in_the_way(target: Path, files: Mapping[str, str]) -> str:
+def _refusal(target: Path, files: Mapping[str, str]) -> str:
     if not target.exists():
         return ""
     if not target.is_dir():
@@ -80,9 +81,9 @@ def _fill(directory: Path, files: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _swap(target: Path, beside: Path) -> None:
+def _swap(target: Path, temporary: Path) -> None:
     """Move the old directory out of the way and the new one in; if the second move fails, undo the first."""
-    new, old = beside / "new", beside / "old"
+    new, old = temporary / "new", temporary / "old"
     had_old = target.exists()
     if had_old:
         target.rename(old)

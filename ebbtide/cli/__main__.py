@@ -25,17 +25,17 @@ from ebbtide.program import hidden_package
 @dataclass(frozen=True, slots=True)
 class Command:
     module: str
-    extra: str  # the extra of the package that brings what the command needs; "" for none
+    extra: str  # the package's extra with the command's dependencies; "" for none
     help: str
 
 
 COMMANDS = {
     "init": Command("ebbtide.cli.init", "", "Write a repository for your own stacks, program and workflows."),
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
-    "check": Command("ebbtide.cli.check", "", "Check stack files; print all errors at once, or a summary."),
+    "check": Command("ebbtide.cli.stacks", "", "Check stack files; print all errors at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
     "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
-    "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
+    "changed": Command("ebbtide.cli.stacks", "", "List the stacks that differ from a git ref."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),
@@ -45,7 +45,7 @@ COMMANDS = {
     "status": Command("ebbtide.cli.status", "controller", "Show the controller's readings and decisions."),
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
-    "dashboards": Command("ebbtide.cli.dashboards", "", "Write Grafana's dashboards of a stack as files."),
+    "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
     "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, or a Ray cluster."),
     "pause": Command(
         "ebbtide.cli.holds", "controller", "Stop the controller from changing pools, budgets and Ray clusters."
@@ -93,8 +93,8 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name, COMMANDS[name].help) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        front, rest = _prices_first(args)
-        return super().parse_args(ctx, front + _with_new_names(rest))
+        front, others = _prices_first(args)
+        return super().parse_args(ctx, front + _with_new_names(others))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
@@ -111,21 +111,21 @@ class LazyGroup(TyperGroup):
 
 
 def _prices_first(args: list[str]) -> tuple[list[str], list[str]]:
-    """`--prices` belongs to every command, so it may stand behind the command's name too: apart, and the rest."""
+    """Split the arguments into `--prices`, which may follow the command's name too, and the others."""
     front: list[str] = []
-    rest = list(args)
-    end = rest.index("--") if "--" in rest else len(rest)
-    for at in reversed(range(end)):
-        if rest[at] == "--prices" and at + 1 < end:
-            front = [*rest[at : at + 2], *front]
-            del rest[at : at + 2]
-        elif rest[at].startswith("--prices="):
-            front = [rest.pop(at), *front]
-    return front, rest
+    others = list(args)
+    end = others.index("--") if "--" in others else len(others)
+    for place in reversed(range(end)):
+        if others[place] == "--prices" and place + 1 < end:
+            front = [*others[place : place + 2], *front]
+            del others[place : place + 2]
+        elif others[place].startswith("--prices="):
+            front = [others.pop(place), *front]
+    return front, others
 
 
 def _with_new_names(args: list[str]) -> list[str]:
-    """The arguments with the names that options have now; a line on stderr for each that had another."""
+    """The arguments with the current names of options; a line on stderr for each former name."""
     renamed = FORMER.get(args[0], {}) if args else {}
     end = args.index("--") if "--" in args else len(args)
     new = list(args)
@@ -138,15 +138,15 @@ def _with_new_names(args: list[str]) -> list[str]:
 
 
 def _imported(name: str) -> Any:
-    """The command itself. A package that is not installed is named with the extra that brings it."""
-    wanted = COMMANDS[name]
+    """Import the command. If a package is missing, the message names the extra that installs it."""
+    listed = COMMANDS[name]
     try:
-        module = import_module(wanted.module)
+        module = import_module(listed.module)
     except ModuleNotFoundError as missing:
-        advice = f"; pip install 'ebbtide[{wanted.extra}]'" if wanted.extra else ""
+        advice = f"; pip install 'ebbtide[{listed.extra}]'" if listed.extra else ""
         fail(f"ebbtide {name} needs {missing.name}, which is not installed{advice}", code=2)
-    found = get_command(module.command)
-    return found.commands.get(name, found) if isinstance(found, TyperGroup) else found
+    loaded = get_command(module.command)
+    return loaded.commands.get(name, loaded) if isinstance(loaded, TyperGroup) else loaded
 
 
 app = typer.Typer(
@@ -174,7 +174,7 @@ def every_command(
     from ebbtide.prices.book import PricesInvalid
     from ebbtide.prices.tables import ENVIRONMENT, in_use
 
-    os.environ[ENVIRONMENT] = str(prices.absolute())  # what this process starts uses them too
+    os.environ[ENVIRONMENT] = str(prices.absolute())  # child processes use them too
     try:
         in_use()
     except PricesInvalid as invalid:
@@ -182,7 +182,7 @@ def every_command(
 
 
 def _listed(name: str) -> Callable[[], None]:
-    """What stands for a command in the list of commands until it is imported."""
+    """A placeholder for a command that is not imported yet."""
 
     def placeholder() -> None:
         raise AssertionError(f"{name} was listed and never imported")

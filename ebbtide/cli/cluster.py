@@ -1,4 +1,4 @@
-"""The cluster that a command works on: the options that name it, and one line for whatever goes wrong there."""
+"""The cluster of a command: the options that select it, and one line for each failure."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ Url = Annotated[str, typer.Option("--url", envvar="EBBTIDE_CONTROLLER_URL", help
 
 @contextmanager
 def cluster(kubeconfig: str | None, context: str | None) -> Generator[OperatorApi]:
-    """The API server; what it refuses, and what cannot be done, ends the command with one line."""
+    """Yield the API server; a refused or impossible request ends the command with one line."""
     try:
         api = connect(kubeconfig, context)
     except CannotOperate as error:

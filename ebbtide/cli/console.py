@@ -1,4 +1,4 @@
-"""How every command ends, writes files and shows progress. What only some commands need is imported when it is used."""
+"""Exit, output files and progress of every command. Dependencies of only some commands are imported when used."""
 
 import json
 from collections.abc import Callable, Generator, Iterable
@@ -29,7 +29,7 @@ def fail(*lines: object, code: int = 1) -> NoReturn:
 
 
 def needs(option: str, module: str) -> None:
-    """Only a page needs Jinja; and the lack of it is reported before a replay, not after it."""
+    """Import the module that an option needs; a missing package is reported before a replay, not after it."""
     try:
         import_module(module)
     except ModuleNotFoundError as missing:
@@ -37,7 +37,7 @@ def needs(option: str, module: str) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a whole file, or fail with one line."""
+    """Write a file, or fail with one line."""
     try:
         write_file(path, text)
     except Unwritable as error:
@@ -49,7 +49,7 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def finish(json_file: Path | None, document: Any, shown: "RenderableType") -> None:
-    """Write the JSON file before anything is shown: whoever sees the figures has the file too. `-` shows it instead."""
+    """Write the JSON file, then show the figures. The file `-` prints only the JSON."""
     from ebbtide.terminal import console
 
     if json_file is not None and str(json_file) == "-":
@@ -61,7 +61,7 @@ def finish(json_file: Path | None, document: Any, shown: "RenderableType") -> No
 
 
 def with_assumptions(shown: "RenderableType", *, full: bool) -> "RenderableType":
-    """In full it says what was assumed; else where that is said."""
+    """Add a line about where to find the assumptions, unless `full` shows them."""
     from rich.console import Group
 
     return shown if full else Group(shown, "Assumptions: --full, or the page of --report.")
@@ -69,39 +69,39 @@ def with_assumptions(shown: "RenderableType", *, full: bool) -> "RenderableType"
 
 @contextmanager
 def progress_bars(names: Iterable[str]) -> Generator[Callable[[str, float], None]]:
-    """One bar per name, shown from its first report on; yields `report(name, share done)`."""
+    """Yield `report(name, share done)`. Each name has a bar, which appears with its first report."""
     with _bars("{task.description:<20}", "{task.percentage:>3.0f} %") as bars:
         tasks = {name: bars.add_task(name, total=1.0, visible=False) for name in names}
         yield lambda name, share: bars.update(tasks[name], completed=share, visible=True)
 
 
 @contextmanager
-def progress_count(what: str) -> Generator[Callable[[int, int], None]]:
-    """One bar; yields `report(number done, total)`."""
+def progress_count(name: str) -> Generator[Callable[[int, int], None]]:
+    """Yield `report(number done, total)` of one bar."""
     with _bars("{task.description}", "{task.completed:.0f}/{task.total:.0f}") as bars:
-        task = bars.add_task(what, total=1.0)
+        task = bars.add_task(name, total=1.0)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 @contextmanager
-def progress_replays(total: int, kept: int) -> Generator[Callable[[int, int], None]]:
-    """One bar with the time to go; `kept`: those that are there already. Yields `report(those done, those failed)`."""
+def progress_replays(total: int, existing: int) -> Generator[Callable[[int, int], None]]:
+    """Yield `report(number done, number failed)` of one bar with the remaining time; `existing` replays are done."""
     with _bars("{task.description}", "to go") as bars:
         from rich.progress import TimeRemainingColumn
 
         bars.columns = (*bars.columns, TimeRemainingColumn())
-        task = bars.add_task("replays", total=float(total - kept))
+        task = bars.add_task("replays", total=float(total - existing))
 
         def report(done: int, failed: int) -> None:
-            left = total - kept - done - failed
-            told = f"{kept + done} done, {failed} failed, {left} left"
-            bars.update(task, completed=done + failed, description=told)
+            remaining = total - existing - done - failed
+            description_ = f"{existing + done} done, {failed} failed, {remaining} left"
+            bars.update(task, completed=done + failed, description=description_)
 
         yield report
 
 
 def _bars(before: str, after: str) -> "Progress":
-    """On stderr, and gone at the end."""
+    """Bars on stderr that disappear at the end."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from ebbtide.terminal import console
@@ -111,7 +111,7 @@ def _bars(before: str, after: str) -> "Progress":
 
 
 def replay_with_bars(settings: "StackSettings", trace: "Trace", options: "ReplayOptions") -> "Replay":
-    """One replay with a bar for each strategy, or one line that says why it cannot be."""
+    """Replay with a bar for each strategy, or fail with one line."""
     from ebbtide.prices import NoPrice
     from ebbtide.simulator.replay import ReplayError, replay
     from ebbtide.simulator.results import Strategy

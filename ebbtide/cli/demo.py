@@ -1,7 +1,7 @@
-"""`ebbtide demo`: what Ebbtide does, on this machine, in six steps: check, render, live, serve, replay, cost.
+"""`ebbtide demo`: a demonstration on this machine in six steps: check, render, live, serve, replay, cost.
 
 Everything is embedded: a Redis and an Envoy on free loopback ports, real RQ jobs, worker processes and model servers,
-and the trace that ships with the package. It asks no cloud, no cluster and no network.
+and a bundled trace. It needs no cloud, no cluster and no network.
 """
 
 import signal
@@ -61,7 +61,7 @@ def demo(
 ) -> None:
     """Check, render, run and replay one customer."""
     out = console(fold=True)
-    began = monotonic()
+    start = monotonic()
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         with _step(out, "check"):
@@ -74,35 +74,35 @@ def demo(
             _show_stack(out, settings, resources)
         with _step(out, "live"):
             live = run_live(load(ControllerConfig, controller_document(resources)), out.print, jobs=jobs, unsafe=unsafe)
-            for what, value in live.facts().items():
-                out.print(f"{what}: {value}")
+            for name, value in live.facts().items():
+                out.print(f"{name}: {value}")
         with _step(out, "serve"):
             served = run_serving(out.print)
-            for what, value in served.facts().items():
-                out.print(f"{what}: {value}")
+            for name, value in served.facts().items():
+                out.print(f"{name}: {value}")
         with _step(out, "replay"):
-            found = _replayed(out, settings, days)
-            out.print(strategy_table(found, assumptions=False))
+            replay = _replayed(out, settings, days)
+            out.print(strategy_table(replay, assumptions=False))
             out.print("The assumptions are in the report.")
         with _step(out, "cost"):
-            _show_costs(out, settings, found)
-            _write(output, found, live, served)
+            _show_costs(out, settings, replay)
+            _write(output, replay, live, served)
     except (StackInvalid, NoRedis, NoEnvoy, LiveError, ReplayError, NoPrice, Unwritable) as error:
         fail(error)
-    out.print(f"\nDone in {monotonic() - began:.0f} s. Open {output / 'report.html'} in a browser.")
+    out.print(f"\nDone in {monotonic() - start:.0f} s. Open {output / 'report.html'} in a browser.")
     broken: list[str] = []
     if live.jobs_interrupted and not unsafe:
         broken.append(f"{live.jobs_interrupted} jobs were interrupted")
     if served.lost:
         broken.append(f"{served.lost} requests were lost")
-    for what in broken:
-        out.print(f"{what}: that must not happen.")
+    for name in broken:
+        out.print(f"{name}: that must not happen.")
     if broken:
         raise typer.Exit(1)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the handler's signature
-    """SIGTERM ends as Ctrl-C does: every process started here is stopped."""
+    """Handle SIGTERM as Ctrl-C: every process started here is stopped."""
     raise KeyboardInterrupt
 
 
@@ -126,18 +126,18 @@ def _replayed(out: Console, settings: StackSettings, days: int) -> Replay:
     return replay_with_bars(settings, find_trace(TRACE), ReplayOptions(days=days))
 
 
-def _show_costs(out: Console, settings: StackSettings, found: Replay) -> None:
-    product = found.strategies[Strategy.FIXED_FLEXIBLE]
-    monthly = HOURS_PER_MONTH / (24 * found.days)
+def _show_costs(out: Console, settings: StackSettings, replay: Replay) -> None:
+    product = replay.strategies[Strategy.FIXED_FLEXIBLE]
+    monthly = HOURS_PER_MONTH / (24 * replay.days)
     usage = {group: hours * monthly for group, hours in product.node_hours_by_group.items()}
-    out.print(f"US dollars per month; usage: the replayed {found.days} days, scaled to a month")
+    out.print(f"US dollars per month; usage: the replayed {replay.days} days, scaled to a month")
     for part in cost_parts(group_costs(settings, usage)):
         out.print(part)
 
 
-def _write(output: Path, found: Replay, live: LiveResult, served: Served) -> None:
-    write_report(found, output / "report.html", live=live.facts() | served.facts(), step=served.step)
+def _write(output: Path, replay: Replay, live: LiveResult, served: Served) -> None:
+    write_report(replay, output / "report.html", live=live.facts() | served.facts(), step=served.step)
     picture = load_step_picture(served.step, "A service grows and shrinks with its load", served.caption())
     write_file(output / "step.svg", picture)
-    write_json(output / "replay.json", as_json(found))
+    write_json(output / "replay.json", as_json(replay))
     write_json(output / "live.json", live.as_json() | {"served": served.as_json()})

@@ -1,8 +1,9 @@
-"""`ebbtide pause`, `keep`, `wake`, `resume` and `release`: what an operator takes from the controller, and gives back.
+"""`ebbtide pause`, `keep`, `wake`, `resume` and `release`: the operator takes control from the controller, or returns
+it.
 
-A paused budget is closed and not left as it is: a pause that somebody forgets must not leave pods movable by day.
-`keep` ends by itself; until then more workers may still come, and a budget that is open is closed. A paused Ray cluster
-is left as it is, awake or asleep; a kept one is awake, and so is one that was woken, which may take over a new spec.
+`pause` closes budgets, so that a forgotten pause does not leave pods movable by day; a paused Ray cluster stays awake
+or asleep. `keep` ends by itself; until then workers may still be added, open budgets are closed, and Ray clusters are
+awake. A Ray cluster after `wake` is awake too, and may apply a new spec.
 """
 
 from collections.abc import Iterable
@@ -55,7 +56,7 @@ def pause(
 ) -> None:
     """Stop the controller from changing pools, budgets and Ray clusters."""
     if not why.strip():
-        fail("--why: wanted a reason, shown to everybody who sees the pause", code=2)
+        fail("--why: wanted a reason, which is shown with the pause", code=2)
     with cluster(kubeconfig, context) as api:
         targets = _targets(api, namespace, controller_config_of(api, namespace), names)
         _show(f"paused, until resumed: {why.strip()}", annotate(api, targets, {PAUSED: why.strip()}))
@@ -92,11 +93,11 @@ def wake(
 ) -> None:
     """Wake Ray clusters, and keep them awake until a given time."""
     with cluster(kubeconfig, context) as api:
-        config, known = controller_config_of(api, namespace), ray_config_of(api, namespace)
-        instant, targets = _instant(until, config), ray_targets(known, names or ())
+        config, ray_config = controller_config_of(api, namespace), ray_config_of(api, namespace)
+        instant, targets = _instant(until, config), ray_targets(ray_config, names or ())
         title = f"awake until {spoken(instant, config.hours.timezone)}:"
         _show(title, annotate(api, targets, {WAKE_UNTIL: rfc3339(instant)}), kinds="Ray clusters")
-        for facts in ray_facts(api, known, datetime.now(UTC), names or ()):
+        for facts in ray_facts(api, ray_config, datetime.now(UTC), names or ()):
             if (sleep := ray_view(facts, config, None).sleep) is not None and Wake.MANUAL not in sleep.wake:
                 name = facts.policy.name
                 console().print(f"note: manual does not wake {name} (sleep.wake): ebbtide keep {name} --until {until}")
@@ -141,13 +142,13 @@ def release(
 
 
 def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:
-    """Ray clusters among them, for whoever may see that there are any."""
+    """The named targets, with Ray clusters if the user may list them."""
     try:
         ray = ray_targets(ray_config_of(api, namespace))
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
-        console().print(f"note: whether there are Ray clusters is not known: {one_line(error)}")
+        console().print(f"note: Ray clusters are not known: {one_line(error)}")
         ray = []
     return targets_of(config, names or (), ray)
 
@@ -160,7 +161,7 @@ def _instant(until: str, config: ControllerConfig) -> datetime:
 
 
 def _show(title: str, results: Iterable[Result], kinds: str = "pools and no flexible budgets") -> None:
-    """One line for each object, as it is done. Ends the command with 1 if one failed."""
+    """Print one line for each object when it is done. Ends the command with 1 if one failed."""
     out = console()
     if title:
         out.print(title)

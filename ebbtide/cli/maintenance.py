@@ -1,11 +1,12 @@
-"""`ebbtide maintenance`: fixed budgets open for a stated time, with the operator's own rights, and close on every exit.
+"""`ebbtide maintenance`: open fixed budgets for a limited time with the operator's rights, and close them on every
+exit.
 
-The controller can never open a fixed budget, so this runs in the foreground as whoever runs it. What it opens carries
-the end of the maintenance as an annotation; a process that is killed outright leaves that behind for the closer, which
-closes it before business hours start.
+The controller can never open a fixed budget, so this runs in the foreground with the user's own rights. Each open
+budget has the end of the maintenance as an annotation. If the process is killed, the closer reads it and closes the
+budget before business hours start.
 
-With `--ray` it is one of Ray clusters, and of no budget: their new specs may interrupt what runs there. That stops
-other people's work, so it shows what and asks first.
+With `--ray` it opens no budgets: it lets new specs of Ray clusters interrupt their tasks. Since that stops other
+people's work, it first shows the tasks and asks.
 """
 
 import signal
@@ -57,7 +58,7 @@ def maintenance(
     """Open the budgets of fixed workloads for a limited time, or apply a new spec to a Ray cluster."""
     out, reason = console(), why.strip()
     if not reason:
-        fail("--why: wanted a reason, shown to everybody who sees open budgets", code=2)
+        fail("--why: wanted a reason, which is shown with the open budgets", code=2)
     try:
         duration = duration_within_limit(for_)
     except CannotOperate as error:
@@ -67,7 +68,7 @@ def maintenance(
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
         if ray:
-            _apply(api, config, ray, _Asked(datetime.now(UTC) + duration, reason, namespace, ask=not yes))
+            _apply(api, config, ray, _Request(datetime.now(UTC) + duration, reason, namespace, ask=not yes))
             return
         plan = maintenance_plan(api, config, tuple(node or ()), selector)
         until = datetime.now(UTC) + duration
@@ -84,36 +85,36 @@ def maintenance(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     until: datetime
     why: str
     namespace: str
     ask: bool
 
 
-def _apply(api: OperatorApi, config: ControllerConfig, names: list[str], asked: _Asked) -> None:
-    out, known = console(), ray_config_of(api, asked.namespace)
-    there = {target.name: target for target in ray_targets(known, names, option="--ray: ")}
+def _apply(api: OperatorApi, config: ControllerConfig, names: list[str], request: _Request) -> None:
+    out, ray_config = console(), ray_config_of(api, request.namespace)
+    targets = {target.name: target for target in ray_targets(ray_config, names, option="--ray: ")}
 
     def look() -> list[RayView]:
         try:
-            document = from_pods(api, asked.namespace)
+            document = from_pods(api, request.namespace)
         except (NoStatus, ApiError):
             document = None
-        return [ray_view(facts, config, document) for facts in ray_facts(api, known, datetime.now(UTC), names)]
+        return [ray_view(facts, config, document) for facts in ray_facts(api, ray_config, datetime.now(UTC), names)]
 
     views = look()
     if nothing_to_apply(views):
         out.print(f"nothing to apply: no field of {', '.join(names)} is pending")
         return
-    for line in plan_lines(views, asked.until, config.hours.timezone, asked.why):
+    for line in plan_lines(views, request.until, config.hours.timezone, request.why):
         out.print(line, style="yellow" if line.startswith("  note:") else None)
-    if asked.ask:
+    if request.ask:
         if not sys.stdin.isatty():
-            fail("--ray: wanted --yes where nobody can be asked", code=2)
+            fail("--ray: wanted --yes without a terminal", code=2)
         typer.confirm("Interrupt this?", abort=True)
     with _stop_on_signal() as stop:
-        under_way = Applying(api, [there[view.name] for view in views], until=asked.until, tell=out.print)
+        under_way = Applying(api, [targets[view.name] for view in views], until=request.until, tell=out.print)
         try:
             with reported(api):
                 under_way.open()
@@ -124,7 +125,7 @@ def _apply(api: OperatorApi, config: ControllerConfig, names: list[str], asked: 
 
 @contextmanager
 def _stop_on_signal() -> Generator[threading.Event]:
-    """Ctrl-C, SIGTERM and a closed terminal ask for the end, and never cut the closing short."""
+    """Ctrl-C, SIGTERM and a closed terminal request the end, and never interrupt the closing."""
     stop = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:

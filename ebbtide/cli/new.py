@@ -1,7 +1,7 @@
-"""`ebbtide new`: the stack file of a new customer, from a few questions or from flags.
+"""`ebbtide new`: write the stack file of a new customer from a few questions or from flags.
 
-Every answer is checked by the settings themselves, in an otherwise valid file: so a wrong one is refused in the
-same words as in `ebbtide check`, and asked again on a terminal. An existing file is never touched.
+The settings check every answer in an otherwise valid file, so a wrong one has the message of `ebbtide check`; on a
+terminal the question is repeated. An existing file is never changed.
 """
 
 import sys
@@ -29,7 +29,7 @@ _VALID = Answers(
     longest_job="12h",
     gpu=False,
 )
-"""The other answers while one is checked."""
+"""Valid values of the other answers while one is checked."""
 
 _REGION_NEAR = {
     "Africa": "af-south-1",
@@ -44,7 +44,7 @@ _REGION_NEAR = {
     "Europe/London": "eu-west-2",
     "Europe/Paris": "eu-west-3",
 }
-"""Region by time zone, else by continent; by continent it may be a few thousand kilometres away."""
+"""Region by time zone, otherwise by continent, where it may be a few thousand kilometres away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ class Question:
     field: str  # of `Answers`
     option: str
     words: str
-    default: Callable[[Mapping[str, str]], str]  # from what was answered so far; "" where a guess could do harm
+    default: Callable[[Mapping[str, str]], str]  # from the answers so far; "" if a guess could do harm
 
 
 def _none(_: Mapping[str, str]) -> str:
     return ""
 
 
-def _region_near(given: Mapping[str, str]) -> str:
-    """A customer's data stays on the customer's continent unless somebody says otherwise."""
-    zone = given.get("timezone", "")
+def _region_near(answers: Mapping[str, str]) -> str:
+    """By default a customer's data stays on the customer's continent."""
+    zone = answers.get("timezone", "")
     return _REGION_NEAR.get(zone) or _REGION_NEAR.get(zone.partition("/")[0], "")
 
 
@@ -71,7 +71,7 @@ QUESTIONS = (
     Question("region", "--region", "AWS region", _region_near),
     Question("queue", "--queue", "First queue", lambda _: _VALID.queue),
     Question("image", "--image", "Image of its workers (registry.example.com/ml/train:1)", _none),
-    Question("longest_job", "--longest-job", "Longest job; none gets more time to end (12h)", _none),
+    Question("longest_job", "--longest-job", "Longest job; a stopping worker gets this time to finish (12h)", _none),
 )
 
 
@@ -99,8 +99,8 @@ def new(
     yes: Annotated[bool, typer.Option("--yes", "-y", help=_YES_HELP)] = False,
 ) -> None:
     """Write the stack file of a new customer."""
-    given = {"timezone": timezone, "hours": hours, "region": region, "image": image, "queue": queue}
-    flags = {field: value for field, value in {**given, "longest_job": longest_job}.items() if value is not None}
+    options = {"timezone": timezone, "hours": hours, "region": region, "image": image, "queue": queue}
+    flags = {field: value for field, value in {**options, "longest_job": longest_job}.items() if value is not None}
     _refuse("customer", customer, "CUSTOMER")
     path = stack_path(customer)
     _refuse_existing(path)
@@ -124,45 +124,53 @@ def on_terminal() -> bool:
 
 
 def _from_dialogue(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
-    """Every answer that is not on the command line, and those on it that are wrong."""
-    given: dict[str, str] = {}
+    """Ask for each answer that is missing on the command line or wrong."""
+    answers: dict[str, str] = {}
     for question in QUESTIONS:
         answer = flags.get(question.field)
         while answer is None or _is_refused(question.field, answer, question.option):
-            answer = str(typer.prompt(question.words, default=question.default(given) or None))
-        given[question.field] = answer
+            answer = str(typer.prompt(question.words, default=question.default(answers) or None))
+        answers[question.field] = answer
     needs = typer.confirm("Do its workers need a GPU each?", default=False) if gpu is None else gpu
-    return Answers(customer=customer, gpu=needs, **given)
+    return Answers(customer=customer, gpu=needs, **answers)
 
 
 def _from_flags(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
-    """Flags and defaults alone; everything that is missing or wrong is reported at once."""
-    given = dict(flags)
+    """Use only flags and defaults; all missing and wrong answers are reported together."""
+    answers = dict(flags)
     for question in QUESTIONS:
-        if question.field not in given and (default := question.default(given)):
-            given[question.field] = default
-    wrong = [it.field for it in QUESTIONS if it.field in given and _is_refused(it.field, given[it.field], it.option)]
-    no_zone = "timezone" not in given or "timezone" in wrong  # which a region follows from
-    missing = [it.option for it in QUESTIONS if it.field not in given and not (it.field == "region" and no_zone)]
+        if question.field not in answers and (default := question.default(answers)):
+            answers[question.field] = default
+    wrong = [
+        question.field
+        for question in QUESTIONS
+        if question.field in answers and _is_refused(question.field, answers[question.field], question.option)
+    ]
+    no_zone = "timezone" not in answers or "timezone" in wrong  # the region's default depends on it
+    missing = [
+        question.option
+        for question in QUESTIONS
+        if question.field not in answers and not (question.field == "region" and no_zone)
+    ]
     if missing:
         typer.echo(f"wanted {', '.join(missing)} too: they have no default", err=True)
     if missing or wrong:
         raise typer.Exit(2)
-    taken = [_taken(question, given) for question in QUESTIONS if question.field not in flags]
-    if taken:
-        typer.echo(f"not given, so: {', '.join(taken)}", err=True)
-    return Answers(customer=customer, gpu=bool(gpu), **given)
+    defaults = [_default_text(question, answers) for question in QUESTIONS if question.field not in flags]
+    if defaults:
+        typer.echo(f"not given, so: {', '.join(defaults)}", err=True)
+    return Answers(customer=customer, gpu=bool(gpu), **answers)
 
 
-def _taken(question: Question, given: Mapping[str, str]) -> str:
-    value = given[question.field]
+def _default_text(question: Question, answers: Mapping[str, str]) -> str:
+    value = answers[question.field]
     text = f'{question.option} "{value}"' if " " in value else f"{question.option} {value}"
-    near = f" (near {given['timezone']}; it cannot be changed later)" if question.field == "region" else ""
+    near = f" (near {answers['timezone']}; it cannot be changed later)" if question.field == "region" else ""
     return f"{text}{near}"
 
 
 def _is_refused(field: str, answer: str, option: str) -> bool:
-    """Whether the settings refuse an answer; if so the reason is printed."""
+    """True if the settings refuse an answer; then the reason is printed."""
     problems = problems_of(replace(_VALID, **{field: answer}), option)
     for problem in problems:
         typer.echo(str(problem), err=True)

@@ -10,7 +10,7 @@ from ebbtide.settings.sections.types import parse_positive_duration
 
 
 def duration_option(text: str) -> timedelta:
-    """A duration as stack files write it. Raises `typer.BadParameter`."""
+    """A duration in the format of stack files. Raises `typer.BadParameter`."""
     try:
         return parse_positive_duration(text)
     except ValueError:

@@ -1,10 +1,10 @@
-"""`ebbtide preview`: what a change does to resources, money, safety and the coming nights, before it is merged.
+"""`ebbtide preview`: show the effect of a change on resources, cost, dangers and the coming nights before it is merged.
 
-Offline: stack files, git's own store and the shipped tables; no cloud, no cluster, no network and no Pulumi CLI. With
-`--plan` it shows what the engine found instead of what the recordings show.
+Offline: reads stack files, the git repository and the shipped tables; no cloud, no cluster, no network and no Pulumi
+CLI. With `--plan` it shows the engine's changes instead of those between the recordings.
 
-Ends with 0 for safe and for "needs attention", with 1 when a customer is blocked or when something could not be read,
-so that an unattended check does not pass because it could see less.
+Exit code 0: safe, or "needs attention". Exit code 1: a customer is blocked, or a requested part could not be read, so
+that an incomplete preview does not pass in CI.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_FILE_WIDTH = 120  # where there is no terminal to ask
+_FILE_WIDTH = 120  # without a terminal
 
 
 class Format(StrEnum):
@@ -65,7 +65,7 @@ def preview_command(
         raise typer.BadParameter("--days: wanted --trace TRACE too")
     problems: list[str] = []
     jobs, requests = _trace(simulate, problems)
-    asked = PageRequest(
+    request = PageRequest(
         now=datetime.now(UTC),
         against=against,
         plans=_plans(plan or [], problems),
@@ -73,8 +73,8 @@ def preview_command(
         requests=requests,
         days=days,
     )
-    found = preview(names, project_root(), asked)
-    document = replace(found, problems=(*problems, *found.problems))
+    previewed = preview(names, project_root(), request)
+    document = replace(previewed, problems=(*problems, *previewed.problems))
     _show(document, format_, full=full)
     if _is_refused(document):
         raise typer.Exit(1)
@@ -100,7 +100,7 @@ def _plans(paths: list[Path], problems: list[str]) -> tuple[EnginePlan, ...]:
 
 
 def _trace(name: str | None, problems: list[str]) -> tuple[Trace | None, RequestTrace | None]:
-    """As jobs, and as requests where it counts them."""
+    """The trace as jobs, and as requests if it counts them."""
     if name is None:
         return None, None
     try:
@@ -123,6 +123,6 @@ def _show(document: PreviewDocument, format_: Format, *, full: bool) -> None:
 
 
 def _is_refused(document: PreviewDocument) -> bool:
-    """Blocked, or something that was asked for is not shown."""
+    """True if a customer is blocked or a requested part is not shown."""
     blocked = any(customer.verdict is StackVerdict.BLOCKED for customer in document.customers)
     return blocked or bool(document.problems) or any(customer.incomplete for customer in document.customers)

@@ -1,7 +1,7 @@
-"""`ebbtide prices`: which prices are in use and how old they are, and newer ones from AWS.
+"""`ebbtide prices`: show the prices in use and their dates, or download newer ones from AWS.
 
-`update` is the one command that asks AWS for prices, with the caller's login. It needs the extra `aws` and rights to
-read: `pricing:GetProducts`, `savingsplans:DescribeSavingsPlansOfferingRates`, `ec2:DescribeSpotPriceHistory`.
+`update` is the only command that requests prices from AWS, with the caller's login. It needs the extra `aws` and rights
+to read: `pricing:GetProducts`, `savingsplans:DescribeSavingsPlansOfferingRates`, `ec2:DescribeSpotPriceHistory`.
 """
 
 import re
@@ -91,7 +91,7 @@ def update(
 
 
 def _announced(regions: Sequence[str]) -> Iterator[str]:
-    """A region takes some ten to thirty seconds, and silence would look like a hang."""
+    """Announce each region, since one takes ten to thirty seconds."""
     for name in regions:
         console(stderr=True).print(f"asking AWS about {name}")
         yield name
@@ -99,7 +99,7 @@ def _announced(regions: Sequence[str]) -> Iterator[str]:
 
 def _show_changes(book: Book, figures: Sequence[Figures], output: Path) -> None:
     out = console(min_width=_WIDTH)
-    for found in figures:
-        for line in change_lines(changed(book, found)):
+    for region_figures in figures:
+        for line in change_lines(changed(book, region_figures)):
             out.print(line)
     out.print(f"written to {output}; to use them: ebbtide --prices {output} ..., or {ENVIRONMENT}={output}")

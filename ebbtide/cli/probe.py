@@ -1,7 +1,7 @@
-"""`ebbtide probe`: what a cluster lacks for Ebbtide, one line each, and which cluster it is.
+"""`ebbtide probe`: list the requirements that a cluster lacks, one line each, with the cluster's address.
 
-It reads and writes nothing, with the rights of whoever runs it. With a stack it also looks for what that stack asks:
-nodes, room for its pods, its customer's namespaces. Exit code 1 where something is missing; notes are no reason.
+It only reads, with the user's own rights. With a stack it also checks the stack's requirements: nodes, room for its
+pods, its customer's namespaces. Exit code 1 if a requirement is missing; notes do not count.
 """
 
 import json
@@ -61,13 +61,13 @@ def probe(
 
 
 def _registered(settings: StackSettings) -> tuple[Resource, ...]:
-    from ebbtide.recording.record import record  # a program that the help need not load
+    from ebbtide.recording.record import record  # imports the program, which --help does not need
 
     return record(settings)
 
 
 def _rights_of_any() -> tuple[Right, ...]:
-    """What every stack on an existing cluster takes: those of the shortest one."""
+    """The rights that every stack on an existing cluster needs: those of the smallest one."""
     return rights_of(_registered(stack_of_text(_SHORTEST, stack="any", file="any")))
 
 

@@ -1,8 +1,7 @@
-"""`ebbtide render`: what a stack would create, with no cloud, no cluster, no credentials and no network.
+"""`ebbtide render`: show the resources of a stack, without cloud, cluster, credentials or network.
 
-Three views of one recording: text for people, JSON for tools, Mermaid for a page; and with `--output` the files that
-`kubectl apply --server-side` takes, without the fields that others write. Values that only AWS knows are placeholders
-(account 111122223333).
+One recording as text, JSON or a Mermaid graph; with `--output` also as files for `kubectl apply --server-side`, without
+the fields of other writers. Values that only AWS knows are placeholders (account 111122223333).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`ebbtide report live`: what a stack did and used, as one page, from what Prometheus recorded."""
+"""`ebbtide report live`: one page about the activity and usage of a stack, from Prometheus."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,11 +25,11 @@ from ebbtide.vocabulary.windows import zone_of
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
-def _far(text: str) -> timedelta:
-    found = read_duration(text)
-    if found is None or not timedelta(minutes=10) <= found <= timedelta(days=400):
+def _history_length(text: str) -> timedelta:
+    length = read_duration(text)
+    if length is None or not timedelta(minutes=10) <= length <= timedelta(days=400):
         raise typer.BadParameter(f"--since: wanted 10m to 400d, found {text!r} (for example 24h)")
-    return found
+    return length
 
 
 @command.callback()
@@ -53,7 +53,7 @@ def live(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Draw the activity and usage of a stack from Prometheus."""
-    far = _far(since)
+    far = _history_length(since)
     try:
         settings = load_stack(stack)
     except StackInvalid as invalid:
@@ -79,15 +79,15 @@ def _write(link: Link, settings: StackSettings, far: timedelta, output: Path) ->
     if (doubt := asking.doubt()) is not None:
         fail(doubt.why)
     record = read_record(asking, settings, far, until)
-    whys, whole = missing(record)
-    if not whole:
-        fail(*dict.fromkeys(whys.values()))
+    reasons, available = missing(record)
+    if not available:
+        fail(*dict.fromkeys(reasons.values()))
     try:
         write_live(record, output)
     except Unwritable as error:
         fail(error)
     out = console(fold=True)
     out.print(f"{verdict(record)}.")
-    for what, why in whys.items():
-        out.print(f"not recorded: {what}: {why}", style="yellow")
+    for subject, why in reasons.items():
+        out.print(f"not recorded: {subject}: {why}", style="yellow")
     out.print(f"written: {output}")

@@ -1,6 +1,6 @@
-"""`ebbtide simulate`: what would a trace of jobs cost on this stack, on its alternatives, and on another stack?
+"""`ebbtide simulate`: replay a trace of jobs on a stack, with other strategies, and on other stacks.
 
-Reads stack files, the trace and the price tables in use, nothing else.
+Reads only stack files, the trace and the price tables in use.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ import typer
 
 from ebbtide.cli.console import fail, finish, needs, replay_with_bars, with_assumptions, write
 from ebbtide.cli.options import AtOnce, Day, Days, JsonFile, MaxJob, Queue, Rate, Service, duration_option
-from ebbtide.cli.simulate_service import Asked, describe_for, one_stack, serve
+from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
 from ebbtide.files import Unwritable
 from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
@@ -124,7 +124,7 @@ def simulate(
             "--image-pull": image_pull,
             "--suggest": suggest,
         }
-        asked = Asked(
+        request = ServiceRequest(
             stack=one_stack(stacks or [], trace, jobs_only),
             service=service,
             trace=str(trace),
@@ -138,9 +138,9 @@ def simulate(
         )
         if day is not None and report is None:
             raise typer.BadParameter("--day is the day that --report draws (for example --day 2 --report report.html)")
-        serve(asked, report, json_file, full=full)
+        serve(request, report, json_file, full=full)
         return
-    if any(it is not None for it in (queue, rate, at_once, day)):
+    if any(option is not None for option in (queue, rate, at_once, day)):
         raise typer.BadParameter(
             "--queue, --requests-per-second, --at-once and --day are for --service (for example --service embedder)"
         )
@@ -163,10 +163,10 @@ def simulate(
         _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
         return
     write_page = None if report is None else _page_writer(report)
-    found = replay_with_bars(settings[0], jobs, options)
+    replay = replay_with_bars(settings[0], jobs, options)
     if write_page is not None:
-        write_page([found])
-    finish(json_file, as_json(found), with_assumptions(strategy_table(found, assumptions=full), full=full))
+        write_page([replay])
+    finish(json_file, as_json(replay), with_assumptions(strategy_table(replay, assumptions=full), full=full))
 
 
 def _failures(spot: float, missed: float, failed: float, slow: float, pull: timedelta | None) -> Failures:
@@ -183,7 +183,7 @@ def _failures(spot: float, missed: float, failed: float, slow: float, pull: time
 
 
 def _only_described(stacks: Sequence[str], trace: str | None, report: Path | None, suggest: Path | None) -> str | None:
-    """The stack whose services and hours a suggestion keeps, if one is named."""
+    """Return the stack whose services and hours a suggestion keeps, if one is named."""
     if trace is not None or report is not None or len(stacks) > 1:
         raise typer.BadParameter(
             "--describe is about a trace: no --trace, no --report, and a stack only for --suggest "
@@ -197,7 +197,7 @@ def _only_described(stacks: Sequence[str], trace: str | None, report: Path | Non
 def _replayable(
     stacks: Sequence[str], trace: str | None, shifts: Sequence[timedelta], suggest: Path | None
 ) -> Sequence[str]:
-    """Options that exclude each other, checked before anything is read."""
+    """Check options that exclude each other before any file is read."""
     if not stacks or trace is None:
         raise typer.BadParameter(
             "wanted a stack and --trace, or --describe (for example: ebbtide simulate demo --trace openb2023-a)"
@@ -213,7 +213,7 @@ def _replayable(
 
 @dataclass(frozen=True, slots=True)
 class _Outputs:
-    """Files to write beside what is printed."""
+    """Output files."""
 
     main: Path | None  # a report or a stack file
     json: Path | None
@@ -223,14 +223,14 @@ def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _O
     from ebbtide.advice.described_load import described_load  # which no replay needs
 
     try:
-        found = described_load(trace, longest_s, outputs.main, like)
+        described = described_load(trace, longest_s, outputs.main, like)
     except (StackInvalid, ReplayError, TraceError) as error:
         fail(error)
     if outputs.main is not None:
-        if found.stack is None:
-            fail(found.refusal)
-        write(outputs.main, found.stack)
-    finish(outputs.json, found.document, found.text)
+        if described.stack is None:
+            fail(described.refusal)
+        write(outputs.main, described.stack)
+    finish(outputs.json, described.document, described.text)
 
 
 def _compare(

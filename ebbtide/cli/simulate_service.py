@@ -1,4 +1,4 @@
-"""`ebbtide simulate --service`: what would a trace of requests cost on a service, and how late would answers be?"""
+"""`ebbtide simulate --service`: replay a trace of requests on a service, with cost and latency."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Of the replay of a service. `day`: of those played, the one to draw."""
+class ServiceRequest:
+    """The options of a service's replay. `day`: the replayed day to draw."""
 
     stack: str
     service: str
@@ -36,7 +36,7 @@ class Asked:
     day: int | None
 
     def command(self) -> str:
-        """What to type to get this replay again."""
+        """The command line that repeats this replay."""
         words = ["ebbtide", "simulate", self.stack, "--service", self.service, "--trace", self.trace]
         options = {
             "--queue": self.queue,
@@ -51,10 +51,10 @@ class Asked:
 
 
 def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, object]) -> str:
-    """What does not go with --service is refused before anything is read."""
-    given = [name for name, value in jobs_only.items() if value]
-    if given:
-        raise typer.BadParameter(f"{', '.join(given)}: for a replay of jobs, found --service")
+    """Return the stack; options that exclude --service are refused before any file is read."""
+    refused = [name for name, value in jobs_only.items() if value]
+    if refused:
+        raise typer.BadParameter(f"{', '.join(refused)}: for a replay of jobs, found --service")
     if len(stacks) != 1 or trace is None:
         raise typer.BadParameter(
             "wanted one stack and --trace with --service (for example: ebbtide simulate STACK --service embedder "
@@ -63,7 +63,7 @@ def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, 
     return stacks[0]
 
 
-def serve(asked: Asked, report: Path | None, json_file: Path | None, *, full: bool) -> None:
+def serve(request: ServiceRequest, report: Path | None, json_file: Path | None, *, full: bool) -> None:
     from ebbtide.report.charts.services import NoSuchDay, days_of, require_day
     from ebbtide.report.pages.services import service_table
     from ebbtide.simulator.services.replay import (
@@ -79,33 +79,33 @@ def serve(asked: Asked, report: Path | None, json_file: Path | None, *, full: bo
     if report is not None and not _is_picture(report):
         needs("--report", "ebbtide.report.pages.service_page")
     options = ServiceOptions(
-        days=asked.days, start=asked.start, rate=asked.rate, at_once=asked.at_once, seed=asked.seed
+        days=request.days, start=request.start, rate=request.rate, at_once=request.at_once, seed=request.seed
     )
     try:
-        settings, requests = load_stack(asked.stack), find_requests(asked.trace, asked.queue)
-        course = service_course(settings, asked.service, requests, options)
-        if asked.day is not None:
-            span = span_of(course, asked.days)
-            require_day(days_of(course.start, span.begin, span.end), asked.day)
+        settings, requests = load_stack(request.stack), find_requests(request.trace, request.queue)
+        course = service_course(settings, request.service, requests, options)
+        if request.day is not None:
+            span = span_of(course, request.days)
+            require_day(days_of(course.start, span.begin, span.end), request.day)
     except (StackInvalid, TraceError, ReplayError, NoSuchDay) as error:
         fail(error)
-    with progress_bars(ServiceStrategy) as told:
-        found = replay_service(course, options, told)
+    with progress_bars(ServiceStrategy) as report_progress:
+        replay = replay_service(course, options, report_progress)
     if report is not None:
-        _write_report(found, requests, asked, report)
-    finish(json_file, as_json(found), with_assumptions(service_table(found, assumptions=full), full=full))
+        _write_report(replay, requests, request, report)
+    finish(json_file, as_json(replay), with_assumptions(service_table(replay, assumptions=full), full=full))
 
 
 def _is_picture(path: Path) -> bool:
     return path.suffix == ".svg"
 
 
-def _write_report(found: "ServiceReplay", requests: "RequestTrace", asked: Asked, path: Path) -> None:
-    """The page, or its picture alone."""
+def _write_report(replay: "ServiceReplay", requests: "RequestTrace", request: ServiceRequest, path: Path) -> None:
+    """Write the page, or only its chart."""
     if _is_picture(path):
         from ebbtide.report import served_day_picture
 
-        write(path, served_day_picture(found, asked.day) + "\n")
+        write(path, served_day_picture(replay, request.day) + "\n")
         return
     from ebbtide.advice.describe_requests import describe_requests
     from ebbtide.advice.load_sheet import load_sheet
@@ -113,13 +113,13 @@ def _write_report(found: "ServiceReplay", requests: "RequestTrace", asked: Asked
 
     load = load_sheet(describe_requests(requests))
     try:
-        write_service_report(found, path, asked.command(), day=asked.day, load=load)
+        write_service_report(replay, path, request.command(), day=request.day, load=load)
     except Unwritable as error:
         fail(error)
 
 
 def describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int | None, json_file: Path | None) -> None:
-    """With what one pod of a service bears."""
+    """Describe a trace, with the capacity of one pod of the service."""
     from ebbtide.advice.described_load import described_load
     from ebbtide.simulator.services.served import simulated
 
@@ -130,7 +130,7 @@ def describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int |
         )
     try:
         served_by = simulated(load_stack(stacks[0]), service, at_once)
-        found = described_load(trace, None, None, None, served_by)
+        described = described_load(trace, None, None, None, served_by)
     except (StackInvalid, ReplayError, TraceError) as error:
         fail(error)
-    finish(json_file, found.document, found.text)
+    finish(json_file, described.document, described.text)

@@ -1,8 +1,7 @@
-"""`ebbtide status`: what the controller sees and wants, and what the API server knows without it.
+"""`ebbtide status`: show the controller's readings and decisions, and the state in the API server.
 
-Asked through the API server with the operator's own rights, so no port need be open. Where the controller is down, the
-Lease, the budgets and the replicas are shown all the same: that is when somebody asks. Ray clusters are shown in both
-cases, from the queue to the pods, and so are services.
+It connects through the API server with the operator's rights, so no port need be open. If the controller is down, the
+Lease, the budgets and the replicas are still shown, and so are Ray clusters, from the queue to the pods, and services.
 """
 
 import json
@@ -32,7 +31,7 @@ from ebbtide.vocabulary.documents import encoded
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_WIDE = 110  # columns, from which on the pods of each pool are shown too
+_WIDE = 110  # columns; on wider terminals the table of pools has the pods too
 
 
 @command.command(epilog="Example: ebbtide status --url http://127.0.0.1:8080")
@@ -54,23 +53,23 @@ def status(
     with cluster(kubeconfig, context) as api:
         config, now = controller_config_of(api, namespace), datetime.now(UTC)
         try:
-            document, silence = from_pods(api, namespace), ""
+            document, reason = from_pods(api, namespace), ""
         except (NoStatus, ApiError) as error:
-            document, silence = None, str(error)
+            document, reason = None, str(error)
         ray = _ray(api, namespace, config, document, now)
         services = _Services(*services_of(api, namespace))
-        known = server_view(api, namespace, config, now) if document is None else None
+        view = server_view(api, namespace, config, now) if document is None else None
     if document is not None:
         _show(document, ray, services, as_json=as_json)
         return
-    assert known is not None
-    _show_without(known, silence, ray, services, as_json=as_json)
+    assert view is not None
+    _show_without(view, reason, ray, services, as_json=as_json)
     raise typer.Exit(1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ray:
-    """The stack's Ray clusters; `unread` says why they are not known."""
+    """The stack's Ray clusters; `unread` is the reason why they are not known."""
 
     views: Sequence[RayView] = ()
     timezone: str = "UTC"
@@ -78,7 +77,7 @@ class _Ray:
 
     @property
     def document(self) -> dict[str, object]:
-        """Nothing for a stack without Ray."""
+        """Empty for a stack without Ray."""
         if self.unread:
             return {"ray": None, "whyNoRay": self.unread}
         return {"ray": [encoded(view) for view in self.views]} if self.views else {}
@@ -91,14 +90,14 @@ class _Ray:
 
 @dataclass(frozen=True, slots=True)
 class _Services:
-    """The stack's services that scale or have a route; `unread` says what of them is not known."""
+    """The stack's services that scale or have a route; `unread` has the reasons for unknown parts."""
 
     facts: Sequence[ServiceFacts] = ()
     unread: Sequence[str] = ()
 
     @property
     def document(self) -> dict[str, object]:
-        """Nothing for a stack without services."""
+        """Empty for a stack without services."""
         keys = ("name", "ready", "wanted", "route", "heldBy")
         rows = [dict(zip(keys, row, strict=True)) for row in rows_of(self.facts)]
         return {**({"services": rows} if rows else {}), **({"whyNoServices": [*self.unread]} if self.unread else {})}
@@ -113,13 +112,13 @@ class _Services:
 
 
 def _ray(api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime) -> _Ray:
-    """What cannot be read of Ray hides nothing of the rest."""
+    """The Ray clusters; a failure here does not hide other parts."""
     try:
-        known = ray_config_of(api, namespace)
+        ray_config = ray_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
         return _Ray(unread=one_line(error))
-    facts = ray_facts(api, known, now)
-    return _Ray([ray_view(each, config, document) for each in facts], config.hours.timezone)
+    facts = ray_facts(api, ray_config, now)
+    return _Ray([ray_view(cluster_facts, config, document) for cluster_facts in facts], config.hours.timezone)
 
 
 def _show(document: Document, ray: _Ray, services: _Services, *, as_json: bool) -> None:
@@ -142,18 +141,18 @@ def _show(document: Document, ray: _Ray, services: _Services, *, as_json: bool) 
         out.print(f"warning: {warning.removeprefix('warning: ')}", style="yellow")
 
 
-def _show_without(known: ServerView, why: str, ray: _Ray, services: _Services, *, as_json: bool) -> None:
-    """What the API server knows while the controller does not answer."""
+def _show_without(view: ServerView, why: str, ray: _Ray, services: _Services, *, as_json: bool) -> None:
+    """Show the state in the API server while the controller does not answer."""
     if as_json:
-        outside = {"controller": None, "why": why, "outside": asdict(known), **ray.document, **services.document}
+        outside = {"controller": None, "why": why, "outside": asdict(view), **ray.document, **services.document}
         typer.echo(json.dumps(outside, indent=2, default=str))
         return
     out = console(fold=True)
     out.print(f"the controller does not answer: {why}", style="bold red")
     out.print("what the API server knows:")
-    for line in server_lines(known):
+    for line in server_lines(view):
         out.print(line)
-    for part in server_tables(known):
+    for part in server_tables(view):
         out.print(part)
         out.print("")
     ray.show(out)

@@ -1,6 +1,6 @@
-"""`ebbtide sweep`: which setting is best for each stack, which one for all of them, over many replays at once.
+"""`ebbtide sweep`: find the best setting for each stack and for all stacks, by many parallel replays.
 
-Reads stack files, traces and the price tables in use; writes results where it is told to, and nothing else.
+Reads only stack files, traces and the price tables in use, and writes only results.
 """
 
 import shlex
@@ -37,12 +37,12 @@ _MOST_SEEDS = 1000
 def _seeds(text: str) -> range:
     first, to, last = text.partition("-")
     try:
-        found = range(int(first), int(last if to else first) + 1)
+        seeds = range(int(first), int(last if to else first) + 1)
     except ValueError:
-        found = range(0)
-    if not 0 < len(found) <= _MOST_SEEDS:
+        seeds = range(0)
+    if not 0 < len(seeds) <= _MOST_SEEDS:
         raise typer.BadParameter(f"wanted a number or up to {_MOST_SEEDS} of them, found {text!r} (for example 0-4)")
-    return found
+    return seeds
 
 
 @command.command(epilog=f"Example: {_EXAMPLE}")
@@ -85,13 +85,13 @@ def sweep(
         if seed:
             raise typer.BadParameter("give --seed alone, for example --seed 0-4", param_hint="--seeds")
         typer.echo(f"--seeds {seeds} is --seed 0-{seeds - 1} now; the next release no longer reads it", err=True)
-    given = seed or [range(seeds or 1)]
+    seed_ranges = seed or [range(seeds or 1)]
     plan, store = _checked(
         SweepRequest(
             stacks=stacks,
-            traces=[name for given in traces for name in given.split(",")],
+            traces=[name for seed_ranges in traces for name in seed_ranges.split(",")],
             vary=vary or [],
-            seeds=tuple(dict.fromkeys(number for each in given for number in each)),
+            seeds=tuple(dict.fromkeys(number for each in seed_ranges for number in each)),
             objective=objective,
             strategy=strategy,
             options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),
@@ -107,33 +107,33 @@ def sweep(
         rows = rows_of(store.rows(), (task.key for task in plan.tasks))
     except (StoreError, NoCluster) as error:
         fail(error)
-    found = summary_of(plan, [row for row in rows if row["error"] is None], ran.errors)
+    summary = summary_of(plan, [row for row in rows if row["error"] is None], ran.errors)
     if report is not None:
-        write(report, render_sweep(found, shlex.join(["ebbtide", *sys.argv[1:]])))
-    finish(json_file, as_json(found), sweep_table(found))
+        write(report, render_sweep(summary, shlex.join(["ebbtide", *sys.argv[1:]])))
+    finish(json_file, as_json(summary), sweep_table(summary))
     if ran.interrupted:
         fail("interrupted; the same command with --resume goes on", code=130)
-    if found.missing:
-        fail(f"{len(found.missing)} replays failed; the same command with --resume tries them again")
+    if summary.missing:
+        fail(f"{len(summary.missing)} replays failed; the same command with --resume tries them again")
 
 
-def _checked(asked: SweepRequest, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, Store]:
-    """All that is wrong at once, and nothing written if anything is."""
-    wrong: list[str] = []
+def _checked(request: SweepRequest, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, Store]:
+    """Report all faults together, and write nothing if there is one."""
+    faults: list[str] = []
     plan = store = None
     try:
-        plan = plan_of(asked)
+        plan = plan_of(request)
     except SweepInvalid as error:
-        wrong += error.lines
+        faults += error.lines
     if ray is not None and own_prices():
-        wrong.append("--ray: wanted the shipped prices, found --prices: the cluster's nodes have no such directory")
+        faults.append("--ray: wanted the shipped prices, found --prices: the cluster's nodes have no such directory")
     try:
         store = Store(results, __version__, code())
         store.refuse_others(resume=resume)
-        if not wrong:
+        if not faults:
             store.try_writing()
     except StoreError as error:
-        wrong.append(str(error))
-    if wrong or plan is None or store is None:
-        fail(*wrong)
+        faults.append(str(error))
+    if faults or plan is None or store is None:
+        fail(*faults)
     return plan, store

@@ -1,7 +1,7 @@
 """`ebbtide top`: pools, queues, nodes, budgets and waits in the terminal, refreshed every 5 seconds, until Ctrl-C or q.
 
-The controller and the API server are asked, as by `ebbtide status`; what only Prometheus knows is shown where there is
-one. What nobody knows is a `?`, with a line below that says why.
+The data come from the controller and the API server, as in `ebbtide status`, and from Prometheus if there is one.
+Unknown values are a `?`, with the reason in a line below.
 """
 
 import json
@@ -39,7 +39,7 @@ from ebbtide.vocabulary.windows import zone_of
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _EVERY = 5.0  # seconds
-_MIN_WIDTH = 110  # columns, of what goes to a file or a pipe
+_MIN_WIDTH = 110  # columns, in a file or a pipe
 
 
 @command.command(epilog="Example: ebbtide top demo")
@@ -74,7 +74,7 @@ def top(
             console(fold=True, min_width=0 if out.is_terminal else _MIN_WIDTH).print(top_text(look(), zone))
         else:
             with _keys() as pressed, Live(console=out, screen=True, auto_refresh=False) as live:
-                _go_on(
+                _refresh(
                     api,
                     look,
                     lambda view, failed: live.update(top_text(view, zone, failed=failed), refresh=True),
@@ -82,17 +82,17 @@ def top(
                 )
 
 
-def _go_on(
+def _refresh(
     api: OperatorApi, look: Callable[[], TopView], show: Callable[[TopView, str], None], pressed: Callable[[float], str]
 ) -> None:
-    """Until q. A server that is away for a while leaves the last view, and says so."""
+    """Refresh until q. While the server does not answer, the last view stays, with the failure."""
     view = look()
     failed = ""
     while True:
         show(view, failed)
         until = monotonic() + _EVERY
-        while (left := until - monotonic()) > 0:
-            if pressed(left) in ("q", "Q"):
+        while (remaining := until - monotonic()) > 0:
+            if pressed(remaining) in ("q", "Q"):
                 return
         try:
             view, failed = look(), ""
@@ -102,7 +102,7 @@ def _go_on(
 
 @contextmanager
 def _keys() -> Generator[Callable[[float], str]]:
-    """Yields `pressed(seconds)`: the key pressed within that time, or nothing. Ctrl-C stays Ctrl-C."""
+    """Yield `pressed(seconds)`, which returns the key pressed within that time, or "". Ctrl-C still interrupts."""
     if not sys.stdin.isatty():
         yield _asleep
         return
@@ -124,7 +124,7 @@ def _groups(settings: StackSettings) -> list[str]:
 
 
 def _prices(settings: StackSettings) -> Price:
-    """List prices on demand in the stack's region; nodes that others made have none."""
+    """On-demand list prices in the stack's region; None for nodes of an existing cluster."""
 
     @cache
     def price(kind: str) -> float | None:

@@ -1,4 +1,4 @@
-"""`ebbtide why pool|budget|node|job|ray|service NAME`: one answer in sentences from controller, cluster or worker."""
+"""`ebbtide why pool|budget|node|job|ray|service NAME`: explain an object in sentences."""
 
 from datetime import UTC, datetime
 from enum import StrEnum

@@ -1,8 +1,8 @@
-"""The rules that a stack's resources keep, whoever wrote them: plain functions, run without engine or cloud.
+"""Rules about the resources of a stack: plain functions, run without engine or cloud.
 
-They look for what `ebbtide check` cannot see: workloads of a customer's own, overrides by a transformation, objects of
-a cluster that was there already, edits by hand. What the settings or a type refuse has no rule here. May import
-`components` for names and paths, never `infra`.
+They judge the parts that `ebbtide check` does not see: a customer's own workloads, overrides by a transformation,
+objects of an existing cluster, manual edits. Faults that settings or types refuse have no rule. May import `components`
+for names and paths, never `infra`.
 """
 
 from ebbtide.policies.judging import RULES, judge

@@ -24,15 +24,18 @@ def _opened(state: StackState) -> Hits:
         never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE and not state.saves(pods)]
         open_to_all = declared == OPEN_TO_ALL or whole(least) == 0
         for_drains = under and open_to_all and all(map(state.stopped_together, under))
-        bare = [pods for pods in under if pods.annotations.get(SAFE_TO_EVICT) != "false"]
-        if for_drains and bare:
-            yield budget, f"it is open for the drain of spot nodes, and the autoscaler may evict {_names(bare)} too"
+        evictable = [pods for pods in under if pods.annotations.get(SAFE_TO_EVICT) != "false"]
+        if for_drains and evictable:
+            yield (
+                budget,
+                f"it is open for the drain of spot nodes, and the autoscaler may evict {_names(evictable)} too",
+            )
         elif under and not closed and not for_drains:
             yield budget, f"maxUnavailable is declared as {declared}, so {_names(under)} may be evicted by day"
         elif under and _has_its_minimum(state, budget) and not _closed_minimum(least) and not for_drains:
             yield (
                 budget,
-                f"minAvailable is declared as {least}, so what of {_names(under)} is above it may be evicted by day",
+                f"minAvailable is declared as {least}, so pods of {_names(under)} above it may be evicted by day",
             )
         elif never_moved and MAX_UNAVAILABLE in budget.ignore_changes:
             yield budget, f"others may write its maxUnavailable, so {_names(never_moved)} may be evicted by day"
@@ -44,23 +47,23 @@ def _closed_minimum(least: object) -> bool:
 
 
 def _has_its_minimum(state: StackState, budget: Resource) -> bool:
-    """Whether `minAvailable` is right there: over pods that nothing counts, none of which moves at night."""
-    if _of_started_pods(state, budget):
+    """True if `minAvailable` is right: its pods have no scale subresource, and none moves at night."""
+    if _covers_started_pods(state, budget):
         return True
     under = state.pods_under(budget)
-    rightly = under and not any(pods.counted or pods.category is Category.FLEXIBLE for pods in under)
+    rightly = under and not any(pods.has_scale or pods.category is Category.FLEXIBLE for pods in under)
     return bool(rightly) and value_at(budget.inputs, "spec.minAvailable") is not None
 
 
-def _of_started_pods(state: StackState, budget: Resource) -> bool:
-    """Of pods that a workload of the stack starts by itself: no file names them."""
+def _covers_started_pods(state: StackState, budget: Resource) -> bool:
+    """True if the budget is for pods that a workload starts itself, which no file declares."""
     starters = [name for name, workload in state.settings.workloads.items() if workload.starts_pods]
     place = (namespace_of(budget), name_of(budget))
     return place in {(own_namespace(name), started_by(name)) for name in starters}
 
 
 def _names(pods: Iterable[Pods]) -> str:
-    return ", ".join(sorted({each.name for each in pods}))
+    return ", ".join(sorted({entry.name for entry in pods}))
 
 
 def _missing(state: StackState) -> Hits:
@@ -80,7 +83,7 @@ def _several(state: StackState) -> Hits:
 def _wrong_number(state: StackState) -> Hits:
     for budget in state.budgets:
         most, least = (value_at(budget.inputs, f"spec.{key}") for key in ("maxUnavailable", "minAvailable"))
-        uncounted = [pods for pods in state.pods_under(budget) if not pods.counted]
+        uncounted = [pods for pods in state.pods_under(budget) if not pods.has_scale]
         if least is not None and not _has_its_minimum(state, budget):
             yield budget, "it sets minAvailable, which cannot be changed to maxUnavailable in place"
         elif least is None and most is None:
@@ -95,7 +98,7 @@ def _wrong_number(state: StackState) -> Hits:
 
 def _idle(state: StackState) -> Hits:
     for budget in state.budgets:
-        if not state.pods_under(budget) and not _of_started_pods(state, budget):
+        if not state.pods_under(budget) and not _covers_started_pods(state, budget):
             yield budget, "its selector takes no pods of this stack, so it protects nothing"
 
 
@@ -121,8 +124,8 @@ RULES = (
         id="EB002",
         severity=Severity.BLOCKING,
         law="every long-running pod has a budget, and so has every worker and job",
-        fix="give it a PodDisruptionBudget of its own in its namespace, with maxUnavailable: 0, or for Jobs and bare "
-        "pods with minAvailable: 1000000",
+        fix="give it its own PodDisruptionBudget in its namespace, with maxUnavailable: 0, or for Jobs and bare pods "
+        "with minAvailable: 1000000",
         source="2i2c-org/infrastructure#3363; reliability/application, disruption budgets",
         check=_missing,
     ),
@@ -137,8 +140,8 @@ RULES = (
     Rule(
         id="EB004",
         severity=Severity.BLOCKING,
-        law="a budget says maxUnavailable; of Jobs' pods and bare ones it says minAvailable, as a whole number",
-        fix="declare maxUnavailable: 0; for Jobs and bare pods a budget of their own with minAvailable: 1000000",
+        law="a budget sets maxUnavailable; for the pods of Jobs and bare pods it sets minAvailable, as a whole number",
+        fix="declare maxUnavailable: 0; for Jobs and bare pods their own budget with minAvailable: 1000000",
         source="cloudnative-pg/cloudnative-pg#7346",
         check=_wrong_number,
     ),

@@ -1,4 +1,4 @@
-"""What a pod may do to the node and to its neighbours."""
+"""Containers: no access to the node, no needless tokens, memory limits, and image versions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,12 +23,12 @@ _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 
 def _on_the_host(state: StackState) -> Hits:
     for pods in state.pods:
-        found = [field for field in _HOST_FIELDS if pods.spec.get(field) is True]
-        found += [f"privileged in {c.get('name')}" for c in pods.all_containers if _privileged(c)]
+        access = [field for field in _HOST_FIELDS if pods.spec.get(field) is True]
+        access += [f"privileged in {c.get('name')}" for c in pods.all_containers if _privileged(c)]
         if not (pods.kind == "DaemonSet" and pods.namespace == SYSTEM_NAMESPACE):
-            found += [f"hostPath in volume {volume.get('name')}" for volume in pods.volumes if "hostPath" in volume]
-        if found:
-            yield pods.resource, f"it reaches the node itself: {', '.join(found)}"
+            access += [f"hostPath in volume {volume.get('name')}" for volume in pods.volumes if "hostPath" in volume]
+        if access:
+            yield pods.resource, f"it reaches the node itself: {', '.join(access)}"
 
 
 def _privileged(container: object) -> bool:
@@ -36,18 +36,20 @@ def _privileged(container: object) -> bool:
 
 
 def _unguarded(state: StackState) -> Hits:
-    own = {own_namespace(name) for name, workload in state.settings.workloads.items() if workload.starts_pods}
+    own_namespaces = {
+        own_namespace(name) for name, workload in state.settings.workloads.items() if workload.starts_pods
+    }
     for namespace in state.of_kind("Namespace"):
         level = texts(value_at(namespace.inputs, "metadata.labels")).get(_ENFORCED, "nothing")
-        if name_of(namespace) in {NAMESPACE, WORKER_NAMESPACE, *own} and level != _RESTRICTED:
-            yield namespace, f"the API server lets pods of level {level} in, not of level {_RESTRICTED} alone"
+        if name_of(namespace) in {NAMESPACE, WORKER_NAMESPACE, *own_namespaces} and level != _RESTRICTED:
+            yield namespace, f"the API server admits pods of level {level}, not only of level {_RESTRICTED}"
 
 
 def _holds_token(state: StackState) -> Hits:
     for pods in state.pods:
         account = pods.spec.get("serviceAccountName")
         if account in (None, "default") and pods.spec.get("automountServiceAccountToken") is not False:
-            yield pods.resource, "its pods hold a token of the default account, which they need for nothing"
+            yield pods.resource, "its pods hold a token of the default account, which they do not need"
 
 
 def _without_limit(state: StackState) -> Hits:
@@ -65,7 +67,7 @@ def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
 
 
 def _without_version(state: StackState) -> Hits:
-    """Images without a version; `check` warns of those that the stack file names itself."""
+    """Images without a version; `ebbtide check` warns of those in the stack file."""
     in_file = {entry.pod.image for entry in every_pod(state.settings)}
     for pods in state.pods:
         named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}
@@ -78,7 +80,7 @@ def _without_version(state: StackState) -> Hits:
 
 
 def _floats(image: str) -> bool:
-    """An image that is not known yet may say its version."""
+    """True if the image has neither tag nor digest, or the tag `latest`. An unknown image may have a version."""
     last = image.rpartition("/")[2]
     return image != UNKNOWN and DIGEST not in image and (":" not in last or last.endswith(":latest"))
 
@@ -95,7 +97,7 @@ RULES = (
     Rule(
         id="EB028",
         severity=Severity.BLOCKING,
-        law="the API server holds Ebbtide's namespaces to the restricted level",
+        law="the API server enforces the restricted level in Ebbtide's namespaces",
         fix=f"set the label {_ENFORCED}: {_RESTRICTED} on the namespace again",
         source="security/pods, Pod Security Admission",
         check=_unguarded,
@@ -119,7 +121,7 @@ RULES = (
     Rule(
         id="EB031",
         severity=Severity.WARNING,
-        law="every image says its version, those of helpers included",
+        law="every image has a version, also those of helper containers",
         fix="name a tag that does not move, best with its digest",
         source="security/image",
         check=_without_version,

@@ -1,15 +1,15 @@
-"""What the engine shows a policy pack, as the resources that the rules read.
+"""Convert the resources that the engine passes to a policy pack into the resources that the rules read.
 
-It shows a resource twice. On its own, before anything is done, with its inputs; and among all others, at the end, with
-its outputs. The rules read inputs, so the pack keeps those (`inputs_of`). Outputs would not do: on the first preview of
-a stack that makes its own cluster, the provider of all that stands in it is not known, and the engine shows those
-resources without any (pulumi/pulumi, pkg/resource/plugin/provider_plugin.go, `Create`). They stand in for what the
-engine showed only once: what is not registered in this run, for instance with `--target`.
+The engine passes each resource twice: alone before the update, with its inputs, and among all others at the end, with
+its outputs. The rules read inputs, so the pack keeps those (`inputs_of`). Outputs do not suffice: on the first preview
+of a stack that creates its own cluster, the cluster's provider is not known, and the engine passes the objects in it
+without outputs (pulumi/pulumi, pkg/resource/plugin/provider_plugin.go, `Create`). Outputs replace inputs only for
+resources that the engine passes once, since they are not registered in this run, for example with `--target`.
 
-Differences to a recording: numbers are floats; secrets come in the clear, so they are masked here, before any rule sees
-them; and a value that is not known yet raises when it is touched. A namespace that is made in the same run is such a
-value, and is taken from the namespace itself. A field that the controller owns may show what the controller wrote, the
-open budget of a night included: it is read as closed, since what stands there is not ours.
+Differences to a recording: numbers are floats; secrets are in the clear, so they are masked here before any rule sees
+them; and reading a value that is not known yet raises an error. The namespace of an object is such a value if it is
+created in the same run; its name is then taken from the namespace itself. A field that the controller owns may have the
+controller's value, such as a budget that is open at night: it is read as closed.
 """
 
 import re
@@ -33,14 +33,14 @@ class EngineOptions(Protocol):
 
 
 class EngineInputs(Protocol):
-    """A resource on its own, as far as it is read; `pulumi_policy.ResourceValidationArgs` is one."""
+    """The attributes read of a single resource; `pulumi_policy.ResourceValidationArgs` has them."""
 
     props: Mapping[str, Any]
     urn: str
 
 
 class EngineResource(Protocol):
-    """One of all, as far as it is read; `pulumi_policy.PolicyResource` is one."""
+    """The attributes read of a resource among all; `pulumi_policy.PolicyResource` has them."""
 
     resource_type: str
     props: Mapping[str, Any]
@@ -51,18 +51,26 @@ class EngineResource(Protocol):
     property_dependencies: "Mapping[str, Sequence[EngineResource]]"
 
 
-def inputs_of(one: EngineInputs, unknown: type[Exception]) -> Mapping[str, Any]:
-    """`unknown` is what the engine's values raise where nothing is known."""
-    return mapping(_plain(one.props, unknown))
+def inputs_of(resource: EngineInputs, unknown: type[Exception]) -> Mapping[str, Any]:
+    """The inputs as plain values. `unknown` is the error that unknown values raise."""
+    return mapping(_plain(resource.props, unknown))
 
 
 def resources_of(
-    seen: Sequence[EngineResource], inputs: Mapping[str, Mapping[str, Any]], unknown: type[Exception]
+    engine_resources: Sequence[EngineResource], inputs: Mapping[str, Mapping[str, Any]], unknown: type[Exception]
 ) -> tuple[Resource, ...]:
-    """`inputs` are those that were shown before, by URN."""
-    read = {one.urn: inputs.get(one.urn) or mapping(_plain(one.props, unknown)) for one in seen}
-    found = {one.urn: _resource(one, read[one.urn]) for one in seen}
-    return tuple(_placed(found[one.urn], one, found) for one in seen)
+    """Resources with their inputs; `inputs` by URN were passed before the update."""
+    inputs_by_urn = {
+        engine_resource.urn: inputs.get(engine_resource.urn) or mapping(_plain(engine_resource.props, unknown))
+        for engine_resource in engine_resources
+    }
+    resources = {
+        engine_resource.urn: _resource(engine_resource, inputs_by_urn[engine_resource.urn])
+        for engine_resource in engine_resources
+    }
+    return tuple(
+        _placed(resources[engine_resource.urn], engine_resource, resources) for engine_resource in engine_resources
+    )
 
 
 def stack_named_in(urn: str) -> str:
@@ -70,16 +78,16 @@ def stack_named_in(urn: str) -> str:
     return match[1] if match else ""
 
 
-def _resource(one: EngineResource, inputs: Mapping[str, Any]) -> Resource:
+def _resource(engine_resource: EngineResource, inputs: Mapping[str, Any]) -> Resource:
     resource = Resource(
-        urn=one.urn,
-        type=one.resource_type,
-        name=one.name,
-        parent=one.parent.urn if one.parent is not None else "",
-        custom=not one.resource_type.startswith(_COMPONENT),
+        urn=engine_resource.urn,
+        type=engine_resource.resource_type,
+        name=engine_resource.name,
+        parent=engine_resource.parent.urn if engine_resource.parent is not None else "",
+        custom=not engine_resource.resource_type.startswith(_COMPONENT),
         inputs=inputs,
-        ignore_changes=tuple(one.opts.ignore_changes),
-        protect=one.opts.protect,
+        ignore_changes=tuple(engine_resource.opts.ignore_changes),
+        protect=engine_resource.opts.protect,
     )
     masked = masked_inputs(resource)
     if MAX_UNAVAILABLE in resource.ignore_changes:
@@ -87,21 +95,25 @@ def _resource(one: EngineResource, inputs: Mapping[str, Any]) -> Resource:
     return replace(resource, inputs=masked)
 
 
-def _placed(resource: Resource, one: EngineResource, found: Mapping[str, Resource]) -> Resource:
-    """With its namespace, where that is made in the same run and so has no name yet."""
+def _placed(resource: Resource, engine_resource: EngineResource, resources: Mapping[str, Resource]) -> Resource:
+    """The resource with the name of its namespace, if that is created in the same run."""
     if value_at(resource.inputs, "metadata.namespace") != UNKNOWN:
         return resource
-    needed = [it.urn for it in one.property_dependencies.get("metadata", ()) if it.resource_type == _NAMESPACE]
+    needed = [
+        dependency.urn
+        for dependency in engine_resource.property_dependencies.get("metadata", ())
+        if dependency.resource_type == _NAMESPACE
+    ]
     if len(needed) != 1:
         return resource
-    metadata = {**mapping(resource.inputs.get("metadata")), "namespace": name_of(found[needed[0]])}
+    metadata = {**mapping(resource.inputs.get("metadata")), "namespace": name_of(resources[needed[0]])}
     return replace(resource, inputs={**resource.inputs, "metadata": metadata})
 
 
 def _plain(value: object, unknown: type[Exception]) -> Any:
     if isinstance(value, Mapping):
-        given = cast("Mapping[str, object]", value)
-        return {key: _item(given, key, unknown) for key in given}
+        properties = cast("Mapping[str, object]", value)
+        return {key: _item(properties, key, unknown) for key in properties}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         items = cast("Sequence[object]", value)
         return [_item(items, index, unknown) for index in range(len(items))]

@@ -1,9 +1,9 @@
-"""All rules over one stack, and what the stack file excepts from them."""
+"""Judge one stack by all rules, with the exceptions of its stack file."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from ebbtide.policies import budgets, cloud, containers, owners, places, rollouts, routes
+from ebbtide.policies import budgets, cloud, containers, network, owners, places, rollouts
 from ebbtide.policies.rule import PolicyResult, Rule, Severity
 from ebbtide.recording.resources import Resource, display_name, name_of
 from ebbtide.recording.state import StackState
@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = tuple(
             *rollouts.RULES,
             *containers.RULES,
             *cloud.RULES,
-            *routes.RULES,
+            *network.RULES,
         ),
         key=lambda rule: rule.id,
     )
@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = tuple(
 """All rules, in the order of their ids."""
 
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What code raises that meets an input it did not expect. One rule's fault must not hide what the others found."""
+"""Errors of code that meets an unexpected input. A fault of one rule must not hide the results of the others."""
 
 _ORDER = (Severity.BLOCKING, Severity.WARNING, Severity.NOTE)
 
@@ -35,7 +35,7 @@ _ORDER = (Severity.BLOCKING, Severity.WARNING, Severity.NOTE)
 def judge(
     settings: StackSettings, resources: Sequence[Resource], today: date, rules: Sequence[Rule] = RULES
 ) -> tuple[PolicyResult, ...]:
-    """What breaks a rule, the most severe first, then in the order of the rules and of the resources."""
+    """Results of all rules, the most severe first, then in the order of the rules and of the resources."""
     state = StackState(settings, tuple(resources))
     results = [result for rule in rules for result in _judged(rule, state, today)]
     results += _unneeded(settings.exceptions, results, today, {rule.id for rule in rules})
@@ -44,7 +44,7 @@ def judge(
 
 def _judged(rule: Rule, state: StackState, today: date) -> Iterator[PolicyResult]:
     try:
-        for resource, detail in rule.check(state):  # what was found before a fault stays
+        for resource, detail in rule.check(state):  # results before a fault are kept
             yield _result(rule, resource, detail, state.settings.exceptions, today)
     except _FAULTS as error:
         yield PolicyResult(
@@ -60,21 +60,23 @@ def _judged(rule: Rule, state: StackState, today: date) -> Iterator[PolicyResult
 def _result(
     rule: Rule, resource: Resource, detail: str, exceptions: Sequence[PolicyException], today: date
 ) -> PolicyResult:
-    given = next((it for it in exceptions if it.policy == rule.id and it.resource in names_of(resource)), None)
-    over = given is not None and ended(given, today)
+    exception = next(
+        (entry for entry in exceptions if entry.policy == rule.id and entry.resource in names_of(resource)), None
+    )
+    expired = exception is not None and ended(exception, today)
     return PolicyResult(
         id=rule.id,
         severity=rule.severity,
         resource=display_name(resource),
-        reason=f"{detail} (its exception ended on {given.until})" if given and over else detail,
+        reason=f"{detail} (its exception ended on {exception.until})" if exception and expired else detail,
         fix=rule.fix,
         source=rule.source,
-        excepted=f"{given.reason} (until {given.until})" if given and not over else "",
+        excepted=f"{exception.reason} (until {exception.until})" if exception and not expired else "",
     )
 
 
 def names_of(resource: Resource) -> tuple[str, ...]:
-    """What an exception may call it: what Pulumi and Kubernetes call it, or what the preview shows."""
+    """Names that an exception may use: those of Pulumi and Kubernetes, and the displayed one."""
     shown = display_name(resource)
     return resource.name, name_of(resource), shown, shown.split(" ", 1)[1]
 
@@ -83,13 +85,13 @@ def _unneeded(
     exceptions: Sequence[PolicyException], results: Sequence[PolicyResult], today: date, ids: set[str]
 ) -> Iterator[PolicyResult]:
     used = {(result.id, result.excepted) for result in results if result.excepted}
-    for given in exceptions:
-        in_use = (given.policy, f"{given.reason} (until {given.until})") in used
-        if given.policy in ids and not in_use and not ended(given, today):
+    for exception in exceptions:
+        in_use = (exception.policy, f"{exception.reason} (until {exception.until})") in used
+        if exception.policy in ids and not in_use and not ended(exception, today):
             yield PolicyResult(
-                id=given.policy,
+                id=exception.policy,
                 severity=Severity.NOTE,
-                resource=given.resource,
+                resource=exception.resource,
                 reason="the stack file excepts it, and it breaks nothing",
                 fix="remove the entry from ebbtide:exceptions, or correct its resource",
                 source="ebbtide:exceptions",

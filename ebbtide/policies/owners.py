@@ -1,4 +1,4 @@
-"""Owners: what the controller or an autoscaler writes, Pulumi leaves alone, and nobody else writes."""
+"""Owners: each field has one writer, and Pulumi ignores those of the controller and the autoscalers."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def _not_handed_over(state: StackState) -> Hits:
 
 
 def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
-    """Resource, field and owner of all that somebody else writes after us."""
+    """Resource, field and owner of every field that has another writer than Pulumi."""
     scaled = _scalers(state)
     for pods in state.pods:
         owner = _declared_owner(pods.resource)
@@ -52,16 +52,17 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
             yield pods.resource, REPLICAS, "the controller"
         elif owner is ReplicasOwner.HPA or (pods.namespace, pods.kind, pods.name) in scaled:
             yield pods.resource, REPLICAS, "an autoscaler"
-    stay = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
+    closed = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
     for budget in state.budgets:
         under = [pods for pods in state.pods_under(budget) if not state.stopped_together(pods)]
         flexible = [pods for pods in under if pods.category is Category.FLEXIBLE]
-        if any(pods.name not in stay for pods in flexible) or any(map(state.saves, under)):
+        if any(pods.name not in closed for pods in flexible) or any(map(state.saves, under)):
             yield budget, MAX_UNAVAILABLE, "the controller"
     for group in state.of_type(NODE_GROUP_TYPE):
         yield group, DESIRED_SIZE, "the cluster autoscaler"
     floors = {
-        (it.namespace, it.name): MIN_REPLICA_COUNT if it.keda else MIN_REPLICAS for it in floors_of(state.settings)
+        (floor.namespace, floor.name): MIN_REPLICA_COUNT if floor.keda else MIN_REPLICAS
+        for floor in floors_of(state.settings)
     }
     for scaler in state.of_kind(*_SCALERS):
         if field := floors.get((namespace_of(scaler), name_of(scaler))):
@@ -71,14 +72,14 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
 def _second_owner(state: StackState) -> Hits:
     scalers = _scalers(state)
     for pods in state.pods:
-        others = scalers.get((pods.namespace, pods.kind, pods.name), [])
-        names = " and ".join(display_name(other) for other in others)
+        scalers_of_pods = scalers.get((pods.namespace, pods.kind, pods.name), [])
+        names = " and ".join(display_name(scaler) for scaler in scalers_of_pods)
         owner = _declared_owner(pods.resource)
-        if others and (pods.is_worker or owner is ReplicasOwner.CONTROLLER):
+        if scalers_of_pods and (pods.is_worker or owner is ReplicasOwner.CONTROLLER):
             yield pods.resource, f"the controller scales it, and so does {names}"
-        elif len(others) > 1:
+        elif len(scalers_of_pods) > 1:
             yield pods.resource, f"{names} all scale it, and work against each other"
-        elif others and owner is not ReplicasOwner.HPA:
+        elif scalers_of_pods and owner is not ReplicasOwner.HPA:
             yield pods.resource, f"{names} scales it, while Pulumi writes its replicas"
 
 
@@ -94,12 +95,12 @@ def _scaled_nodes(state: StackState) -> Hits:
 
 
 def _scalers(state: StackState) -> Mapping[tuple[str, str, str], list[Resource]]:
-    """Autoscalers of pods by namespace, kind and name of what they size."""
-    found: dict[tuple[str, str, str], list[Resource]] = defaultdict(list)
+    """Autoscalers of pods by the namespace, kind and name of their target."""
+    scalers: dict[tuple[str, str, str], list[Resource]] = defaultdict(list)
     for scaler in state.of_kind(*_SCALERS):
         target = texts(value_at(scaler.inputs, "spec.scaleTargetRef"))
-        found[namespace_of(scaler), target.get("kind", "Deployment"), target.get("name", "")].append(scaler)
-    return found
+        scalers[namespace_of(scaler), target.get("kind", "Deployment"), target.get("name", "")].append(scaler)
+    return scalers
 
 
 def _declared_owner(resource: Resource) -> ReplicasOwner | None:
@@ -119,7 +120,7 @@ RULES = (
     Rule(
         id="EB008",
         severity=Severity.BLOCKING,
-        law="what the controller or an autoscaler writes is ignored by Pulumi",
+        law="Pulumi ignores the fields that the controller or an autoscaler writes",
         fix="hand the field over with components.ownership.hand_over, which fills ignore_changes",
         source="pulumi/pulumi-kubernetes#2491; pulumi/pulumi-eks#1293",
         check=_not_handed_over,
@@ -128,7 +129,7 @@ RULES = (
         id="EB009",
         severity=Severity.BLOCKING,
         law="exactly one owner writes the number of replicas",
-        fix="delete the autoscaler of a worker pool; for a service of your own set replicasOwner: hpa and keep one",
+        fix="delete the autoscaler of a worker pool; for your own service set replicasOwner: hpa and keep one",
         source="kedacore/keda#5572; KanishJebaMathewM/Truxify#13959",
         check=_second_owner,
     ),

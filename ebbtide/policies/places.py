@@ -1,4 +1,4 @@
-"""Placement: every pod has a category and a node that it fits, and nothing keeps a flexible node by accident."""
+"""Placement: every pod has a category and fits a node, and no pod keeps a flexible node by accident."""
 
 import json
 from collections.abc import Mapping
@@ -21,27 +21,30 @@ _PLACED_ADD_ONS: Mapping[str, str] = {
     "coredns": "nodeSelector",
     "metrics-server": "nodeSelector",
 }
-"""Add-ons with pods beside their DaemonSets, and where their configuration places them: `components.aws.add_ons`."""
+"""Add-ons with other pods than DaemonSets, and the key that places them: `components.aws.add_ons`."""
 
 
 def _without_category(state: StackState) -> Hits:
     for pods in state.pods:
-        if pods.lasting and pods.ours and pods.category is None:
+        if pods.lasting and pods.in_own_namespace and pods.category is None:
             label = pods.labels.get(CATEGORY)
-            found = "without the label" if label is None else f"with the value {label!r} in the label"
-            yield pods.resource, f"its pods are {found} {CATEGORY}, so nothing keeps them apart from fixed ones"
+            description = "without the label" if label is None else f"with the value {label!r} in the label"
+            yield pods.resource, f"its pods are {description} {CATEGORY}, so nothing keeps them apart from fixed ones"
 
 
 def _without_node(state: StackState) -> Hits:
     for pods in state.pods if state.groups else ():
         if pods.kind == "DaemonSet":
             continue
-        homes = state.homes(pods)
-        if not homes:
-            wanted = ", ".join(f"{key}={value}" for key, value in pods.node_selector.items())
-            yield pods.resource, f"no node group has the labels that it wants and only taints it tolerates ({wanted})"
-        elif not any(_has_room(group, pods) for group in homes):
-            rooms = [group.room for group in homes if group.room]
+        groups = state.groups_for(pods)
+        if not groups:
+            selector = ", ".join(f"{key}={value}" for key, value in pods.node_selector.items())
+            yield (
+                pods.resource,
+                f"no node group has the labels that it selects and only taints that it tolerates ({selector})",
+            )
+        elif not any(_has_room(group, pods) for group in groups):
+            rooms = [group.room for group in groups if group.room]
             room = room_text(max(rooms, key=lambda offer: (offer.gpu, offer.memory, offer.cpu)))
             yield pods.resource, f"a pod asks for {pods.size}, and its nodes have room for {room}"
 
@@ -54,10 +57,10 @@ def _pinned(state: StackState) -> Hits:
     for pods in state.pods:
         if pods.kind == "DaemonSet" or not state.moves_at_night(pods):
             continue
-        found = _pins(state, pods)
-        if Pin.ANNOTATED in found and not state.stopped_together(pods):
+        reasons = _pins(state, pods)
+        if Pin.ANNOTATED in reasons and not state.stopped_together(pods):
             yield pods.resource, f"the annotation {SAFE_TO_EVICT} keeps its nodes all night, whatever its budget allows"
-        elif Pin.BARE in found:
+        elif Pin.BARE in reasons:
             yield (
                 pods.resource,
                 "a bare pod: no controller would create it again, so the autoscaler never removes its node",
@@ -78,14 +81,15 @@ def _pins(state: StackState, pods: Pods) -> list[Pin]:
 
 
 def _preempting(state: StackState) -> Hits:
-    polite = {
-        value_at(it.inputs, "metadata.name")
-        for it in state.of_kind("PriorityClass")
-        if it.inputs.get("preemptionPolicy") == "Never" or (whole(it.inputs.get("value")) or 0) < 0
+    non_preempting = {
+        value_at(priority_class.inputs, "metadata.name")
+        for priority_class in state.of_kind("PriorityClass")
+        if priority_class.inputs.get("preemptionPolicy") == "Never"
+        or (whole(priority_class.inputs.get("value")) or 0) < 0
     }
     for pods in state.pods:
         name = pods.spec.get("priorityClassName")
-        if name and name not in polite and pods.kind != "DaemonSet" and state.moves_at_night(pods):
+        if name and name not in non_preempting and pods.kind != "DaemonSet" and state.moves_at_night(pods):
             yield pods.resource, f"with the priority class {name} it preempts workers, whatever their budgets allow"
 
 
@@ -97,7 +101,7 @@ def _on_spot(state: StackState) -> Hits:
             yield group, f"a group of kind {kind} buys {capacity} nodes, which AWS takes back with two minutes' notice"
     for pods in state.pods:
         keeps_state = pods.category is Category.FIXED or pods.kind == "StatefulSet"
-        if keeps_state and any(group.kind == NodeKind.SPOT for group in state.homes(pods)):
+        if keeps_state and any(group.kind == NodeKind.SPOT for group in state.groups_for(pods)):
             yield pods.resource, "it keeps state and may land on spot nodes"
 
 
@@ -123,12 +127,12 @@ def _spread_over(pods: Pods) -> set[str]:
 
 
 def _alone(state: StackState) -> Hits:
-    stay = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
+    closed = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
     for pods in state.pods:
         owner = texts(value_at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
-        one = pods.kind != "Pod" and pods.replicas == 1
-        moves = pods.category is Category.FLEXIBLE and pods.name not in stay
-        if moves and one and owner != ReplicasOwner.HPA:
+        single = pods.kind != "Pod" and pods.replicas == 1
+        moves = pods.category is Category.FLEXIBLE and pods.name not in closed
+        if moves and single and owner != ReplicasOwner.HPA:
             yield pods.resource, "flexible with one replica: each night that its node goes is an outage"
 
 
@@ -150,8 +154,8 @@ def _system_elsewhere(state: StackState) -> Hits:
             yield pods.resource, "a system pod that may run on nodes that are not fixed, which then stay all night"
     for add_on in state.of_type("aws:eks/addon:Addon"):
         path = _PLACED_ADD_ONS.get(str(add_on.inputs.get("addonName")))
-        given = add_on.inputs.get("configurationValues")
-        if path and given != UNKNOWN and _selector(given, path).get(NODE_KIND) != NodeKind.FIXED:
+        configuration = add_on.inputs.get("configurationValues")
+        if path and configuration != UNKNOWN and _selector(configuration, path).get(NODE_KIND) != NodeKind.FIXED:
             yield add_on, f"its pods may run on nodes that are not fixed, which then stay all night: {path} is not set"
 
 
@@ -211,14 +215,14 @@ RULES = (
         id="EB016",
         severity=Severity.BLOCKING,
         law="no pod on flexible nodes preempts others",
-        fix="take the priority class away, or one with preemptionPolicy: Never",
+        fix="remove the priority class, or use one with preemptionPolicy: Never",
         source="kubernetes/kubernetes#91492",
         check=_preempting,
     ),
     Rule(
         id="EB017",
         severity=Severity.BLOCKING,
-        law="what keeps state is not on spot nodes",
+        law="pods that keep state do not run on spot nodes",
         fix="set capacityType ON_DEMAND, or select the fixed nodes",
         source="cost/cost_opt_compute, spot",
         check=_on_spot,
@@ -242,7 +246,7 @@ RULES = (
     Rule(
         id="EB041",
         severity=Severity.WARNING,
-        law="what is fixed runs on fixed nodes",
+        law="fixed pods run on fixed nodes",
         fix="select the fixed nodes, or make it flexible",
         source="autoscaling/cluster-autoscaler",
         check=_fixed_elsewhere,
@@ -258,7 +262,7 @@ RULES = (
     Rule(
         id="EB043",
         severity=Severity.NOTE,
-        law="no declared minimum keeps nodes at night that are not fixed",
+        law="no declared minimum keeps nodes at night, except fixed ones",
         fix="set min: 0; `morning` of a pool has workers ready when people come",
         source="autoscaling/cluster-autoscaler",
         check=_least_numbers,

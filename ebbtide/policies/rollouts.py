@@ -15,9 +15,9 @@ from ebbtide.recording.state import StackState, kubernetes_minor
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole
 from ebbtide.units.durations import format_duration
 
-_DEFAULT_SHARE = "25%"  # of a rolling update that says nothing
-_DEFAULT_GRACE = 30  # seconds that a pod gets, unless it says more
-_AUTOSCALER_GRACE = 600  # seconds, unless it is told more. Source: kubernetes/autoscaler, config/flags/flags.go
+_DEFAULT_SHARE = "25%"  # of a rolling update without maxUnavailable
+_DEFAULT_GRACE = 30  # seconds, for a pod without terminationGracePeriodSeconds
+_AUTOSCALER_GRACE = 600  # seconds, the flag's default. Source: kubernetes/autoscaler, config/flags/flags.go
 OLDEST_KUBELET = 3  # minor versions behind the API server
 _GRACE_FLAG = "max-graceful-termination-sec"
 _MINOR = re.compile(r":v?([0-9]+\.[0-9]+)\.")
@@ -45,7 +45,7 @@ def _deadlocked(state: StackState) -> Hits:
 
 
 def _keeps_all(pods: Pods) -> bool:
-    """Whether an update takes no old pod away before a new one is ready."""
+    """True if an update removes no old pod before a new one is ready."""
     strategy = value_at(pods.resource.inputs, "spec.strategy")
     if value_at(strategy, "type") == "Recreate":
         return False
@@ -62,11 +62,13 @@ def _apart_from_itself(pods: Pods) -> list[str]:
 
 
 def _places(state: StackState, pods: Pods, key: str) -> float:
-    """How many of a topology there may be; nobody knows on a cluster that was there already."""
+    """The highest number of zones or nodes; unlimited if not known, as on an existing cluster."""
     if key == ZONE and not state.existing:
         return len(state.settings.cluster.zones)
     if key == HOST and state.groups:
-        return sum(whole(value_at(group.resource.inputs, "scalingConfig.maxSize")) or 0 for group in state.homes(pods))
+        return sum(
+            whole(value_at(group.resource.inputs, "scalingConfig.maxSize")) or 0 for group in state.groups_for(pods)
+        )
     return math.inf
 
 
@@ -106,27 +108,27 @@ def _accompanied(state: StackState) -> Hits:
 def _cut_off(state: StackState) -> Hits:
     if state.autoscaler is None:
         return
-    given = state.autoscaler_flags.get(_GRACE_FLAG, "")
-    grace = int(given) if given.isdecimal() else _AUTOSCALER_GRACE
+    flag = state.autoscaler_flags.get(_GRACE_FLAG, "")
+    autoscaler_grace = int(flag) if flag.isdecimal() else _AUTOSCALER_GRACE
     for pods in state.pods:
-        asked = whole(pods.spec.get("terminationGracePeriodSeconds"))
-        wanted = _DEFAULT_GRACE if asked is None else asked
-        if wanted > grace and pods.kind != "DaemonSet" and state.moves_at_night(pods):
+        declared = whole(pods.spec.get("terminationGracePeriodSeconds"))
+        grace = _DEFAULT_GRACE if declared is None else declared
+        if grace > autoscaler_grace and pods.kind != "DaemonSet" and state.moves_at_night(pods):
             yield (
                 pods.resource,
-                f"its pods may take {wanted} s to shut down, and the autoscaler kills them after {grace} s",
+                f"its pods may take {grace} s to shut down, and the autoscaler kills them after {autoscaler_grace} s",
             )
 
 
 def _killed_early(state: StackState) -> Hits:
     for pods in state.pods:
         pool = state.settings.workers.get(pods.labels.get(POOL, ""))
-        asked = whole(pods.spec.get("terminationGracePeriodSeconds"))
-        grace = _DEFAULT_GRACE if asked is None else asked
+        declared = whole(pods.spec.get("terminationGracePeriodSeconds"))
+        grace = _DEFAULT_GRACE if declared is None else declared
         if pool is not None and grace < pool.stop_time.total_seconds():
-            what = "its jobs take" if pool.stop_time == pool.longest_job else "its jobs are saved in"
+            job_text = "its jobs take" if pool.stop_time == pool.longest_job else "its jobs are saved in"
             longest = format_duration(pool.stop_time)
-            yield pods.resource, f"{what} up to {longest}, and its workers are killed {grace} s after SIGTERM"
+            yield pods.resource, f"{job_text} up to {longest}, and its workers are killed {grace} s after SIGTERM"
 
 
 def _skewed(state: StackState) -> Hits:
@@ -141,23 +143,25 @@ def _other_version(state: StackState) -> Hits:
     if state.autoscaler is None or state.existing:
         return
     for container in state.autoscaler.containers:
-        found = _MINOR.search(str(container.get("image", "")))
-        if found and found[1] != state.settings.cluster.version:
-            wanted = state.settings.cluster.version
-            yield state.autoscaler.resource, f"the autoscaler is of {found[1]}, and the cluster is of {wanted}"
+        match = _MINOR.search(str(container.get("image", "")))
+        if match and match[1] != state.settings.cluster.version:
+            version = state.settings.cluster.version
+            yield state.autoscaler.resource, f"the autoscaler has version {match[1]}, and the cluster {version}"
 
 
 def _unknown_when_empty(state: StackState) -> Hits:
     for group in state.groups:
         if whole(value_at(group.resource.inputs, "scalingConfig.minSize")) != 0:
             continue
-        wanted = {f"{_TEMPLATE}/label/{key}": value for key, value in group.labels.items()}
+        expected = {f"{_TEMPLATE}/label/{key}": value for key, value in group.labels.items()}
         for taint in group.taints:
             effect = _EFFECTS.get(str(taint.get("effect")), "")
-            wanted[f"{_TEMPLATE}/taint/{taint.get('key')}"] = f"{taint.get('value', '')}:{effect}"
-        tags = [it.inputs.get("tag") for it in state.of_type(_TAG) if it.parent == group.resource.parent]
-        given = {str(value_at(tag, "key")): value_at(tag, "value") for tag in tags}
-        missing = [key.removeprefix(f"{_TEMPLATE}/") for key, value in wanted.items() if given.get(key) != value]
+            expected[f"{_TEMPLATE}/taint/{taint.get('key')}"] = f"{taint.get('value', '')}:{effect}"
+        tags = [
+            resource.inputs.get("tag") for resource in state.of_type(_TAG) if resource.parent == group.resource.parent
+        ]
+        present = {str(value_at(tag, "key")): value_at(tag, "value") for tag in tags}
+        missing = [key.removeprefix(f"{_TEMPLATE}/") for key, value in expected.items() if present.get(key) != value]
         if missing:
             yield group.resource, f"at zero nodes the autoscaler does not know its {', '.join(missing)}"
 
@@ -208,7 +212,7 @@ RULES = (
     Rule(
         id="EB025",
         severity=Severity.BLOCKING,
-        law="the autoscaler is of the cluster's minor version",
+        law="the autoscaler has the cluster's minor version",
         fix="leave images.autoscaler out, or name an image of the cluster's version; where this release knows none and "
         "there is none yet, write an exception for autoscaler-deployment",
         source="kubernetes/autoscaler#2345; autoscaling/cluster-autoscaler",
@@ -217,7 +221,7 @@ RULES = (
     Rule(
         id="EB026",
         severity=Severity.BLOCKING,
-        law="a group that may be empty tells the autoscaler its labels and taints",
+        law="the autoscaler knows the labels and taints of every group that may be empty",
         fix="give the Auto Scaling group a tag for each of them: the group's own tags do not reach it",
         source="aws/containers-roadmap#724",
         check=_unknown_when_empty,

@@ -1,4 +1,4 @@
-"""What a rule about one state of a stack is, and what it found."""
+"""A rule about one state of a stack, and its results."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
 
 Hits: TypeAlias = Iterator[tuple[Resource, str]]
-"""The resources that break a rule, each with a sentence about how. No sentence shows a value that may be secret."""
+"""Resources that break a rule, each with a sentence about how. No sentence shows a value that may be secret."""
 
 
 class Severity(StrEnum):
@@ -24,7 +24,7 @@ class Rule:
 
     id: str
     severity: Severity
-    law: str  # what holds where the rule is kept
+    law: str  # true for every stack that keeps the rule
     fix: str
     source: str
     check: Callable[[StackState], Hits]
@@ -37,5 +37,5 @@ class PolicyResult:
     resource: str
     reason: str
     fix: str
-    source: str  # the incident, issue or chapter behind it
+    source: str  # an incident, an issue or a chapter
     excepted: str = ""  # the exception's reason and its last day, from the stack file

@@ -1,4 +1,4 @@
-"""What a change does to a stack before it is merged: both sides, changes, dangers, cost and nights, as one page.
+"""Preview of a change to a stack before it is merged: changes, dangers, cost and nights, as one page.
 
-What is wrong with one state alone is a policy's to find (`ebbtide.policies`).
+Faults of a single state are for the policies (`ebbtide.policies`).
 """

@@ -1,11 +1,11 @@
-"""What differs between two recordings, resource by resource.
+"""Differences between two recordings, resource by resource.
 
-Resources are the same by URN; the stack's own name in it does not count, so that a renamed stack is compared with
-itself. What is ignored (`ignore_changes`) is no change: others write it, and Pulumi looks away.
+Resources are matched by URN without the stack's name, so that a renamed stack is compared with itself. Fields of
+`ignore_changes` never differ, since others write them.
 
-A recording invents ids from names, so what a replaced resource drags along shows no difference by itself: a subnet of a
-new network has the old network's invented id. So replacements are followed: whatever names a replaced resource in an
-input that forces its own replacement is replaced too, and so is what goes with it (`deleted_with`; pulumi/pulumi,
+A recording invents ids from names, so the followers of a replaced resource show no difference: a subnet of a new
+network has the old network's invented id. So replacements are followed: a resource that names a replaced one in an
+input that forces replacement is replaced too, and so is one with `deleted_with` (pulumi/pulumi,
 pkg/resource/deploy/step_generator.go).
 """
 
@@ -24,7 +24,7 @@ from ebbtide.settings.file.problems import show
 FOLLOWS = " follows "
 """In a reason, between a path and the replaced resource that it names."""
 GOES_WITH = "deletedWith"
-"""The engine's reason for replacing what is gone once something else is: the tags of an Auto Scaling group."""
+"""The engine's reason for replacing a resource that is deleted with another, as tags with their Auto Scaling group."""
 
 _SHOWN = 60  # characters of a value
 _LEAD = 12  # characters before the first that differs
@@ -32,17 +32,17 @@ _LONGEST_JSON = 100_000  # characters of a text that is read as JSON
 
 
 def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tuple[ResourceChange, ...]:
-    """Sorted by component, name, type and URN. Components themselves, providers and what is only read are left out."""
+    """Sorted by component, name, type and URN. Components, providers and resources that are only read are left out."""
     old, new = _under_new_urns(_by_identity(before), after), _by_identity(after)
     pairs = {key: (old[key], new[key]) for key in old.keys() & new.keys()}
     forced = _forced(pairs, mutable_kinds(after))
     outermost = {**_outermost(before), **_outermost(after)}
-    found = [
+    changes = [
         *(_create(new[key]) for key in new.keys() - old.keys()),
         *(_delete(old[key]) for key in old.keys() - new.keys()),
         *(change for key, pair in pairs.items() if (change := _change(*pair, forced.get(key, ())))),
     ]
-    placed = [replace(change, component=outermost[change.urn]) for change in found]
+    placed = [replace(change, component=outermost[change.urn]) for change in changes]
     return tuple(sorted(placed, key=lambda change: (change.component, change.name, change.type, change.urn)))
 
 
@@ -58,18 +58,19 @@ def _by_identity(resources: Sequence[Resource]) -> dict[str, Resource]:
 def _under_new_urns(old: Mapping[str, Resource], after: Sequence[Resource]) -> dict[str, Resource]:
     """Map former names to current ones: the engine finds a resource by its aliases and those of its parents."""
     by_urn = {resource.urn: resource for resource in after}
-    kept = dict(old)
+    renamed = dict(old)
     for resource in after:
         if identity(resource.urn) not in old:
-            former = next((key for urn in _former_urns(resource, by_urn) if (key := identity(urn)) in kept), None)
+            former = next((key for urn in _former_urns(resource, by_urn) if (key := identity(urn)) in renamed), None)
             if former is not None and former not in map(identity, by_urn):
-                kept[identity(resource.urn)] = kept.pop(former)
-    return kept
+                renamed[identity(resource.urn)] = renamed.pop(former)
+    return renamed
 
 
 def _former_urns(resource: Resource, by_urn: Mapping[str, Resource]) -> Iterator[str]:
-    """An alias of a component changes the types in the URNs of all below it. A damaged plan may have parents in a
-    circle.
+    """An alias of a component changes the types in the URNs of all its descendants.
+
+    A damaged plan may have parents in a circle.
     """
     yield from resource.aliases
     parent, below = by_urn.get(resource.parent), {resource.urn}
@@ -117,44 +118,44 @@ def _change(before: Resource, after: Resource, reasons: tuple[str, ...]) -> Reso
 
 
 def _forced(pairs: Mapping[str, tuple[Resource, Resource]], mutable: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """Why each replaced resource is: by its own changed inputs, or by following one that is replaced."""
+    """The reasons of each replacement: changed inputs, or the replaced resource that it follows."""
     forced = {key: paths for key, (old, new) in pairs.items() if (paths := replacing_paths(old, new, mutable))}
     waiting = [pairs[key][1] for key in forced]
     while waiting:
-        gone = waiting.pop()
-        known_by = identifier(gone.type, gone.name)
+        replaced = waiting.pop()
+        id_ = identifier(replaced.type, replaced.name)
         for key, (_, follower) in pairs.items():
-            if key in forced or gone.urn not in (follower.deleted_with, *follower.depends_on):
+            if key in forced or replaced.urn not in (follower.deleted_with, *follower.depends_on):
                 continue
             paths = [path for path in forcing_paths(follower.type, mutable) if path not in follower.ignore_changes]
-            named = [path for path in paths if known_by in str(value_at(follower.inputs, path))]
-            if follower.deleted_with == gone.urn:
-                named = [GOES_WITH]
-            if named:
-                forced[key] = tuple(f"{path}{FOLLOWS}{gone.name}" for path in named)
+            paths_to_it = [path for path in paths if id_ in str(value_at(follower.inputs, path))]
+            if follower.deleted_with == replaced.urn:
+                paths_to_it = [GOES_WITH]
+            if paths_to_it:
+                forced[key] = tuple(f"{path}{FOLLOWS}{replaced.name}" for path in paths_to_it)
                 waiting.append(follower)
     return forced
 
 
 def _outermost(resources: Sequence[Resource]) -> dict[str, str]:
-    """The name of each resource's outermost component, by URN; "" for what belongs to none.
+    """The name of each resource's outermost component, by URN; "" for a resource outside components.
 
-    A damaged plan may name parents in a circle: then it is the last one before the circle closes.
+    If a damaged plan has parents in a circle, it is the last one before the circle closes.
     """
     by_urn = {resource.urn: resource for resource in resources}
-    found: dict[str, str] = {}
+    outermost: dict[str, str] = {}
     for resource in resources:
         top, below = resource, {resource.urn}
         while top.parent in by_urn and top.parent not in below:
             top = by_urn[top.parent]
             below.add(top.urn)
-        found[resource.urn] = "" if top is resource else top.name
-    return found
+        outermost[resource.urn] = "" if top is resource else top.name
+    return outermost
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What is compared, and what is shown of it: a changed secret is a change, and shows nothing."""
+    """The compared value and its display: a changed secret is a change, but shows no value."""
 
     value: object
     shown: object
@@ -163,11 +164,13 @@ class _Leaf:
 def _fields(before: Resource, after: Resource) -> Iterator[FieldChange]:
     old, new = _leaves_of(before), _leaves_of(after)
     for path in sorted(old.keys() | new.keys()):
-        one, other = old.get(path), new.get(path)
-        if _ignored(path, after.ignore_changes) or (one and other and one.value == other.value):
+        old_leaf, new_leaf = old.get(path), new.get(path)
+        if _ignored(path, after.ignore_changes) or (old_leaf and new_leaf and old_leaf.value == new_leaf.value):
             continue
-        was, will = _shown_pair(one.shown if one else None, other.shown if other else None)
-        yield FieldChange(path=path, before=was, after=will)
+        shown_before, shown_after = _shown_pair(
+            old_leaf.shown if old_leaf else None, new_leaf.shown if new_leaf else None
+        )
+        yield FieldChange(path=path, before=shown_before, after=shown_after)
 
 
 def _ignored(path: str, ignored: Sequence[str]) -> bool:
@@ -176,13 +179,13 @@ def _ignored(path: str, ignored: Sequence[str]) -> bool:
 
 def _leaves_of(resource: Resource) -> dict[str, _Leaf]:
     is_secret = resource.inputs.get("kind") == "Secret"
-    read = resource if is_secret else replace(resource, inputs=_with_json_read(resource.inputs))
-    shown = dict(_leaves("", masked_inputs(read)))
-    return {path: _Leaf(value, shown.get(path, MASK)) for path, value in _leaves("", read.inputs)}
+    parsed = resource if is_secret else replace(resource, inputs=_with_json_read(resource.inputs))
+    shown = dict(_leaves("", masked_inputs(parsed)))
+    return {path: _Leaf(value, shown.get(path, MASK)) for path, value in _leaves("", parsed.inputs)}
 
 
 def _with_json_read(value: Any) -> Any:
-    """Documents inside of texts, as the controller's, as what they hold: one changed word is then one changed field."""
+    """Parse JSON documents in texts, such as the controller's config, so that one changed word is one changed field."""
     if isinstance(value, Mapping):
         return {key: _with_json_read(item) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
@@ -196,7 +199,7 @@ def _with_json_read(value: Any) -> Any:
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, object]]:
-    """Every value that holds no others, by its path; what is null is as good as absent."""
+    """Yield every scalar and every empty container with its path; null counts as absent."""
     if isinstance(value, Mapping) and value:
         for key, item in cast("Mapping[str, Any]", value).items():
             yield from _leaves(_joined(path, key), item)
@@ -214,10 +217,10 @@ def _joined(path: str, key: str) -> str:
 
 
 def _shown_pair(before: object, after: object) -> tuple[str, str]:
-    was, will = _text(before), _text(after)
-    if was != will or not (isinstance(before, str) and isinstance(after, str)) or before == after:
-        return was, will
-    if "@" in before or "@" in after:  # may be a login, of which a cut could leave the half that is to be hidden
+    old, new = _text(before), _text(after)
+    if old != new or not (isinstance(before, str) and isinstance(after, str)) or before == after:
+        return old, new
+    if "@" in before or "@" in after:  # may be a login: an excerpt could show its secret part
         return f"({len(before)} characters)", f"({len(after)} characters)"
     start = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
     begin = max(0, (start or min(len(before), len(after))) - _LEAD)
@@ -225,7 +228,7 @@ def _shown_pair(before: object, after: object) -> tuple[str, str]:
 
 
 def _text(value: object) -> str:
-    """Without the quotes that messages have; what cannot be printed is escaped."""
+    """The value without the quotes of messages; unprintable characters are escaped."""
     if value is None:
         return ""
     text = show(value)

@@ -1,4 +1,4 @@
-"""What a preview says, as plain values: the text, the Markdown and the JSON show this and nothing else."""
+"""The content of a preview as plain values, which text, Markdown and JSON show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """Values as they are shown: short, secrets masked; "" where there is none."""
+    """Displayed values: short, secrets masked; "" for a missing one."""
 
     path: str  # as the provider writes it: spec.template.spec.nodeSelector
     before: str
@@ -38,13 +38,13 @@ class ResourceChange:
     component: str  # the outermost component that it belongs to; "" for none
     fields: tuple[FieldChange, ...] = ()
     reasons: tuple[str, ...] = ()  # of a replacement: the paths that force it
-    lowers: bool = False  # of a replacement: the old one goes before the new one comes
-    urn: str = ""  # of the side that has it; the later one where both do
-    protected: bool = False  # Pulumi stops at it, where it would go
+    lowers: bool = False  # of a replacement: the old one is deleted before the new one is created
+    urn: str = ""  # of the later side that has it
+    protected: bool = False  # Pulumi refuses to delete it
 
 
 class DangerCode(StrEnum):
-    """What a change does; stable, so that tools and tests need not read the sentence."""
+    """The kind of danger; stable, so that tools and tests need not parse the sentence."""
 
     STACK_MOVES = "stack-moves"
     CONTEXT_CHANGES = "context-changes"
@@ -95,15 +95,15 @@ class DangerCode(StrEnum):
 class Danger:
     code: DangerCode
     severity: Severity
-    subjects: tuple[str, ...] = ()  # names of the groups, pools, workloads or resources that it is about
+    subjects: tuple[str, ...] = ()  # names of the groups, pools, workloads or resources concerned
     what: str  # "replaces node group flexible-a: instanceTypes changes"
-    impact: str = ""  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" where nothing runs on it
-    fix: str = ""  # what to do instead, or before
+    impact: str = ""  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" if nothing runs on it
+    fix: str = ""  # action instead, or before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """US dollars a month; None where it is not known."""
+    """US dollars a month; None if unknown."""
 
     at_min: float | None
     at_max: float | None
@@ -112,7 +112,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
-    """None for a line that is not there on one side."""
+    """A side without this line is None."""
 
     name: str
     before: Amounts | None
@@ -123,9 +123,9 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCostLine:
-    """The share of the nodes that the pods of a service or a variant take; None on a side where they are not.
+    """The share of the nodes that the pods of a service or a variant use; a side without them is None.
 
-    `pods` are at least and at most. At what usage is not stated, so there is no amount for it.
+    `pods` are the minimum and the maximum. Amounts have no value at usage, since a service's usage is not stated.
     """
 
     name: str
@@ -137,18 +137,18 @@ class ServiceCostLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostComparison:
-    """With `before` None throughout for a new customer. Hours are of a mean month."""
+    """For a new customer all values before are None. Hours are those of a mean month."""
 
     lines: tuple[CostLine, ...]
     before: Amounts | None
     after: Amounts | None
     open_hours: tuple[float, float]  # business hours a month, before and after
     closed_hours: tuple[float, float]
-    open_usd: tuple[float | None, float | None]  # of the stated usage, what falls into business hours
+    open_usd: tuple[float | None, float | None]  # the part of the stated usage in business hours
     closed_usd: tuple[float | None, float | None]
     prices_of: tuple[date, ...]
     confidence: str  # "list prices", "derived from another plan's discount", …
-    services: tuple[ServiceCostLine, ...] = ()  # of the lines of nodes, not beside them
+    services: tuple[ServiceCostLine, ...] = ()  # included in the lines of nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +163,8 @@ class WindowRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComingNights:
-    rows: tuple[WindowRow, ...]  # as it will be
-    changes: tuple[str, ...] = ()  # what differs from before, a sentence each
+    rows: tuple[WindowRow, ...]  # after the change
+    changes: tuple[str, ...] = ()  # a sentence for each difference
     warnings: tuple[str, ...] = ()
 
 
@@ -178,10 +178,10 @@ class OwnedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A replay on each side: node-hours, dollars and the wait that 95 of 100 jobs stay under, in seconds.
+    """A replay on each side: node-hours, dollars and the wait in seconds that 95 of 100 jobs stay under.
 
-    The first of each two is before; None where there was nothing to replay on. `coverage` is the fraction of the jobs
-    that the pools can run: figures are of those alone.
+    The first of each pair is before; None if that side was not replayed. `coverage` is the fraction of the jobs that
+    the pools can run; the figures cover only those.
     """
 
     trace: str
@@ -193,20 +193,20 @@ class Simulated:
     interrupted: tuple[int | None, int] = (None, 0)
     unfinished: tuple[int | None, int] = (None, 0)  # still waiting or running when the last day ends
     coverage: tuple[float | None, float] = (None, 1.0)
-    note: str = ""  # why there is nothing before, where there was a stack
+    note: str = ""  # why an existing side before was not replayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedService:
-    """The pods of a service or a variant, as its stack file scales them; the first of each two is before.
+    """The pods of a service or a variant, scaled by the stack file; the first of each pair is before.
 
-    None: they are not there on that side, or cannot be replayed, and then `note` says why.
+    A side without them is None, and so is one that cannot be replayed; then `note` says why.
     """
 
     name: str
     strategy: tuple[str | None, str | None]  # hpa-only, calendar-floor, forecast-floor or fixed-replicas
     pod_hours: tuple[float | None, float | None]
-    usd: tuple[float | None, float | None]  # None also where a node has no price
+    usd: tuple[float | None, float | None]  # None also if a node has no price
     p95_s: tuple[float | None, float | None]
     beyond_slo: tuple[float | None, float | None]  # share of requests answered later than the SLO's p95, or not at all
     lost: tuple[int | None, int | None]  # or turned away
@@ -236,9 +236,9 @@ class CustomerPreview:
     simulated: Simulated | None = None
     simulated_services: SimulatedServices | None = None
     changes: tuple[ResourceChange, ...] = ()
-    problems: tuple[str, ...] = ()  # a side that cannot be read, a price that is missing: one line each
-    incomplete: bool = False  # a problem hides a part of this, so that nobody may take it for the whole
-    new: bool = False  # nothing was there before
+    problems: tuple[str, ...] = ()  # an unreadable side, a missing price: one line each
+    incomplete: bool = False  # a problem hides a part of this preview
+    new: bool = False  # the stack did not exist before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,4 +246,4 @@ class PreviewDocument:
     against: str  # the git ref; "" for nothing to compare with
     customers: tuple[CustomerPreview, ...]
     notes: tuple[str, ...] = field(default=())
-    problems: tuple[str, ...] = field(default=())  # of no single customer; each hides something that was asked for
+    problems: tuple[str, ...] = field(default=())  # of no single customer; each hides a requested part

@@ -1,7 +1,7 @@
-"""Composes a page: per customer both sides, and what everybody who judges a change has to say about them.
+"""Compose the preview page: for each customer both sides, and all judgements of the change.
 
-Each part stands for itself. What cannot be read is one line among the problems, and the rest is still shown; but a page
-that hides something says so (`incomplete`), and never calls itself safe.
+The parts are independent. An unreadable part becomes one line among the problems, and the other parts are still shown;
+a page with hidden parts is `incomplete` and never safe.
 
 Offline: stack files, git's own store and the shipped tables. Time is an argument.
 """
@@ -44,19 +44,19 @@ from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.simulator.trace.traces import Trace
 
 PROCESSES = 2
-_ALONE = 3  # up to so many customers, a second process costs more time than it saves
+_MOST_IN_ONE_PROCESS = 3  # customers, below which a second process costs more time than it saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """What a page is made of beside the stacks. `against` None: there is nothing to compare with, so all is new."""
+    """The inputs of a page beside its stacks. Without `against` everything is new."""
 
     now: datetime
     against: str | None = None
     plans: tuple[EnginePlan, ...] = ()
     trace: Trace | None = None
-    requests: RequestTrace | None = None  # the same, where it counts requests
-    days: int | None = None  # of the trace; None: as many as a preview takes by itself
+    requests: RequestTrace | None = None  # the same trace, if it counts requests
+    days: int | None = None  # of the trace; None: the preview's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +64,25 @@ class _Sides:
     before: Side | None
     after: Side | None  # None: the stack file is gone
     problems: tuple[str, ...]
-    blind: bool  # what was before is not known
+    blind: bool  # the side before exists and could not be read
 
 
 def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processes: int = PROCESSES) -> PreviewDocument:
     """One document for all stacks, in their order."""
-    one = partial(customer_preview, root=root, request=request)
-    if processes == 1 or len(stacks) <= _ALONE:
-        customers = [one(stack) for stack in stacks]
+    preview_one = partial(customer_preview, root=root, request=request)
+    if processes == 1 or len(stacks) <= _MOST_IN_ONE_PROCESS:
+        customers = [preview_one(stack) for stack in stacks]
     else:
-        # A forked process would inherit threads of the SDKs; a spawned one starts clean. Ctrl-C is for this one alone.
+        # A forked process would inherit threads of the SDKs; a spawned one has none. Only this one handles Ctrl-C.
         quiet = (signal.SIGINT, signal.SIG_IGN)
         spawned = get_context("spawn")
         with ProcessPoolExecutor(processes, spawned, initializer=signal.signal, initargs=quiet) as pool:
-            customers = list(pool.map(one, stacks))
-    known = {customer.stack for customer in customers}
-    strange = [plan for plan in request.plans if plan.stack not in known]
-    problems = [f"{plan.file}: a plan of stack {plan.stack}, which is not previewed here; ignored" for plan in strange]
+            customers = list(pool.map(preview_one, stacks))
+    previewed = {customer.stack for customer in customers}
+    unmatched = [plan for plan in request.plans if plan.stack not in previewed]
+    problems = [
+        f"{plan.file}: a plan of stack {plan.stack}, which is not previewed here; ignored" for plan in unmatched
+    ]
     return PreviewDocument(
         against=request.against or "",
         customers=tuple(customers),
@@ -104,7 +106,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
     settings = None if after is None else after.settings
     past = None if before is None else before.settings
     planned, plan_problems = _planned(name_of(stack_path(stack, root)), after, request.plans)
-    # Against a side that nobody could read, everything would be shown as new, or as deleted.
+    # Compared with an unreadable side, everything would appear as new or as deleted.
     readable = settings is not None and not sides.blind
     old = () if before is None else before.resources
     changes = planned if planned is not None else changes_between(old, registered) if readable else ()
@@ -147,7 +149,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
 
 
 def _sides(stack: str, root: Path, against: str | None) -> _Sides:
-    """A stack file that is gone is no fault of a file: then the side after it is None."""
+    """A deleted stack file is not a problem: then `after` is None."""
     before, problems, blind = None, list[str](), False
     if against is not None:
         try:
@@ -167,16 +169,16 @@ def _sides(stack: str, root: Path, against: str | None) -> _Sides:
 def _planned(
     stack: str, after: Side | None, plans: Sequence[EnginePlan]
 ) -> tuple[tuple[ResourceChange, ...] | None, list[str]]:
-    """The engine's changes, None without a plan of this stack; and what was wrong with such plans."""
-    found: tuple[ResourceChange, ...] | None = None
+    """The engine's changes, None without a usable plan of this stack; and the faults of unusable plans."""
+    changes: tuple[ResourceChange, ...] | None = None
     problems: list[str] = []
     for plan in plans:
         if plan.stack == stack and after is not None and after.settings is not None:
             try:
-                found = planned_changes(plan, after.settings, after.resources)
+                changes = planned_changes(plan, after.settings, after.resources)
             except PlanUnusable as unusable:
                 problems.append(str(unusable))
-    return found, problems
+    return changes, problems
 
 
 def _is_known(stack: str, plans: Sequence[EnginePlan]) -> bool:
@@ -184,18 +186,18 @@ def _is_known(stack: str, plans: Sequence[EnginePlan]) -> bool:
 
 
 def _planned_dangers(before: Side | None, after: Side | None, changes: Sequence[ResourceChange]) -> tuple[Danger, ...]:
-    """The engine knows resources that no file declares. Without a side before, what stays stands for what is there."""
-    there = after if before is None or before.settings is None else before
-    known = {identity(resource.urn) for resource in there.resources} if there is not None else set[str]()
+    """The engine knows resources that no file declares. Without a side before, the later side is the reference."""
+    reference = after if before is None or before.settings is None else before
+    declared = {identity(resource.urn) for resource in reference.resources} if reference is not None else set[str]()
     parts = [change for change in changes if not _is_component(change)]
-    known_changes = [change for change in parts if change.kind is ChangeKind.CREATE or identity(change.urn) in known]
+    known_changes = [change for change in parts if change.kind is ChangeKind.CREATE or identity(change.urn) in declared]
     going = [change for change in parts if change.kind in {ChangeKind.REPLACE, ChangeKind.DELETE}]
-    undeclared = [_undeclared(change) for change in going if identity(change.urn) not in known]
-    return (*undeclared, *dangers_of(there, after, known_changes, planned=True))
+    undeclared = [_undeclared(change) for change in going if identity(change.urn) not in declared]
+    return (*undeclared, *dangers_of(reference, after, known_changes, planned=True))
 
 
 def _is_component(change: ResourceChange) -> bool:
-    """The engine counts them, and there is nothing behind one."""
+    """Components have steps in a plan, but no resource in the cloud."""
     return change.urn.split("::")[2].rsplit("$", 1)[-1].startswith("ebbtide:")
 
 
@@ -213,11 +215,16 @@ def _undeclared(change: ResourceChange) -> Danger:
 def _simulated(
     before: StackSettings | None, after: StackSettings, request: PageRequest
 ) -> tuple[Simulated | SimulatedServices | None, list[str]]:
-    """Of requests what they are to services, where there are any that can be replayed; else what jobs are to pools."""
+    """Replay requests on the services if they can be replayed, otherwise jobs on the pools."""
     if request.trace is None:
         return None, []
-    from ebbtide.preview.cost.simulated import DAYS, Unreplayable, simulated  # the simulator, which few pages need
-    from ebbtide.preview.cost.simulated_services import replayable, simulated_services
+    from ebbtide.preview.cost.replays import (  # the simulator, which few pages need
+        DAYS,
+        Unreplayable,
+        replayable,
+        simulated,
+        simulated_services,
+    )
 
     try:
         if request.requests is not None and replayable(after):
@@ -229,27 +236,27 @@ def _simulated(
 
 def _counts(changes: Sequence[ResourceChange]) -> dict[ChangeKind, int]:
     """All four kinds, in their order, zeros included."""
-    found = Counter(change.kind for change in changes)
-    return {kind: found[kind] for kind in ChangeKind}
+    counts = Counter(change.kind for change in changes)
+    return {kind: counts[kind] for kind in ChangeKind}
 
 
 def _verdict(
     dangers: Sequence[Danger], policies: Sequence[PolicyResult], changes: Sequence[ResourceChange], *, doubted: bool
 ) -> StackVerdict:
-    """What is excepted in the stack file neither blocks nor asks for attention."""
+    """Results that the stack file excepts do not count."""
     severities = {danger.severity for danger in dangers}
     severities |= {policy.severity for policy in policies if not policy.excepted}
     if Severity.BLOCKING in severities:
         return StackVerdict.BLOCKED
-    heeded = Severity.WARNING in severities or doubted or _loses(changes)
-    return StackVerdict.ATTENTION if heeded else StackVerdict.SAFE
+    attention = Severity.WARNING in severities or doubted or _loses(changes)
+    return StackVerdict.ATTENTION if attention else StackVerdict.SAFE
 
 
 def _loses(changes: Sequence[ResourceChange]) -> bool:
-    """Whether something goes and nothing of its kind comes in its component, as a closer of another hour does."""
-    made = {(change.component, change.type) for change in changes if change.kind is ChangeKind.CREATE}
+    """True if a resource is lost and its component creates none of its type, as it does for a closer's new hour."""
+    created = {(change.component, change.type) for change in changes if change.kind is ChangeKind.CREATE}
     return any(
         change.kind is ChangeKind.REPLACE
-        or (change.kind is ChangeKind.DELETE and (change.component, change.type) not in made)
+        or (change.kind is ChangeKind.DELETE and (change.component, change.type) not in created)
         for change in changes
     )

@@ -1,14 +1,13 @@
-"""What the engine itself intends: the output of `pulumi preview --json`, read as the changes of a page.
+"""The engine's plan: the output of `pulumi preview --json`, read as the changes of a page.
 
-Only the engine knows what the cloud holds now, so a plan that fits replaces the changes found offline. It must be of
-the same stack, project and program, of the same settings, and of a preview that ended well: any other would vouch for
-what it never saw. The shape is that of `ShowPreviewDigest` in pulumi/pulumi, pkg/backend/display/json.go: the config,
-and steps with op, urn, oldState, newState, replaceReasons and detailedDiff; of what stays as it is there is the step of
-the stack alone.
+Only the engine knows the current state of the cloud, so a matching plan replaces the changes found offline. It must
+come from the same stack, project, program and settings, and from a successful preview. The format is
+`ShowPreviewDigest` in pulumi/pulumi, pkg/backend/display/json.go: the config, and steps with op, urn, oldState,
+newState, replaceReasons and detailedDiff. Unchanged resources have no steps, except the stack itself.
 
-Traps: a replacement may come as up to three steps of one URN, and then their order says whether the old one goes first;
-the CLI writes one as a rule, and then the provider's own rule does. The CLI blinds secrets, but older state may hold
-them as marked objects: those are masked here too. A value that is not known before the update is a text of its own.
+Traps: a replacement may have up to three steps of one URN, whose order says whether the old one goes first; usually the
+CLI writes one step, and the provider's rule decides. The CLI masks secrets, but older state may hold them as marked
+objects: those are masked here too. A value that is unknown before the update is a special text.
 """
 
 import json
@@ -46,7 +45,7 @@ _WANTED = "wanted the output of `pulumi preview --json`"
 
 
 class PlanUnusable(ValueError):
-    """The file is no plan, or not this stack's; the message is one line, whatever names the file holds."""
+    """The file is not a plan, or not this stack's; the message is one line, even if names in the file are not."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
@@ -54,7 +53,7 @@ class PlanUnusable(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnginePlan:
-    """`steps` are the engine's, of one stack, in its order; `config` is what it ran with, values as texts."""
+    """`steps` of one stack in the engine's order; `config` of the run, values as texts."""
 
     file: str
     stack: str
@@ -64,84 +63,87 @@ class EnginePlan:
 
     @property
     def stack_exists(self) -> bool:
-        """Whether the engine ran for it before."""
+        """True if the engine updated the stack before."""
         return any(step["op"] != "create" and _type(str(step["urn"])) == _STACK_TYPE for step in self.steps)
 
 
 def read_plan(path: Path) -> EnginePlan:
     """Raises: `PlanUnusable`."""
     try:
-        found: object = json.loads(read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8"))
+        document: object = json.loads(read_file(path, MOST_OF_A_DOCUMENT).decode("utf-8"))
     except OSError as error:
         raise PlanUnusable(f"{path}: {error.strerror or error}; {_WANTED}") from None
     except (ValueError, RecursionError):  # of JSON and of UTF-8
         raise PlanUnusable(f"{path}: found something that is not one JSON document; {_WANTED}") from None
-    return plan_of(found, str(path))
+    return plan_of(document, str(path))
 
 
-def plan_of(found: object, file: str) -> EnginePlan:
+def plan_of(document: object, file: str) -> EnginePlan:
     """Raises: `PlanUnusable`."""
-    steps = mapping(found).get("steps")
+    steps = mapping(document).get("steps")
     if not isinstance(steps, list):
         raise PlanUnusable(f"{file}: steps: found no list of steps; {_WANTED}")
-    known = [mapping(step) for step in cast("list[object]", steps)]
-    parts = [str(step.get("urn", "")).split("::") for step in known]
+    step_maps = [mapping(step) for step in cast("list[object]", steps)]
+    parts = [str(step.get("urn", "")).split("::") for step in step_maps]
     places = {(part[0].removeprefix("urn:pulumi:"), part[1]) for part in parts if len(part) >= 4}
-    states = [mapping(step.get(key)) for step in known for key in ("oldState", "newState")]
+    states = [mapping(step.get(key)) for step in step_maps for key in ("oldState", "newState")]
     parts_of_states = [str(state["urn"]).split("::") for state in states if "urn" in state]
-    whole = all(len(part) >= 4 for part in (*parts, *parts_of_states))
-    if not whole or not all(isinstance(step.get("op"), str) for step in known):
+    complete = all(len(part) >= 4 for part in (*parts, *parts_of_states))
+    if not complete or not all(isinstance(step.get("op"), str) for step in step_maps):
         raise PlanUnusable(f"{file}: steps: found a step without an op or a URN; {_WANTED}")
     if len(places) != 1:
         raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")
     stack, project = next(iter(places))
-    failed = any(mapping(told).get("severity") == "error" for told in _list(mapping(found).get("diagnostics")))
-    if failed or not mapping(mapping(found).get("changeSummary")):
+    failed = any(
+        mapping(diagnostic).get("severity") == "error" for diagnostic in _list(mapping(document).get("diagnostics"))
+    )
+    if failed or not mapping(mapping(document).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
-    config = mapping(mapping(found).get("config"))
-    return EnginePlan(file=file, stack=stack, project=project, steps=tuple(known), config=config)
+    config = mapping(mapping(document).get("config"))
+    return EnginePlan(file=file, stack=stack, project=project, steps=tuple(step_maps), config=config)
 
 
 def planned_changes(
     plan: EnginePlan, settings: StackSettings, registered: Sequence[Resource]
 ) -> tuple[ResourceChange, ...]:
-    """The changes that the engine plans. `registered` is what this program registers for the stack.
+    """The changes that the engine plans. `registered` are the resources that this program registers for the stack.
 
     Raises: `PlanUnusable` for a plan of another stack, project or version.
     """
-    _same_program(plan, settings.stack, registered)
-    _same_settings(plan, settings)
+    _require_same_program(plan, settings.stack, registered)
+    _require_same_settings(plan, settings)
     by_urn: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
         by_urn[str(step["urn"])].append(step)
     going = [state for steps in by_urn.values() if (state := _state(steps, "oldState")) is not None]
-    components = {one.urn: one for one in (*going, *registered) if not one.custom}
-    found = [_change(steps, components) for urn, steps in by_urn.items() if not _is_scenery(urn)]
-    return tuple(change for change in found if change is not None)
+    components = {resource.urn: resource for resource in (*going, *registered) if not resource.custom}
+    changes = [_change(steps, components) for urn, steps in by_urn.items() if not _is_stack_or_provider(urn)]
+    return tuple(change for change in changes if change is not None)
 
 
-def _same_program(plan: EnginePlan, stack: str, registered: Sequence[Resource]) -> None:
+def _require_same_program(plan: EnginePlan, stack: str, registered: Sequence[Resource]) -> None:
     if plan.project != PROJECT:
         raise PlanUnusable(f"{plan.file}: a plan of project {plan.project}, wanted {PROJECT}; ignored")
     if plan.stack != stack:
         raise PlanUnusable(f"{plan.file}: a plan of stack {plan.stack}, wanted {stack}; ignored")
-    known = {resource.urn for resource in registered}
-    strange = [
+    known_urns = {resource.urn for resource in registered}
+    unknown_urns = [
         str(step["urn"])
         for step in plan.steps
         if step["op"] in {"same", "create", "update", "replace"}
-        and not _is_scenery(str(step["urn"]))
-        and step["urn"] not in known
+        and not _is_stack_or_provider(str(step["urn"]))
         and str(step["urn"]).split("::")[2].startswith("ebbtide:components:")  # others are of the team's own program
+        and step["urn"] not in known_urns
     ]
-    if strange:
+    if unknown_urns:
         raise PlanUnusable(
-            f"{plan.file}: a plan of another version: {_name(strange[0])} is in it and not in this program; ignored"
+            f"{plan.file}: a plan of another version: {_name(unknown_urns[0])} is in it and not in this program; "
+            "ignored"
         )
 
 
-def _same_settings(plan: EnginePlan, settings: StackSettings) -> None:
-    """A plan that names no config is taken as it is."""
+def _require_same_settings(plan: EnginePlan, settings: StackSettings) -> None:
+    """A plan without config is accepted."""
     if not plan.config:
         return
     try:
@@ -150,22 +152,21 @@ def _same_settings(plan: EnginePlan, settings: StackSettings) -> None:
         raise PlanUnusable(
             f"{plan.file}: a plan of another version: its settings are not valid here; ignored"
         ) from None
-    other = [name for name in StackSettings.model_fields if getattr(planned, name) != getattr(settings, name)]
-    if other:
-        verb = "is" if len(other) == 1 else "are"
+    differing = [name for name in StackSettings.model_fields if getattr(planned, name) != getattr(settings, name)]
+    if differing:
+        verb = "is" if len(differing) == 1 else "are"
         raise PlanUnusable(
-            f"{plan.file}: a plan of another version: {', '.join(map(_key, other))} {verb} not as the stack file says; "
-            "ignored"
+            f"{plan.file}: a plan of another version: {', '.join(map(_key, differing))} {verb} not as the stack file "
+            "says; ignored"
         )
 
 
 def _key(field: str) -> str:
-    """As the stack file writes it."""
+    """The field's key in the stack file."""
     return "redisPassword" if field == "redis_password_set" else StackSettings.model_fields[field].alias or field
 
 
-def _is_scenery(urn: str) -> bool:
-    """The stack itself, and providers: how resources are made, and no part of them."""
+def _is_stack_or_provider(urn: str) -> bool:
     type_ = _type(urn)
     return type_ == _STACK_TYPE or type_.startswith("pulumi:providers:")
 
@@ -179,15 +180,15 @@ def _change(steps: Sequence[Step], components: Mapping[str, Resource]) -> Resour
     before = _state(steps, "oldState")
     after = _state(steps, "newState")
     urn = str(steps[0]["urn"])
-    found = _offline_view(before, after, kind, components)
+    offline = _offline_view(before, after, kind, components)
     named = dict.fromkeys(str(key) for step in steps for key in _list(step.get("replaceReasons")))
     reasons = tuple(_reason(key, steps) for key in named)
     return ResourceChange(
         kind=kind,
         type=short_type(urn.split("::")[2]),
         name=_name(urn),
-        component="" if found is None else found.component,
-        fields=_fields(found, steps) if kind in {ChangeKind.UPDATE, ChangeKind.REPLACE} else (),
+        component="" if offline is None else offline.component,
+        fields=_fields(offline, steps) if kind in {ChangeKind.UPDATE, ChangeKind.REPLACE} else (),
         reasons=reasons,
         lowers=replacing and _old_goes_first(ops, before, after),
         urn=urn,
@@ -210,27 +211,31 @@ def _old_goes_first(ops: Sequence[str], before: Resource | None, after: Resource
 def _offline_view(
     before: Resource | None, after: Resource | None, kind: ChangeKind, components: Mapping[str, Resource]
 ) -> ResourceChange | None:
-    """The same resource as the offline comparison shows it: its component, and fields with masked values."""
-    if before is not None and after is not None:  # found by an alias, it may have had another URN
+    """The resource's change in the offline comparison: its component, and fields with masked values."""
+    if before is not None and after is not None:  # matched by an alias, it may have had another URN
         before = replace(before, urn=after.urn, parent=after.parent)
     old = [] if before is None or kind is ChangeKind.CREATE else [before]
     new = [] if after is None or kind is ChangeKind.DELETE else [after]
     frame = list(components.values())
-    found = changes_between([*frame, *old], [*frame, *new])
-    return found[0] if found else None
+    changes = changes_between([*frame, *old], [*frame, *new])
+    return changes[0] if changes else None
 
 
-def _fields(found: ResourceChange | None, steps: Sequence[Step]) -> tuple[FieldChange, ...]:
-    """What the inputs show, and then the paths that only the provider sees: drift has no input that changed."""
-    shown = () if found is None else found.fields
+def _fields(offline: ResourceChange | None, steps: Sequence[Step]) -> tuple[FieldChange, ...]:
+    """Changed inputs, then paths that only the provider reports: drift changes no input."""
+    shown = () if offline is None else offline.fields
     paths = dict.fromkeys(path for step in steps for path in mapping(step.get("detailedDiff")))
-    seen = [field.path for field in shown]
-    rest = [path for path in paths if not any(_covers(one, path) or _covers(path, one) for one in seen)]
-    return (*shown, *[FieldChange(path=path, before="", after="") for path in rest])
+    input_paths = [field.path for field in shown]
+    provider_paths = [
+        path
+        for path in paths
+        if not any(_covers(input_path, path) or _covers(path, input_path) for input_path in input_paths)
+    ]
+    return (*shown, *[FieldChange(path=path, before="", after="") for path in provider_paths])
 
 
-def _covers(path: str, other: str) -> bool:
-    return other == path or other.startswith((f"{path}.", f"{path}["))
+def _covers(path: str, descendant: str) -> bool:
+    return descendant == path or descendant.startswith((f"{path}.", f"{path}["))
 
 
 def _state(steps: Sequence[Step], key: str) -> Resource | None:
@@ -254,10 +259,10 @@ def _without_secrets(value: Any) -> Any:
     if value == _NOT_KNOWN:
         return _KNOWN_LATER
     if isinstance(value, Mapping):
-        given = cast("Mapping[str, Any]", value)
-        if given.get(SIGNATURE) == SECRET_SIGNATURE:
+        properties = cast("Mapping[str, Any]", value)
+        if properties.get(SIGNATURE) == SECRET_SIGNATURE:
             return SECRET
-        return {key: _without_secrets(item) for key, item in given.items()}
+        return {key: _without_secrets(item) for key, item in properties.items()}
     return [_without_secrets(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 

@@ -1,18 +1,17 @@
-"""Which changed inputs make the provider replace a resource instead of updating it, and which of the two comes first.
+"""Inputs whose change makes the provider replace a resource instead of updating it, and the order of a replacement.
 
 Sources: pulumi-kubernetes `provider/pkg/provider/diff.go` (July 2026) for objects of the cluster, where a name or a
 namespace always forces; the arguments that hashicorp/terraform-provider-aws marks as forcing a new resource, for AWS:
 `ForceNew` or `RequiresReplace` in the resource's file below internal/service, such as elasticache/subnet_group.go and
 ec2/vpc_security_group_ingress_rule.go. The latter also replaces a rule whose kind of source changes, from a range of
-addresses to a group: no list of paths can say that, and none of Ebbtide's rules ever does it.
+addresses to a group. No list of paths can express that, and Ebbtide's rules never do it.
 
-As a rule the new one comes before the old one goes. Not where both would have the same name: Kubernetes' provider then
-deletes first (`provider/pkg/provider/provider.go`, `Diff`), and that of AWS does so wherever a name was chosen by hand
-that it could have made up, changed or not (pulumi-terraform-bridge `pkg/tfbridge/schema.go`,
+Usually the new resource is created before the old one is deleted. If both have the same name, the Kubernetes provider
+deletes first (`provider/pkg/provider/provider.go`, `Diff`). The AWS provider deletes first if the name was set although
+it could be generated, changed or not (pulumi-terraform-bridge `pkg/tfbridge/schema.go`,
 `nameRequiresDeleteBeforeReplace`).
 
-The trap: a type that is not listed counts as one that nothing replaces. Tests hold the list against all that a stack
-registers.
+Trap: a type that is not listed counts as never replaced. Tests compare the list with all types that a stack registers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,7 @@ _KUBERNETES: Mapping[str, tuple[str, ...]] = {
     "StorageClass": ("parameters", "provisioner"),
 }
 _MUTABLE = {"Secret": "enableSecretMutable", "ConfigMap": "enableConfigMapMutable"}
-"""With this on the provider, the data of such an object is updated in place."""
+"""Options of the provider that make it update the data of these objects in place."""
 
 _AWS: Mapping[str, tuple[str, ...]] = {
     "autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
@@ -117,19 +116,21 @@ _AWS: Mapping[str, tuple[str, ...]] = {
 
 
 def is_listed(type_: str) -> bool:
-    """Whether it is known here what replaces a resource of this type. Of Kubernetes every type is."""
+    """True if the replacing inputs of this type are known, as they are for every Kubernetes type."""
     return not type_.startswith("aws:") or type_.removeprefix("aws:") in _AWS
 
 
 def forcing_paths(type_: str, mutable: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The inputs, as paths, of which a change replaces a resource of this type."""
+    """Paths of the inputs whose change replaces a resource of this type."""
     if type_.startswith("aws:"):
         return _AWS.get(type_.removeprefix("aws:"), ())
     if not type_.startswith("kubernetes:"):
         return ()
     kind = type_.split(":")[-1]
-    own = ("type",) if kind == "Secret" and kind in mutable else () if kind in mutable else _KUBERNETES.get(kind, ())
-    return (*_METADATA, *own)
+    kind_paths = (
+        ("type",) if kind == "Secret" and kind in mutable else () if kind in mutable else _KUBERNETES.get(kind, ())
+    )
+    return (*_METADATA, *kind_paths)
 
 
 def mutable_kinds(resources: Sequence[Resource]) -> frozenset[str]:
@@ -139,8 +140,8 @@ def mutable_kinds(resources: Sequence[Resource]) -> frozenset[str]:
 
 
 def replacing_paths(before: Resource, after: Resource, mutable: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The paths whose change makes a new resource of this one; none where it is updated, or is as it was."""
-    if before.type != after.type:  # found by an alias
+    """The changed paths that replace the resource; none if it is updated or unchanged."""
+    if before.type != after.type:  # matched by an alias
         return ("kind",)
     return tuple(
         path
@@ -150,7 +151,7 @@ def replacing_paths(before: Resource, after: Resource, mutable: frozenset[str] =
 
 
 def goes_first(before: Resource, after: Resource) -> bool:
-    """Of a replacement: whether the old one is deleted before the new one is made: for a while there is none."""
+    """True if a replacement deletes the old resource before it creates the new one, so that for a while none exists."""
     if after.type.startswith("kubernetes:"):
         names = [[value_at(side.inputs, path) for path in _METADATA] for side in (before, after)]
         return names[0][0] is not None and names[0] == names[1]

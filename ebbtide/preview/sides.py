@@ -1,13 +1,13 @@
-"""The two sides of a preview: a stack file as it is now, and as it was at a git ref, both rendered with today's code.
+"""The two sides of a preview: a stack file now and at a git ref, both rendered with the current code.
 
-What the ref's own code would have made of its file is not known: for that its dependencies would have to be installed.
-`code_note` says when the code differs too.
+The ref's own code is not run, since its dependencies would have to be installed. `code_note` says if the code differs
+too.
 
-A ref is what git takes for a commit. `main...` is the commit at which the work left `main`, as a pull request is
-compared; the plain `main` is its tip, and what was merged there since shows as taken back.
+A ref is anything that git resolves to a commit. `main...` is the merge base with `main`, as in a pull request; the
+plain `main` is its tip, so changes merged there since then appear as reverted.
 
-Git is asked for what is in the clone and nothing else: it fetches nothing and asks nobody for a password. Its own
-variables (`GIT_DIR`, as a hook has it) are not passed on: they would lead to another repository than the file's.
+Git reads only the clone: it fetches nothing and asks for no password. Its variables (`GIT_DIR`, as in a hook) are not
+passed on: they could lead to another repository than the file's.
 """
 
 import os
@@ -33,18 +33,18 @@ _OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_
 
 
 class NoSuchRef(Exception):
-    """There is nothing to compare with: no repository, no such commit, no common ancestor. The text is one line."""
+    """Nothing to compare with: no repository, no such commit, or no common ancestor. The text is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """`settings` is None, and there are no resources, where the file is invalid; `problems` then says why."""
+    """If the file is invalid, `settings` is None, there are no resources, and `problems` says why."""
 
     stack: str
     settings: StackSettings | None
     resources: tuple[Resource, ...]
     problems: tuple[str, ...] = ()
-    encrypted: Mapping[Location, str] = field(default_factory=dict[Location, str])  # as the file has it; never shown
+    encrypted: Mapping[Location, str] = field(default_factory=dict[Location, str])  # the file's text; never shown
 
     @property
     def state(self) -> StackState | None:
@@ -52,7 +52,7 @@ class Side:
 
 
 def side_now(stack: str, root: Path) -> Side:
-    """The file as it lies there."""
+    """The file in the working tree."""
     path = stack_path(stack, root)
     try:
         text = read_file(path, MOST_BYTES).decode("utf-8")
@@ -62,17 +62,17 @@ def side_now(stack: str, root: Path) -> Side:
 
 
 def side_at(stack: str, ref: str, root: Path) -> Side | None:
-    """The file at a ref; None where there was none. Raises `NoSuchRef`.
+    """The file at a ref; None if it did not exist there. Raises `NoSuchRef`.
 
-    A file of another name with the same customer is the same stack, renamed, if that file is no longer there now.
+    A file of another name with the same customer is the same stack, renamed, if that file does not exist any more.
     """
     commit = _commit_of(ref, root)
     path = stack_path(stack, root)
-    there = _inside(path, root)
-    text = _text_at(commit, there, root)
+    stack_file = _inside(path, root)
+    text = _text_at(commit, stack_file, root)
     if text is not None:
-        beside = _files_beside(there, commit, root)
-        return _side_of(text, stack=name_of(path), file=f"{there} at {ref}", beside=beside)
+        beside = _files_beside(stack_file, commit, root)
+        return _side_of(text, stack=name_of(path), file=f"{stack_file} at {ref}", beside=beside)
     try:
         customer = load_stack(stack, root).customer
     except StackInvalid:
@@ -81,7 +81,7 @@ def side_at(stack: str, ref: str, root: Path) -> Side | None:
 
 
 def code_note(ref: str, root: Path) -> str:
-    """A sentence if the code differs from the ref's as well as the files; empty if not. Raises `NoSuchRef`."""
+    """A sentence if the code differs from the ref's; empty otherwise. Raises `NoSuchRef`."""
     commit = _commit_of(ref, root)
     code = [part for part in _CODE if (root / part).exists()]
     if not code or not _git(root, "diff", "--no-ext-diff", "--no-textconv", "--name-only", commit, "--", *code).stdout:
@@ -90,7 +90,7 @@ def code_note(ref: str, root: Path) -> str:
 
 
 def _unreadable(stack: str, root: Path) -> Side:
-    """The same words as `check` has for it."""
+    """The side of a file that cannot be read, with the messages of `ebbtide check`."""
     try:
         settings = load_stack(stack, root)
     except StackInvalid as invalid:
@@ -100,14 +100,14 @@ def _unreadable(stack: str, root: Path) -> Side:
 
 def _side_of(text: str, *, stack: str, file: str, beside: Beside) -> Side:
     try:
-        return _sound(text, stack, beside if "file:" in text else no_files)
+        return _valid_side(text, stack, beside if "file:" in text else no_files)
     except StackInvalid as invalid:
         return _invalid(stack, [replace(problem, file=file) for problem in invalid.problems])
 
 
 @lru_cache(maxsize=2)
-def _sound(text: str, stack: str, beside: Beside) -> Side:
-    """Kept for the other side: where only the code changes, the file is the same on both."""
+def _valid_side(text: str, stack: str, beside: Beside) -> Side:
+    """Cached for the other side: if only the code changes, both sides have the same file."""
     settings = stack_of_text(text, stack=stack, file="", beside=beside)
     encrypted = encrypted_values(text) if "secure:" in text else {}
     return Side(stack=stack, settings=settings, resources=record(settings), encrypted=encrypted)
@@ -118,7 +118,7 @@ def _invalid(stack: str, problems: Sequence[Problem]) -> Side:
 
 
 def _files_beside(stack_file: str, commit: str, root: Path) -> Beside:
-    """The files of the commit that stand beside that stack file."""
+    """A reader of the commit's files in the stack file's folder."""
 
     def read(path: str) -> bytes:
         text = _text_at(commit, str(PurePosixPath(stack_file).parent / path), root)
@@ -130,7 +130,7 @@ def _files_beside(stack_file: str, commit: str, root: Path) -> Beside:
 
 
 def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
-    """The side of the file that held this customer's stack, with a line that says so."""
+    """The side of the former file of this customer's stack, with a line about the new name."""
     for path in _files_at(commit, root):
         text = None if (root / path).exists() else _text_at(commit, path, root)
         if text is None:
@@ -147,23 +147,22 @@ def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
 
 
 def _commit_of(ref: str, root: Path) -> str:
-    """The commit that a ref means."""
     if "..." in ref:
         return _merge_base(ref, root)
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    if found.returncode != 0:
+    answer = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if answer.returncode != 0:
         raise NoSuchRef(_one_line(f"{ref!r} is not a commit of this repository{_why_missing(ref, root)}"))
-    return found.stdout.strip()
+    return answer.stdout.strip()
 
 
 def _merge_base(ref: str, root: Path) -> str:
-    one, other = (part or "HEAD" for part in ref.split("...", 1))
-    commits = [_commit_of(one, root), _commit_of(other, root)]
-    found = _git(root, "merge-base", *commits)
-    if found.returncode != 0:
+    ours, theirs = (part or "HEAD" for part in ref.split("...", 1))
+    commits = [_commit_of(ours, root), _commit_of(theirs, root)]
+    answer = _git(root, "merge-base", *commits)
+    if answer.returncode != 0:
         why = f": {_SHALLOW}" if _is_shallow(root) else ""
-        raise NoSuchRef(_one_line(f"{one!r} and {other!r} have no commit in common{why}"))
-    return found.stdout.strip()
+        raise NoSuchRef(_one_line(f"{ours!r} and {theirs!r} have no commit in common{why}"))
+    return answer.stdout.strip()
 
 
 _SHALLOW = "the clone is shallow; fetch its history (git fetch --unshallow, or fetch-depth: 0 of actions/checkout)"
@@ -186,26 +185,26 @@ def _files_at(commit: str, root: Path) -> Sequence[str]:
 
 
 def _text_at(commit: str, path: str, root: Path) -> str | None:
-    """A file's text, or None where the commit has no such file."""
+    """A file's text, or None if the commit has no such file."""
     listed = _git(root, "ls-tree", "-z", commit, "--", path).stdout
     if not listed:
         return None
     mode, kind, blob = listed.split("\t", 1)[0].split()
     if kind != "blob" or mode == "120000":
         raise NoSuchRef(_one_line(f"{path} is not a plain file at that commit"))
-    found = _git(root, "cat-file", "blob", blob)
-    if found.returncode != 0:
-        raise NoSuchRef(_one_line(f"{path} at that commit is not in this clone: {_first_line(found.stderr)}"))
-    return found.stdout
+    answer = _git(root, "cat-file", "blob", blob)
+    if answer.returncode != 0:
+        raise NoSuchRef(_one_line(f"{path} at that commit is not in this clone: {_first_line(answer.stderr)}"))
+    return answer.stdout
 
 
 def _inside(path: Path, root: Path) -> str:
-    """Relative to the root; a link is named as itself, and not followed."""
+    """The path relative to the root; links are not followed."""
     return os.path.relpath(path.absolute(), root.absolute())
 
 
 def _git(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run git in the repository of `root`. Raises `NoSuchRef` where there is no git or no repository."""
+    """Run git in the repository of `root`. Raises `NoSuchRef` without git or a repository."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a pull request needs around a preview: which stacks it changes, and a text that fits into a comment.
+"""Support for previews of pull requests: the stacks that a change concerns, and a text that fits into a comment.
 
-Reads stack files for the names of files in them; knows no Pulumi and reads no clock.
+Reads stack files only for the names of files in them. Imports no Pulumi and reads no clock.
 """

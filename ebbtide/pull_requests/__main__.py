@@ -1,7 +1,7 @@
-"""`python -m ebbtide.pull_requests preview.md > comment.md`: a text as a comment of a pull request holds it.
+"""`python -m ebbtide.pull_requests preview.md > comment.md`: cut a text to the size of a pull request's comment.
 
-The first line is a hidden marker, by which the workflow finds the comment again. Where GITHUB_STEP_SUMMARY names a
-job's summary, the whole text goes there too. Exit code 2: the file cannot be read, or says nothing.
+The first line is a hidden marker, by which the workflow finds its comment. If GITHUB_STEP_SUMMARY names a job's
+summary, the entire text is added there too. Exit code 2: the file cannot be read, or is empty.
 """
 
 import os
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         print(f"{file}: {error}; wanted a Markdown file (ebbtide preview … > preview.md)", file=sys.stderr)
         return 2
     if not text.strip():
-        print(f"{file}: empty, wanted what the comment is to say", file=sys.stderr)
+        print(f"{file}: empty, wanted the text of the comment", file=sys.stderr)
         return 2
     if summary := environment.get("GITHUB_STEP_SUMMARY", ""):
         append_summary(Path(summary), text)
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _rest_line(file: Path, environment: Mapping[str, str]) -> str:
-    """Where the whole text is, for a comment that is cut."""
+    """The last line of a cut comment: where the entire text is."""
     server, repo, number = (environment.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     place = f"[the job's summary]({server}/{repo}/actions/runs/{number})" if number else f"`{file.name}`"
     return f"**The rest is left out here**: a comment holds {COMMENT:,} characters. All of it is in {place}."

@@ -1,12 +1,11 @@
-"""Which stacks a change concerns, from the names of the files that it touches.
+"""The stacks that a change concerns, by the names of the changed files.
 
-A changed `stacks/Pulumi.X.yaml` concerns X. A file beside it that stack files name, now or at the other point, concerns
-these stacks. Files that no stack is made from (documents, tests, workflows) concern none, and every other file concerns
-all: a file that nobody thought of here is previewed once too often, and never missed.
+A changed `stacks/Pulumi.X.yaml` concerns X. A file next to it that stack files name, before or after the change,
+concerns those stacks. Files that affect no stack (documents, tests, workflows) concern none, and every other file
+concerns all: an unlisted file causes a needless preview, but never a missing one.
 
-Compared is what is in the working tree with the point where it left the other branch, so that what others merged there
-meanwhile is no change of ours; `main` and `main...`, as a preview takes it, are the same here. Git fetches nothing, and
-asks nobody for a password.
+The working tree is compared with its merge base, so that later changes of the other branch do not count; `main` and
+`main...`, the notation of a preview, are equal here. Git fetches nothing and asks for no password.
 """
 
 import os
@@ -22,7 +21,7 @@ from ebbtide.settings.load import MOST_BYTES, STACKS, name_of, stack_names, stac
 from ebbtide.settings.reading import files_named
 
 NOTHING = "0" * 40
-"""What GitHub gives as the commit before the first push of a branch."""
+"""GitHub's commit id before the first push of a branch."""
 
 _OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 _HARMLESS = (
@@ -53,17 +52,18 @@ class GitFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class ChangedStacks:
     stacks: tuple[str, ...]  # sorted
-    cause: str  # the file that makes it all stacks; "" otherwise
-    gone: tuple[str, ...]  # stacks whose file was taken away
-    misnamed: tuple[str, ...]  # files whose stack Pulumi would not take
+    cause: str  # a file that concerns all stacks; "" otherwise
+    gone: tuple[str, ...]  # stacks whose file was deleted
+    misnamed: tuple[str, ...]  # stacks with names that Pulumi refuses
 
 
 def concerned(
     paths: Iterable[str], existing: Sequence[str], readers: Mapping[str, Collection[str]] | None = None
 ) -> ChangedStacks:
-    """The stacks concerned by changed files, relative to the repository, and the stacks that have a file now.
+    """Return the stacks that changed files concern. `paths` are relative to the repository; `existing` stacks have a
+    file.
 
-    `readers` has the stacks that read a file, by its path.
+    `readers`: the stacks that read a file, by its path.
     """
     named: set[str] = set()
     reading: set[str] = set()
@@ -75,14 +75,14 @@ def concerned(
             reading |= set(readers[path])
         elif not cause and not _is_harmless(path):
             cause = path
-    sound = {name for name in existing if _NAME.fullmatch(name)}
-    meant = set(existing) if cause else (named | reading) & set(existing)
-    wanted, misnamed = meant & sound, tuple(sorted(meant - sound))
-    return ChangedStacks(tuple(sorted(wanted)), cause, tuple(sorted(named - set(existing))), misnamed)
+    valid = {name for name in existing if _NAME.fullmatch(name)}
+    candidates = set(existing) if cause else (named | reading) & set(existing)
+    stacks, misnamed = candidates & valid, tuple(sorted(candidates - valid))
+    return ChangedStacks(tuple(sorted(stacks)), cause, tuple(sorted(named - set(existing))), misnamed)
 
 
 def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
-    """All stacks where there is nothing to compare with. Raises: `GitFailed`."""
+    """The concerned stacks; all stacks without a commit to compare with. Raises: `GitFailed`."""
     existing = stack_names(root)
     if against is None or against == NOTHING:
         return concerned(["nothing to compare with"], existing)
@@ -97,9 +97,9 @@ def _is_harmless(path: str) -> bool:
 
 
 def _readers(paths: Sequence[str], base: str, existing: Sequence[str], root: Path) -> dict[str, set[str]]:
-    """The stacks that read each changed file beside the stack files; a stack file that is not sound may read any."""
-    beside = [path for path in paths if path.startswith(f"{STACKS}/") and not _STACK_FILE.fullmatch(path)]
-    if not beside:
+    """The stacks that read each changed file next to the stack files; an invalid stack file may read any."""
+    other_files = [path for path in paths if path.startswith(f"{STACKS}/") and not _STACK_FILE.fullmatch(path)]
+    if not other_files:
         return {}
     readers: dict[str, set[str]] = {}
     unsure: set[str] = set()
@@ -109,13 +109,13 @@ def _readers(paths: Sequence[str], base: str, existing: Sequence[str], root: Pat
             unsure.add(stack)
         for file in files or ():
             readers.setdefault(file, set()).add(stack)
-    return {path: readers[path] | unsure for path in beside if path in readers}
+    return {path: readers[path] | unsure for path in other_files if path in readers}
 
 
 def _stack_files(
     paths: Sequence[str], base: str, existing: Sequence[str], root: Path
 ) -> Iterator[tuple[str, str | None]]:
-    """The text of each stack file as it is, and of each changed one as it was; None where it cannot be read."""
+    """The current text of each stack file and the former text of each changed one; None if it cannot be read."""
     for stack in existing:
         try:
             yield stack, read_file(stack_path(stack, root), MOST_BYTES).decode()
@@ -127,7 +127,7 @@ def _stack_files(
 
 
 def _files_of(text: str | None, root: Path) -> set[str] | None:
-    """The paths, from the repository on, of the files that a stack file names, and of those that links lead to."""
+    """Paths in the repository of the files that a stack file names, and of the targets of links."""
     document = read_document(text, "") if text is not None else None
     if document is None or document.problems:
         return None
@@ -142,14 +142,14 @@ def _files_of(text: str | None, root: Path) -> set[str] | None:
 
 
 def _changed_files(base: str, root: Path) -> list[str]:
-    # Without renames: a file that moved is one that went and one that came.
+    # Without renames: a moved file counts as deleted and created.
     changed = _git(root, "diff", "--name-only", "--no-renames", "--relative", "-z", base, "--")
     untracked = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     return [path for path in f"{changed}{untracked}".split("\0") if path]
 
 
 def _fork_point(against: str, root: Path) -> str:
-    _git(root, "rev-parse", "--git-dir")  # its own words, where there is no repository or it may not be read
+    _git(root, "rev-parse", "--git-dir")  # fails with git's own message if there is no readable repository
     ref = f"{against.removesuffix('...')}^{{commit}}"
     try:
         commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", ref).strip()

@@ -1,7 +1,7 @@
-"""A text that is too long for a comment or a job summary, cut between two lines, and still sound Markdown.
+"""Cut a text that is too long for a comment or a job summary between two lines, so that it stays valid Markdown.
 
-What stays open at the cut (a block of code, a folded part) is closed, or the line that says where the rest is would be
-hidden inside it.
+A block of code or a folded part that is open at the cut is closed, so that it does not hide the line about the
+omission.
 """
 
 import re
@@ -19,7 +19,7 @@ _FOLD = re.compile(r"</?details\b", re.IGNORECASE)
 
 
 def utf16(text: str) -> int:
-    """Characters as JavaScript counts them: never fewer than by any other count, so it is the safe one."""
+    """Characters as JavaScript counts them, the safe choice: no other count is higher."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -27,22 +27,22 @@ def utf8(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def fitted(text: str, limit: int, rest: str, size: Callable[[str], int] = utf16) -> str:
-    """The text, or as many of its first lines as fit with the line `rest` after them."""
+def fitted(text: str, limit: int, last_line: str, size: Callable[[str], int] = utf16) -> str:
+    """Return the text, or as many of its first lines as fit together with the last line `rest`."""
     if size(text) <= limit:
         return text
     lines = [f"{line}\n" for line in text.split("\n")]
-    kept, ending = 0, f"{rest}\n"
+    lines_kept, ending = 0, f"{last_line}\n"
     used, fence, folds = 0, "", 0
     for number, line in enumerate(lines, start=1):
         used += size(line)
         if used > limit:
             break
         fence, folds = _open_after(line, fence, folds)
-        closing = (f"{fence}\n" if fence else "") + "</details>\n" * folds + f"\n{rest}\n"
+        closing = (f"{fence}\n" if fence else "") + "</details>\n" * folds + f"\n{last_line}\n"
         if used + size(closing) <= limit:
-            kept, ending = number, closing
-    return "".join(lines[:kept]) + ending
+            lines_kept, ending = number, closing
+    return "".join(lines[:lines_kept]) + ending
 
 
 def append_summary(path: Path, text: str) -> None:
@@ -53,13 +53,13 @@ def append_summary(path: Path, text: str) -> None:
 
 
 def _open_after(line: str, fence: str, folds: int) -> tuple[str, int]:
-    """The block of code and the number of folded parts that are open after this line."""
-    found = _FENCE.match(line)
+    """The open block of code and the number of open folded parts after this line."""
+    fence_match = _FENCE.match(line)
     if fence:
-        closes = found is not None and found[1].startswith(fence) and not line[found.end() :].strip()
+        closes = fence_match is not None and fence_match[1].startswith(fence) and not line[fence_match.end() :].strip()
         return ("" if closes else fence), folds
-    if found is not None:
-        return found[1], folds
+    if fence_match is not None:
+        return fence_match[1], folds
     for tag in _FOLD.findall(line):
         folds = max(folds - 1, 0) if tag.startswith("</") else folds + 1
     return "", folds

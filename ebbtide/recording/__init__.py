@@ -1,5 +1,4 @@
-"""A stack as its program registers it: resources, pods, node groups, budgets, what may be drained, files, graph.
+"""A stack as its program registers it: resources, pods, node groups, budgets, drains, files, graph.
 
-Facts alone: what is wrong with a state is for `ebbtide.policies` to say, and what a change does for `ebbtide.preview`;
-this package imports neither.
+Only facts: `ebbtide.policies` judges a state, and `ebbtide.preview` judges a change. This package imports neither.
 """

@@ -1,7 +1,7 @@
-"""What AWS and Kubernetes would answer, as far as the program reads it. All of it is invented, and looks it.
+"""Invented answers of AWS and Kubernetes, for the outputs that the program reads.
 
-An output that nothing here names is the resource's own inputs. A component that reads another computed output needs a
-line in `_AWS_ANSWERS`: without one the output is None, and the program fails here although it would not in reality.
+Other outputs are the resource's own inputs. A component that reads another computed output needs a line in
+`_AWS_ANSWERS`: without one the output is None, and the program fails in a recording although it would work in reality.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def outputs_of(type_: str, name: str, inputs: Properties) -> dict[str, Any]:
 
 
 def answer_call(token: str, arguments: Properties) -> dict[str, Any]:
-    """What a function of the provider returns. Raises `LookupError` for one that the recording does not know."""
+    """The result of a provider's function. Raises `LookupError` for a function without an answer."""
     answer = _CALLS.get(token)
     if answer is None:
         raise LookupError(f"{token}: the recording has no answer for this function")

@@ -1,8 +1,8 @@
-"""What may be drained: the cluster autoscaler's rules about a pod, and which budgets the Eviction API asks about it.
+"""Drains: the cluster autoscaler's rules about a pod, and the budgets that the Eviction API applies to it.
 
-Shared by policies, which judge pod templates, and by `ebbtide why node`, which judges pods of the cluster. Pure. The
-order and the exceptions are those of cluster-autoscaler `pkg/simulator/drainability/rules`: `safe-to-evict: "true"`
-overrules everything but a budget.
+The policies judge pod templates with it, and `ebbtide why node` pods of the cluster. Pure. The order and the exceptions
+are those of cluster-autoscaler `pkg/simulator/drainability/rules`: `safe-to-evict: "true"` overrides everything except
+a budget.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,24 +21,24 @@ SYSTEM_NAMESPACE = "kube-system"
 
 
 class Pin(StrEnum):
-    """Why the autoscaler leaves a pod, and so its node, where it is."""
+    """A reason why the autoscaler does not move a pod, and so keeps its node."""
 
     ANNOTATED = "annotated"
-    BARE = "bare"  # no controller would make it anew
-    SYSTEM = "system"  # of kube-system, without a budget
+    BARE = "bare"  # no controller would create it again
+    SYSTEM = "system"  # in kube-system, without a budget
     LOCAL_VOLUMES = "local-volumes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerRules:
-    """How an autoscaler is configured; the defaults are its own."""
+    """Configuration of an autoscaler, with its own defaults."""
 
     local_storage_pins: bool = True
     system_pods_pin: bool = True
 
 
 def pins(pod: Item, rules: AutoscalerRules, *, bare: bool, has_budget: bool) -> Iterator[Pin]:
-    """What pins the node of a pod that is neither a DaemonSet's nor ended. `pod` has `metadata` and `spec`."""
+    """Yield what pins the node of a pod that has not ended and is no DaemonSet's. `pod` has `metadata` and `spec`."""
     safe = _annotations(pod).get(SAFE_TO_EVICT)
     if safe == "true":
         return
@@ -53,15 +53,15 @@ def pins(pod: Item, rules: AutoscalerRules, *, bare: bool, has_budget: bool) -> 
 
 
 def local_volumes(pod: Item) -> list[str]:
-    """Those of its volumes that keep files on the node, as "emptyDir scratch"; an emptyDir in memory does not."""
+    """Volumes that keep files on the node, such as "emptyDir scratch"; an emptyDir in memory does not."""
     safe = {name.strip() for name in _annotations(pod).get(SAFE_VOLUMES, "").split(",")}
-    found: list[str] = []
+    volumes: list[str] = []
     for volume in mappings(value_at(pod, "spec.volumes")):
         kind = next((kind for kind in ("emptyDir", "hostPath") if volume.get(kind) is not None), "")
         in_memory = value_at(volume, "emptyDir.medium") == "Memory"
         if kind and not in_memory and volume.get("name") not in safe:
-            found.append(f"{kind} {volume.get('name')}")
-    return found
+            volumes.append(f"{kind} {volume.get('name')}")
+    return volumes
 
 
 def covers(budget: Item, pod: Item) -> bool:

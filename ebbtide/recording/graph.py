@@ -1,7 +1,7 @@
-"""The components of a stack: what waits for what as Mermaid text, what holds what as a tree, and how many of each type.
+"""The components of a stack: dependencies as Mermaid text, contents as a tree, and the number of each type.
 
-The graph is made to be read on one screen: only the outermost components are drawn, those of one type that stand in the
-same place are one box, and an arrow is left out where a longer way already says the same.
+The graph fits on one screen: it has only the outermost components, components of one type with the same dependencies
+share a box, and arrows that follow from longer paths are left out.
 """
 
 from collections import Counter, defaultdict
@@ -16,12 +16,12 @@ _NAMES_SHOWN = 4
 
 
 def mermaid(resources: Sequence[Resource]) -> str:
-    """Arrows lead from what comes first to what waits for it."""
+    """Arrows lead from a component to those that wait for it."""
     outermost = _outermost(resources)
     parts = [resource for resource in resources if resource.parent == "" and is_part(resource)]
     held = Counter(outermost[resource.urn] for resource in resources if resource.custom and is_part(resource))
     needs = _needs(resources, outermost)
-    # What waits for more comes later. Not as registered: that order differs from one run of the program to the next.
+    # Components with more dependencies come later. The order of registration differs between runs.
     parts.sort(key=lambda part: (len(_reached(part.urn, needs)), part.urn))
     drawn = {resource.urn: resource for resource in parts}
     direct = _without_shortcuts({urn: needs[urn] & drawn.keys() for urn in drawn})
@@ -43,7 +43,7 @@ def _label(box: Sequence[Resource], held: Mapping[str, int]) -> str:
 
 
 def _boxes(drawn: Mapping[str, Resource], direct: Mapping[str, set[str]]) -> list[list[str]]:
-    """Components of one type that wait for the same ones, and are waited for by the same ones, share a box."""
+    """Components of one type share a box if the same components precede and follow them."""
     needed_by: dict[str, set[str]] = defaultdict(set)
     for urn, earlier in direct.items():
         for first in earlier:
@@ -55,7 +55,7 @@ def _boxes(drawn: Mapping[str, Resource], direct: Mapping[str, set[str]]) -> lis
 
 
 def _outermost(resources: Sequence[Resource]) -> dict[str, str]:
-    """Each resource's outermost component; its own URN where it stands alone."""
+    """Each resource's outermost component; its own URN if it has no parent."""
     parents = {resource.urn: resource.parent for resource in resources}
 
     def top(urn: str) -> str:
@@ -75,34 +75,34 @@ def _needs(resources: Sequence[Resource], outermost: Mapping[str, str]) -> dict[
 
 
 def _without_shortcuts(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Drop a dependency that another one already brings along. Of two that wait for each other both stay."""
+    """Drop dependencies that follow from another one. If two wait for each other, both stay."""
     reached = {urn: _reached(urn, needs) for urn in needs}
 
-    def brought_along(first: str, others: set[str]) -> bool:
-        return any(first in reached[other] and other not in reached[first] for other in others)
+    def implied(urn: str, siblings: set[str]) -> bool:
+        return any(urn in reached[sibling] and sibling not in reached[urn] for sibling in siblings)
 
-    return {urn: {one for one in direct if not brought_along(one, direct - {one})} for urn, direct in needs.items()}
+    return {urn: {need for need in direct if not implied(need, direct - {need})} for urn, direct in needs.items()}
 
 
 def _reached(start: str, needs: Mapping[str, set[str]]) -> set[str]:
     """Everything that `start` waits for, near and far; ends on a circle too."""
-    seen: set[str] = set()
+    reached: set[str] = set()
     waiting = list(needs[start])
     while waiting:
         urn = waiting.pop()
-        if urn not in seen:
-            seen.add(urn)
+        if urn not in reached:
+            reached.add(urn)
             waiting.extend(needs[urn])
-    return seen
+    return reached
 
 
 def counts_by_type(resources: Sequence[Resource]) -> dict[str, int]:
-    """How many of each full type, components aside, sorted by type."""
+    """The number of resources of each full type, without components, sorted by type."""
     return dict(sorted(Counter(r.type for r in resources if r.custom and is_part(r)).items()))
 
 
 def component_tree(resources: Sequence[Resource], title: str) -> Tree:
-    """Components as branches; of what they hold, the number per type, so that a large stack stays readable."""
+    """Components as branches; other resources as a number per type, so that a large stack stays readable."""
     children: dict[str, list[Resource]] = defaultdict(list)
     for resource in filter(is_part, resources):
         children[resource.parent].append(resource)

@@ -1,12 +1,11 @@
-"""The Secrets that a stack's pods wait for, and how to make them: no rendered file holds one.
+"""The Secrets that a stack's pods wait for, and the commands that create them: rendered files hold no Secrets.
 
-Pulumi writes those with the login of Redis itself. Certificates and pull secrets are the operator's on every way.
+With Pulumi, the program writes those with the Redis login. Certificates and pull secrets always come from the operator.
 """
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ebbtide.provisioning_labels import SECRET_KEYS, SELF_MADE_SECRETS
 from ebbtide.recording.pods import Pods, pods_of
@@ -37,17 +36,22 @@ class NeededSecret:
 
 
 def needed_secrets(resources: Sequence[Resource]) -> list[NeededSecret]:
-    """Each once, by namespace and name; where the program has it, with all its keys."""
-    own = [resource for resource in resources if kind_of(resource) == "Secret" and not resource.read]
-    whole = {str(secret_of(resource)) for resource in own if SECRET_KEYS in _annotations(resource)}
-    found = [secret_of(resource) for resource in own]
-    needs = [need for resource in resources for pods in pods_of(resource) for need in _of_pods(pods)]
-    needs += [need for resource in resources if kind_of(resource) == "Gateway" for need in _of_gateway(resource)]
-    needs += [need for it in resources if kind_of(it) == "TriggerAuthentication" for need in _of_keda(it, whole)]
+    """Each Secret once, by namespace and name; with all its keys if the program writes it."""
+    written = [resource for resource in resources if kind_of(resource) == "Secret" and not resource.read]
+    complete = {str(secret_of(resource)) for resource in written if SECRET_KEYS in _annotations(resource)}
+    secrets = [secret_of(resource) for resource in written]
+    needs = [need for resource in resources for pods in pods_of(resource) for need in _needs_of_pods(pods)]
+    needs += [need for resource in resources if kind_of(resource) == "Gateway" for need in _needs_of_gateway(resource)]
+    needs += [
+        need
+        for resource in resources
+        if kind_of(resource) == "TriggerAuthentication"
+        for need in _needs_of_keda(resource, complete)
+    ]
     merged: dict[str, NeededSecret] = {}
-    for need in (*found, *(need for need in needs if str(need) not in whole)):
-        known = merged.get(str(need))
-        parts = () if known is None else known.parts
+    for need in (*secrets, *(need for need in needs if str(need) not in complete)):
+        merged_need = merged.get(str(need))
+        parts = () if merged_need is None else merged_need.parts
         merged[str(need)] = NeededSecret(
             namespace=need.namespace, name=need.name, kind=need.kind, parts=tuple(dict.fromkeys((*parts, *need.parts)))
         )
@@ -55,7 +59,7 @@ def needed_secrets(resources: Sequence[Resource]) -> list[NeededSecret]:
 
 
 def secret_of(resource: Resource) -> NeededSecret:
-    """One that the program writes, by the keys that it is annotated with."""
+    """The Secret that a resource of the program writes, with the keys of its annotation."""
     keys = _annotations(resource).get(SECRET_KEYS, _UNKNOWN).split(",")
     type_ = str(resource.inputs.get("type", _OPAQUE))
     parts = _literals(keys) if type_ == _OPAQUE else (f"--type={type_}", *_files(keys))
@@ -66,29 +70,29 @@ def _annotations(resource: Resource) -> Mapping[str, str]:
     return texts(value_at(resource.inputs, "metadata.annotations"))
 
 
-def _of_pods(pods: Pods) -> Iterator[NeededSecret]:
-    made_there = pods.annotations.get(SELF_MADE_SECRETS, "").split(",")
-    taken = [need for need in (*_mounted(pods), *_in_variables(pods)) if need[0] not in made_there]
-    for name, parts in taken:
+def _needs_of_pods(pods: Pods) -> Iterator[NeededSecret]:
+    self_made = pods.annotations.get(SELF_MADE_SECRETS, "").split(",")
+    references = [need for need in (*_mounted(pods), *_in_variables(pods)) if need[0] not in self_made]
+    for name, parts in references:
         yield NeededSecret(namespace=pods.namespace, name=name, parts=parts)
     for pull in mappings(pods.spec.get("imagePullSecrets")):
         yield NeededSecret(namespace=pods.namespace, name=str(pull["name"]), parts=_PULL, kind="docker-registry")
 
 
-def _of_gateway(resource: Resource) -> Iterator[NeededSecret]:
-    """Certificates that its listeners end TLS with."""
+def _needs_of_gateway(resource: Resource) -> Iterator[NeededSecret]:
+    """TLS certificates of the gateway's listeners."""
     for listener in mappings(value_at(resource.inputs, "spec.listeners")):
         for certificate in mappings(value_at(listener, "tls.certificateRefs")):
             name, parts = str(certificate["name"]), (f"--type={_TLS}", *_files(GATEWAY_TLS_KEYS))
             yield NeededSecret(namespace=namespace_of(resource), name=name, parts=parts)
 
 
-def _of_keda(resource: Resource, made: Collection[str]) -> Iterator[NeededSecret]:
-    """KEDA of a stack's own reads them in its own namespace, into which the program then writes them."""
-    for taken in mappings(value_at(resource.inputs, "spec.secretTargetRef")):
-        name, beside = str(taken["name"]), namespace_of(resource)
-        space = KEDA_NAMESPACE if f"{KEDA_NAMESPACE}/{name}" in made else beside
-        yield NeededSecret(namespace=space, name=name, parts=_literals([str(taken["key"])]))
+def _needs_of_keda(resource: Resource, complete: Collection[str]) -> Iterator[NeededSecret]:
+    """KEDA of the stack reads them in its own namespace, where the program writes them."""
+    for reference in mappings(value_at(resource.inputs, "spec.secretTargetRef")):
+        name = str(reference["name"])
+        namespace = KEDA_NAMESPACE if f"{KEDA_NAMESPACE}/{name}" in complete else namespace_of(resource)
+        yield NeededSecret(namespace=namespace, name=name, parts=_literals([str(reference["key"])]))
 
 
 def _mounted(pods: Pods) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -102,13 +106,13 @@ def _mounted(pods: Pods) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _in_variables(pods: Pods) -> Iterator[tuple[str, tuple[str, ...]]]:
     for container in pods.all_containers:
         for variable in mappings(container.get("env")):
-            taken = mapping(value_at(variable, "valueFrom.secretKeyRef"))
-            if taken.get("name") and not taken.get("optional"):
-                yield str(taken["name"]), _literals([str(taken.get("key", _UNKNOWN))])
+            reference = mapping(value_at(variable, "valueFrom.secretKeyRef"))
+            if reference.get("name") and not reference.get("optional"):
+                yield str(reference["name"]), _literals([str(reference.get("key", _UNKNOWN))])
         for source in mappings(container.get("envFrom")):
-            whole: Mapping[str, Any] = mapping(source.get("secretRef"))
-            if whole.get("name") and not whole.get("optional"):
-                yield str(whole["name"]), _literals([_UNKNOWN])
+            reference = mapping(source.get("secretRef"))
+            if reference.get("name") and not reference.get("optional"):
+                yield str(reference["name"]), _literals([_UNKNOWN])
 
 
 def _files(keys: Sequence[str]) -> tuple[str, ...]:

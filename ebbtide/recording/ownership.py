@@ -1,9 +1,8 @@
-"""What of a stack is not Pulumi's to the end, read from a recording, so without engine or cluster.
+"""Fields that Pulumi leaves to other owners, and resources that a destroy refuses or leaves behind.
 
-Fields that it declares once and then leaves to others; and resources that a destroy refuses or leaves behind, shown
-before anybody needs to know. Pulumi looks for protected resources in the preview that it makes first, and stops there.
-Without that preview (`--skip-preview`, or a destroy of the Automation API) it would delete all that lies outside of
-them before it stops.
+Read from a recording, without engine or cluster. A destroy first makes a preview, which stops at protected resources.
+Without that preview (`--skip-preview`, or a destroy by the Automation API) Pulumi deletes the other resources before it
+stops.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +63,7 @@ def _owner(resource: Resource, field: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A whole structure has no room in a table, and says no more there than that it stays."""
+    """The value for a table, where a structure is only "as created"."""
     if value is None:
         return _ABSENT
     if isinstance(value, bool):
@@ -79,12 +78,20 @@ class LastingRow:
 
 
 def lasting_rows(resources: Sequence[Resource]) -> list[LastingRow]:
-    """Sorted by name. One resource may have two: protected first, and something left of it afterwards."""
+    """Sorted by name. A resource may have two rows: it is protected, and something of it remains afterwards."""
     classes = _volume_classes(resources)
     regions = {r.urn: str(r.inputs["region"]) for r in resources if "region" in r.inputs}
     rows = [LastingRow(r.name, what) for r in resources if r.custom and not r.read for what in _lasting(r, classes)]
-    rows += [LastingRow(r.name, _comes_back(r, regions.get(r.provider, ""))) for r in resources if _is_of_eks(r)]
-    rows += [LastingRow(r.name, _taken(r, regions.get(r.provider, ""))) for r in resources if r.type == _SNAPSHOTS]
+    rows += [
+        LastingRow(r.name, _recreated_log_group(r, regions.get(r.provider, "")))
+        for r in resources
+        if _is_eks_log_group(r)
+    ]
+    rows += [
+        LastingRow(r.name, _remaining_snapshots(r, regions.get(r.provider, "")))
+        for r in resources
+        if r.type == _SNAPSHOTS
+    ]
     return sorted(rows, key=lambda row: row.resource)
 
 
@@ -101,8 +108,8 @@ def _lasting(resource: Resource, classes: Mapping[str | None, str]) -> Iterator[
 
 
 def _claims_left(resource: Resource, classes: Mapping[str | None, str]) -> Iterator[str]:
-    """Claims outlive their StatefulSet. A destroy takes the namespace too, and the claims in it; then the class says
-    whether the volumes go as well.
+    """Claims outlive their StatefulSet. A destroy deletes their namespace and so the claims; the class decides about
+    the volumes.
     """
     name, number = name_of(resource), value_at(resource.inputs, "spec.replicas")
     for template in mappings(value_at(resource.inputs, "spec.volumeClaimTemplates")):
@@ -122,27 +129,27 @@ def _numbered(stem: str, pods: int) -> str:
 
 
 def _volume_classes(resources: Sequence[Resource]) -> dict[str | None, str]:
-    """What becomes of a volume without its claim, by StorageClass of the stack; None is the default one."""
+    """The reclaim policy of each StorageClass of the stack; the key None is the default class."""
     classes = [r for r in resources if r.type.endswith(":StorageClass")]
     policies: dict[str | None, str] = {name_of(r): str(r.inputs.get("reclaimPolicy", "Delete")) for r in classes}
     default = [name_of(r) for r in classes if _IS_DEFAULT in texts(value_at(r.inputs, "metadata.annotations"))]
     return policies | ({None: policies[default[0]]} if default else {})
 
 
-def _is_of_eks(resource: Resource) -> bool:
-    """EKS writes what was logged last after the cluster has gone, and for that makes the group anew."""
+def _is_eks_log_group(resource: Resource) -> bool:
+    """True for the log group of EKS, which writes last logs after the cluster is deleted and so creates it again."""
     return resource.type == "aws:cloudwatch/logGroup:LogGroup" and _log_group(resource).startswith("/aws/eks/")
 
 
-def _comes_back(resource: Resource, region: str) -> str:
+def _recreated_log_group(resource: Resource, region: str) -> str:
     return f"may be made again by EKS: aws logs delete-log-group {_in(region)}--log-group-name {_log_group(resource)}"
 
 
-def _taken(policy: Resource, region: str) -> str:
-    """Snapshots outlive the policy that would delete the oldest of them."""
+def _remaining_snapshots(policy: Resource, region: str) -> str:
+    """Snapshots outlive the policy that deletes old ones."""
     tags = texts(value_at(policy.inputs, "policyDetails.targetTags"))
-    found_by = " ".join(f"Name=tag:{key},Values={value}" for key, value in tags.items())
-    command = f"aws ec2 describe-snapshots {_in(region)}--owner-ids self --filters {found_by}"
+    filters = " ".join(f"Name=tag:{key},Values={value}" for key, value in tags.items())
+    command = f"aws ec2 describe-snapshots {_in(region)}--owner-ids self --filters {filters}"
     return f"leaves its snapshots, which are then no longer deleted: {command}"
 
 

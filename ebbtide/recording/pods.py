@@ -1,4 +1,4 @@
-"""The pods of a stack: one entry for each object that makes pods."""
+"""The pods of a stack: one entry for each object that creates pods."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, SPEC, WORKLOAD, Category
 
 LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Pod")
-"""What runs until somebody ends it. A Job ends by itself, and a DaemonSet comes and goes with its node."""
+"""Kinds whose pods run until they are deleted. A Job ends by itself, and a DaemonSet's pod with its node."""
 
 RAY_CLUSTER = "RayCluster"
 WITHOUT_SCALE = ("Job", "CronJob", "Pod", RAY_CLUSTER)
-"""What no scale subresource counts the pods of, so that no budget by `maxUnavailable` can (decision 24)."""
+"""Kinds without a scale subresource, for which a budget cannot use `maxUnavailable` (decision 24)."""
 
 _TEMPLATES = {
     "Deployment": "spec.template",
@@ -31,7 +31,7 @@ _TEMPLATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pods:
-    """What an object says of the pods that it makes."""
+    """The pods that an object declares."""
 
     resource: Resource
     kind: str
@@ -40,7 +40,7 @@ class Pods:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     spec: Mapping[str, Any]
-    replicas: int  # as declared: 1 where nothing is said
+    replicas: int  # as declared; default: 1
 
     @property
     def category(self) -> Category | None:
@@ -52,24 +52,24 @@ class Pods:
         return self.kind in LASTING
 
     @property
-    def counted(self) -> bool:
-        """Whether a scale subresource says how many there should be; of a DaemonSet's, which has none, nobody asks."""
+    def has_scale(self) -> bool:
+        """True if a scale subresource has the number of pods, or the budget does not need it (DaemonSet)."""
         return self.kind not in WITHOUT_SCALE
 
     @property
-    def ours(self) -> bool:
-        """In a namespace that Ebbtide made: those of workloads that start pods begin like the workers'."""
+    def in_own_namespace(self) -> bool:
+        """True in Ebbtide's namespaces; those of workloads that start pods have the prefix of the workers'."""
         return self.namespace == NAMESPACE or self.namespace.startswith(OWN_NAMESPACE_PREFIX)
 
     @property
     def is_worker(self) -> bool:
-        """Whether it serves a queue: a Job's pods are of the same category, and nobody scales or wakes them."""
+        """True for the pods of a worker pool; pods of Jobs have the same category, but are not scaled."""
         return self.category is Category.WORKER and self.lasting
 
     @property
     def has_probe(self) -> bool:
-        """Whether a container has a probe that the pod's readiness waits for; without one, to start is to be ready."""
-        return any(it.get("readinessProbe") or it.get("startupProbe") for it in self.all_containers)
+        """True if a container has a probe that delays readiness; without one, a pod is ready when it starts."""
+        return any(c.get("readinessProbe") or c.get("startupProbe") for c in self.all_containers)
 
     @property
     def node_selector(self) -> Mapping[str, str]:
@@ -77,13 +77,13 @@ class Pods:
 
     @property
     def as_pod(self) -> Mapping[str, Any]:
-        """As the API shows one of them, for the rules that judge a pod."""
+        """One of the pods as an API object, for the rules that judge a pod."""
         metadata = {"namespace": self.namespace, "labels": self.labels, "annotations": self.annotations}
         return {"metadata": metadata, "spec": self.spec}
 
     @property
     def containers(self) -> tuple[Mapping[str, Any], ...]:
-        """Those that run side by side, native sidecars aside."""
+        """The main containers, without native sidecars."""
         return mappings(self.spec.get("containers"))
 
     @property
@@ -96,9 +96,9 @@ class Pods:
 
     @property
     def size(self) -> PodSize:
-        """What the scheduler reserves: containers plus native sidecars, or the largest step before them.
+        """The scheduler's reservation: containers plus native sidecars, or the largest init step if that is more.
 
-        A step runs beside the sidecars that stand before it. Source: Kubernetes, "Resource sharing within containers".
+        An init step runs with the sidecars listed before it. Source: Kubernetes, "Resource sharing within containers".
         """
         sidecars, steps = list[PodSize](), list[list[PodSize]]()
         for container in mappings(self.spec.get("initContainers")):
@@ -116,7 +116,7 @@ class Pods:
 
 
 def pods_of(resource: Resource) -> Iterator[Pods]:
-    """One entry, or none where the object makes no pods; of a Ray cluster its head's, and one for each group."""
+    """Yield one entry, or none if the object creates no pods; for a Ray cluster one for the head and for each group."""
     kind = kind_of(resource)
     if kind == RAY_CLUSTER and not resource.read:
         yield from _of_ray(resource)
@@ -138,14 +138,14 @@ def pods_of(resource: Resource) -> Iterator[Pods]:
 
 
 def _of_ray(resource: Resource) -> Iterator[Pods]:
-    """From the annotation, which the workload controller writes into the spec."""
+    """Read the annotation, which the workload controller writes into the spec."""
     annotation = texts(value_at(resource.inputs, "metadata.annotations")).get(SPEC, "")
     try:
-        wanted = mapping(json.loads(annotation))
-    except ValueError:  # not known yet, or not by Ebbtide
+        spec = mapping(json.loads(annotation))
+    except ValueError:  # not known yet, or written by others
         return
-    head = mapping(wanted.get("headGroupSpec"))
-    for part, replicas in ((head, 1), *((group, 0) for group in mappings(wanted.get("workerGroupSpecs")))):
+    head = mapping(spec.get("headGroupSpec"))
+    for part, replicas in ((head, 1), *((group, 0) for group in mappings(spec.get("workerGroupSpecs")))):
         labels = texts(value_at(part, "template.metadata.labels"))
         yield Pods(
             resource=resource,
@@ -160,11 +160,14 @@ def _of_ray(resource: Resource) -> Iterator[Pods]:
 
 
 def _requests(container: Mapping[str, Any]) -> PodSize:
-    """A request that is left out is as large as the limit."""
-    asked = {**mapping(value_at(container, "resources.limits")), **mapping(value_at(container, "resources.requests"))}
-    gpus = asked.get(GPU_RESOURCE, 0)
+    """The container's requests; a missing request equals the limit."""
+    requests = {
+        **mapping(value_at(container, "resources.limits")),
+        **mapping(value_at(container, "resources.requests")),
+    }
+    gpus = requests.get(GPU_RESOURCE, 0)
     return PodSize(
-        cpu=millicores(asked.get("cpu")),
-        memory=mebibytes(asked.get("memory")),
+        cpu=millicores(requests.get("cpu")),
+        memory=mebibytes(requests.get("memory")),
         gpu=int(gpus) if str(gpus).isdecimal() else 0,
     )

@@ -1,14 +1,14 @@
-"""Runs the program against a recorder: no engine, no cloud, no network. What it registers is written down.
+"""Run the program against a recorder of its registrations, without engine, cloud or network.
 
-The usual mocks show a resource's inputs. This monitor answers the requests themselves, so it also sees protection,
-dependencies, ignored fields, parents and providers, and it refuses a name used twice as the engine would.
+Pulumi's mocks show only a resource's inputs. This monitor answers the requests, so it also sees protection,
+dependencies, ignored fields, parents and providers, and refuses a name used twice as the engine does.
 
-Traps met on the way:
+Traps:
 
-- Pulumi hands each request to a pool of threads, so the order of registration would differ between runs. Here the
-  "pool" runs each call at once, on the one thread there is.
-- Pulumi keeps its state in context variables and in the current event loop. Each recording has its own context and its
-  own loop, so recordings do not see each other, nor a program under test around them.
+- Pulumi passes each request to a thread pool, so the order of registration would differ between runs. Here the pool
+  runs each call immediately on the calling thread.
+- Pulumi keeps its state in context variables and in the current event loop. Each recording has its own context and
+  loop, so recordings do not affect each other or a program under test.
 - Secrets reach a monitor in the clear. They are replaced as the request is read, and never kept.
 """
 
@@ -51,7 +51,7 @@ class DuplicateResource(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What one run registered, in the order of registration, and what it exported (secrets replaced)."""
+    """Registered resources in the order of registration, and exported outputs (secrets replaced)."""
 
     resources: tuple[Resource, ...]
     outputs: Mapping[str, Any]
@@ -59,15 +59,15 @@ class Recording:
 
 def record(settings: StackSettings) -> tuple[Resource, ...]:
     """The resources of a customer's stack, in the order of registration."""
-    with _no_collections():
-        from infra.stack import compose  # pulls in both providers: half a second that other commands need not pay
+    with _without_garbage_collection():
+        from infra.stack import compose  # imports both providers, which takes half a second
 
         return record_program(lambda: compose(settings), stack=settings.stack).resources
 
 
 @contextmanager
-def _no_collections() -> Generator[None]:
-    """The SDKs are half a million objects that stay: looking for garbage among them takes a fifth of the time."""
+def _without_garbage_collection() -> Generator[None]:
+    """Turn garbage collection off: the SDKs' half a million live objects would cost a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -80,14 +80,14 @@ def _no_collections() -> Generator[None]:
 def record_program(
     program: Callable[[], object], *, stack: str = "dev", monitor: "RecordingMonitor | None" = None
 ) -> Recording:
-    """Run `program` as the body of a Pulumi program. What it raises, this raises. Another monitor may answer more."""
+    """Run `program` as the body of a Pulumi program, and raise what it raises. Another monitor may answer more."""
     return copy_context().run(_run, program, stack, monitor or RecordingMonitor())
 
 
 def record_directory(
     directory: Path, config: Mapping[str, str], *, secret_keys: Sequence[str] = (), stack: str = "dev"
 ) -> Recording:
-    """Run a program's directory by path, as the engine does: only that directory joins the path of modules.
+    """Run a program's directory by path, as the engine does: only that directory is added to the module path.
 
     `config` has full keys ("ebbtide:customer") and texts; objects are JSON, as the engine passes them.
     """
@@ -96,7 +96,7 @@ def record_directory(
         pulumi.runtime.set_all_config(dict(config), list(secret_keys))
         runpy.run_path(str(directory), run_name="__main__")
 
-    with _no_collections():  # the program turns them off for good, since its process ends with it; this one goes on
+    with _without_garbage_collection():  # the program turns it off for its process, and this process continues
         return record_program(program, stack=stack)
 
 
@@ -107,7 +107,7 @@ def _run(program: Callable[[], object], stack: str, monitor: "RecordingMonitor")
     )
     loop = asyncio.new_event_loop()
     loop.set_default_executor(_AtOnce())
-    # After a failure the rest of the graph is never looked at, and asyncio would print a page about each part of it.
+    # After a failure asyncio would print a page about each pending part of the graph.
     loop.set_exception_handler(lambda _loop, _context: None)
     try:
         loop.run_until_complete(pulumi.runtime.run_in_stack(lambda: _run_dry(program, monitor)))
@@ -118,39 +118,39 @@ def _run(program: Callable[[], object], stack: str, monitor: "RecordingMonitor")
 
 
 async def _run_dry(program: Callable[[], object], monitor: "RecordingMonitor") -> None:
-    """The program, and then turns of the loop for as long as they bring requests.
+    """Run the program, then turn the loop as long as requests arrive.
 
-    Pulumi would wait by itself, but it walks all pending outputs for each one that ends: a third of the whole time.
+    Pulumi's own wait walks all pending outputs for each one that ends, which takes a third of the total time.
     """
     program()
-    seen = -1
-    while seen != monitor.requests:
-        seen = monitor.requests
+    requests = -1
+    while requests != monitor.requests:
+        requests = monitor.requests
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
 
 def _abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """After a failure some registrations wait for outputs that never come: end them, so that nothing warns later."""
+    """After a failure, cancel registrations that wait for outputs which never come, so that asyncio does not warn."""
     for task in asyncio.all_tasks(loop):
         task.cancel()
         loop.run_until_complete(asyncio.wait([task]))
 
 
 class _AtOnce(ThreadPoolExecutor):
-    """A pool, as the event loop demands, that runs each call at once on the caller's thread."""
+    """A thread pool, as the event loop requires, that runs each call immediately on the caller's thread."""
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         future: Future[_T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # handed to the caller, who waits for it and raises it
+        except BaseException as error:  # the caller waits for it and raises it
             future.set_exception(error)
         return future
 
 
 class RecordingMonitor(mocks.MockMonitor):
-    """Answers the program's requests and keeps them as `Resource`s."""
+    """Answer the program's requests and keep them as `Resource`s."""
 
     def __init__(self) -> None:
         super().__init__(_NoMocks())
@@ -178,7 +178,7 @@ class RecordingMonitor(mocks.MockMonitor):
         return resource_pb2.RegisterResourceResponse(urn=urn, id=id_, object=answer)
 
     def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """What is there already. Nothing is known of it but its id: there is no cluster to ask."""
+        """Record an existing resource, of which only the id is known without a cluster."""
         self.requests += 1
         urn = urn_of(request.parent, request.type, request.name)
         self.recorded.append(
@@ -213,7 +213,7 @@ class RecordingMonitor(mocks.MockMonitor):
 
 
 class _NoMocks(mocks.Mocks):
-    """Never asked: the monitor answers by itself."""
+    """Never called: the monitor answers every request."""
 
     def call(self, args: mocks.MockCallArgs) -> Any:
         raise AssertionError(f"the monitor answers {args.token} by itself")
@@ -223,7 +223,7 @@ class _NoMocks(mocks.Mocks):
 
 
 def urn_of(parent: str, type_: str, name: str) -> str:
-    """The URN that the engine gives: the types of all parents, but not the stack's, lead to the resource's own."""
+    """The engine's URN: the types of all parents except the stack, then the resource's own type."""
     lineage = parent.split("::")[2] if parent else _STACK_TYPE
     qualified = type_ if lineage == _STACK_TYPE else f"{lineage}${type_}"
     return f"urn:pulumi:{settings.get_stack()}::{settings.get_project()}::{qualified}::{name}"
@@ -258,7 +258,7 @@ def _plain_struct(message: struct_pb2.Struct) -> Any:
 
 
 def _fill(answer: struct_pb2.Struct, outputs: Mapping[str, Any]) -> None:
-    """Add outputs; what the program gave itself stays as it gave it, secrets included, unless it is an object."""
+    """Add outputs; inputs of the program stay, secrets included, unless the output is an object."""
     for key, value in outputs.items():
         if key not in answer.fields or isinstance(value, dict):
             answer.update({key: cast("Any", value)})

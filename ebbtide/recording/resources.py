@@ -1,7 +1,7 @@
-"""One resource as the program registered it: what `render`, the cost table, the policies and the preview read.
+"""One registered resource, for `render`, the cost table, the policies and the preview.
 
-Its values may be secret. The recording replaces what the program marked as secret; `masked_inputs` is the second net,
-for what it did not mark: the values of every Secret, and every input whose name says that it is one.
+Its values may be secret. The recording replaces values that the program marked as secret; `masked_inputs` also masks
+unmarked ones: the values of every Secret, and every input with the name of a secret.
 """
 
 import re
@@ -31,25 +31,25 @@ class Resource:
     ignore_changes: tuple[str, ...] = ()
     protect: bool = False
     retain_on_delete: bool = False
-    aliases: tuple[str, ...] = ()  # URNs that it had, or may have had: found in the state, it is no new one
-    deleted_with: str = ""  # a URN: once that is gone, so is this, and nobody has to delete it
+    aliases: tuple[str, ...] = ()  # former URNs, by which the engine finds it in the state
+    deleted_with: str = ""  # a URN whose deletion also deletes this resource
     secret_outputs: tuple[str, ...] = ()
-    delete_timeout: str = ""  # as the engine takes it, 90s; "" for the provider's own
-    read: bool = False  # there already: looked at and never changed
+    delete_timeout: str = ""  # in the engine's format, 90s; "" for the provider's default
+    read: bool = False  # exists outside the stack: read and never changed
 
 
 def is_part(resource: Resource) -> bool:
-    """A provider is how resources are made, and what is only read is somebody else's: neither is part of the stack."""
+    """False for providers and for resources that are only read: neither is part of the stack."""
     return not (resource.read or resource.type.startswith("pulumi:"))
 
 
 def short_type(type_: str) -> str:
-    """The last word of a type: `aws:eks/nodeGroup:NodeGroup` is a NodeGroup."""
+    """The last part of a type: `NodeGroup` of `aws:eks/nodeGroup:NodeGroup`."""
     return type_.rsplit(":", 1)[-1]
 
 
 def kind_of(resource: Resource) -> str:
-    """The kind of an object in the cluster; "" for everything else."""
+    """The kind of a Kubernetes object; "" for other resources."""
     return short_type(resource.type) if resource.type.startswith("kubernetes:") else ""
 
 
@@ -64,7 +64,7 @@ def namespace_of(resource: Resource) -> str:
 
 
 def display_name(resource: Resource) -> str:
-    """As people know it: "Deployment ebbtide/api" in the cluster, "NodeGroup fixed-a-nodes" in AWS."""
+    """The displayed name: "Deployment ebbtide/api" in the cluster, "NodeGroup fixed-a-nodes" in AWS."""
     kind = short_type(resource.type)
     if not kind_of(resource):
         return f"{kind} {resource.name}"

@@ -1,4 +1,4 @@
-"""One state of a stack: its settings, its resources, and what several readers look for among them."""
+"""One state of a stack: its settings, its resources, and the queries that policies and preview share."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ AUTOSCALER = "cluster-autoscaler"
 _SOFT_TAINT = "PREFER_NO_SCHEDULE"
 
 _WELL_KNOWN = ("topology.kubernetes.io/", "kubernetes.io/", "node.kubernetes.io/", "eks.amazonaws.com/")
-"""Labels that every node gets by itself, so no group declares them."""
+"""Prefixes of labels that nodes get automatically, so that no group declares them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +32,18 @@ class GroupInZone:
 
     resource: Resource
     name: str  # in the stack file
-    kind: str  # the label that says what the group is for; "" without one
+    kind: str  # the node-kind label; "" without one
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, object], ...]
     least: int
     most: int
-    room: Capacity | None  # of its smallest node; None where a type is not known
-    arch: str = ""  # of its nodes' processors; "" where a type is not known
+    room: Capacity | None  # of its smallest node; None for an unknown type
+    arch: str = ""  # of its nodes' processors; "" for an unknown type
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOverZones:
-    """The groups of all zones that are one group in the stack file."""
+    """The managed groups of all zones that form one group in the stack file."""
 
     zones: tuple[GroupInZone, ...]
 
@@ -66,7 +66,7 @@ class GroupOverZones:
 
 @dataclass(frozen=True)
 class StackState:
-    """Without slots: what is looked for is found once."""
+    """Without slots, since results are cached."""
 
     settings: StackSettings
     resources: tuple[Resource, ...]
@@ -82,7 +82,7 @@ class StackState:
         return tuple(pods for resource in self.resources for pods in pods_of(resource))
 
     def most_pods(self, pods: Pods) -> int:
-        """How many there may be: a pool counts with its maximum."""
+        """The maximum number of the pods: of a pool its `max`, otherwise the replicas."""
         bounded = self.pool_of(pods) or self.ray_group_of(pods)
         return pods.replicas if bounded is None else bounded.max
 
@@ -96,17 +96,17 @@ class StackState:
     def _ray_groups(self) -> Mapping[tuple[str, str], RayGroup]:
         return {
             (namespace_of_ray(cluster), group_name(cluster, key)): group
-            for cluster, it in self.settings.ray.items()
-            for key, group in it.groups.items()
+            for cluster, ray in self.settings.ray.items()
+            for key, group in ray.groups.items()
         }
 
     def saves(self, pods: Pods) -> bool:
-        """Whether their jobs have checkpoints, so that the controller may open their budget."""
+        """True if the pods' jobs have checkpoints, so that the controller may open the budget."""
         pool = self.pool_of(pods)
         return pool is not None and pool.checkpoints is not None and not self.settings.stopped_together(pool)
 
     def stopped_together(self, pods: Pods) -> bool:
-        """Whether their budget is open all the time, for the drain of a spot node."""
+        """True if the budget is always open, for the drain of a spot node."""
         pool, group = self.pool_of(pods), self.ray_group_of(pods)
         if (pods.namespace, pods.name) in self._variants_on_spot:
             return True
@@ -114,7 +114,7 @@ class StackState:
 
     @cached_property
     def _variants_on_spot(self) -> Collection[tuple[str, str]]:
-        return {(NAMESPACE, name) for name, it in self.settings.all_workloads.items() if it.on_spot}
+        return {(NAMESPACE, name) for name, workload in self.settings.all_workloads.items() if workload.on_spot}
 
     @cached_property
     def budgets(self) -> tuple[Resource, ...]:
@@ -131,7 +131,7 @@ class StackState:
         return tuple(_group(resource, self._reserved(resource)) for resource in self.of_type(NODE_GROUP_TYPE))
 
     def _reserved(self, resource: Resource) -> Reserved:
-        """Of a group of the file; of one that somebody added nothing is known."""
+        """The reserved capacity of a group of the file; none for other groups."""
         group = self.settings.node_groups.get(node_group_name(resource))
         return Reserved() if group is None else group.reserved
 
@@ -143,28 +143,28 @@ class StackState:
 
     @property
     def control_plane_minor(self) -> int | None:
-        """The version that the stack gives its cluster; None on a cluster that was there already."""
+        """The cluster's version in the stack; None on an existing cluster."""
         clusters = self.of_type("aws:eks/cluster:Cluster")
         return kubernetes_minor(clusters[0].inputs.get("version")) if clusters else None
 
     @property
     def existing(self) -> bool:
-        """The cluster was there already: its nodes and its autoscaler are not among the resources."""
+        """True on an existing cluster, whose nodes and autoscaler are not among the resources."""
         return self.settings.cluster.context is not None
 
-    def homes(self, pods: Pods) -> list[GroupInZone]:
-        """The node groups that the pods' selectors and tolerations lead to, whatever room they have."""
+    def groups_for(self, pods: Pods) -> list[GroupInZone]:
+        """The node groups that match the pods' selectors and tolerations, regardless of size."""
         return [group for group in self.groups if _selected(pods, group) and _tolerated(pods, group)]
 
     def pods_on(self, names: Collection[str]) -> list[Pods]:
-        """The pods that ask for nodes of these groups. Who asks for none in particular, or runs on all, is left out."""
-        asking = [pods for pods in self.pods if pods.node_selector and pods.kind != "DaemonSet"]
-        return [pods for pods in asking if any(group.name in names for group in self.homes(pods))]
+        """Pods with a node selector that matches these groups, without DaemonSets."""
+        selecting = [pods for pods in self.pods if pods.node_selector and pods.kind != "DaemonSet"]
+        return [pods for pods in selecting if any(group.name in names for group in self.groups_for(pods))]
 
     def moves_at_night(self, pods: Pods) -> bool:
-        """Whether the pods may sit on nodes that are meant to go: all but the fixed ones."""
+        """True if the pods may run on nodes that are not fixed, which go at night."""
         if not self.existing:
-            return any(group.kind != NodeKind.FIXED for group in self.homes(pods))
+            return any(group.kind != NodeKind.FIXED for group in self.groups_for(pods))
         if pods.category is not None:
             return pods.category is not Category.FIXED
         fixed = self.settings.cluster.node_selectors.get(NodeKind.FIXED.value, {})
@@ -178,8 +178,8 @@ class StackState:
     def autoscaler_flags(self) -> Mapping[str, str]:
         """The flags of the stack's own autoscaler; a bare one is true."""
         containers = self.autoscaler.containers if self.autoscaler else ()
-        given = [*words(containers[0].get("command")), *words(containers[0].get("args"))] if containers else []
-        parts = [flag.removeprefix("--").partition("=") for flag in given if flag.startswith("--")]
+        arguments = [*words(containers[0].get("command")), *words(containers[0].get("args"))] if containers else []
+        parts = [flag.removeprefix("--").partition("=") for flag in arguments if flag.startswith("--")]
         return {name: value if equals else "true" for name, equals, value in parts}
 
     @property
@@ -191,12 +191,12 @@ class StackState:
 
 
 def node_group_name(resource: Resource) -> str:
-    """The name in the stack file, of a managed node group of one zone."""
+    """The stack file's name of a managed node group."""
     return texts(resource.inputs.get("labels")).get(NODE_GROUP, resource.name)
 
 
 def kubernetes_minor(version: object) -> int | None:
-    """EKS has versions of Kubernetes 1 alone."""
+    """The minor version; EKS has only versions of Kubernetes 1."""
     _, dot, minor = str(version).partition(".")
     return int(minor) if dot and minor.isdecimal() else None
 
@@ -225,8 +225,8 @@ def _group(resource: Resource, reserved: Reserved) -> GroupInZone:
 def _selected(pods: Pods, group: GroupInZone) -> bool:
     if group.arch and pods.node_selector.get(ARCH, group.arch) != group.arch:
         return False
-    wanted = {key: value for key, value in pods.node_selector.items() if not key.startswith(_WELL_KNOWN)}
-    if not wanted.items() <= group.labels.items():
+    selector = {key: value for key, value in pods.node_selector.items() if not key.startswith(_WELL_KNOWN)}
+    if not selector.items() <= group.labels.items():
         return False
     path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     terms = mappings(value_at(pods.spec, path))
@@ -241,7 +241,7 @@ def _tolerated(pods: Pods, group: GroupInZone) -> bool:
 
 
 def _tolerates(toleration: Mapping[str, object], taint: Mapping[str, object]) -> bool:
-    """EKS writes NO_SCHEDULE where Kubernetes writes NoSchedule."""
+    """EKS writes NO_SCHEDULE for Kubernetes' NoSchedule."""
     effect = str(taint.get("effect", "")).replace("_", "").lower()
     if toleration.get("effect") and str(toleration["effect"]).lower() != effect:
         return False

@@ -1,6 +1,6 @@
-"""Reading resource inputs that may hold anything: a wrong shape reads as nothing, and so breaks no rule by accident.
+"""Readers of resource inputs of any shape: a wrong shape reads as empty, so it breaks no rule by accident.
 
-A value that is not known before an update stands there as a text. Numbers may be floats: the engine knows no others.
+A value that is unknown before an update is a text. Numbers may be floats, the engine's only number type.
 """
 
 import math
@@ -13,7 +13,7 @@ from ebbtide.settings.sections.types import parse_cpu, parse_memory
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """A part of some inputs as the mapping that it should be; a wrong shape reads as nothing."""
+    """The value if it is a mapping; otherwise an empty one."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
@@ -26,7 +26,7 @@ def mappings(value: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def texts(value: object) -> dict[str, str]:
-    """Labels, annotations, tags: what is no text is left out."""
+    """The texts of a mapping such as labels, annotations or tags; other values are left out."""
     return {key: item for key, item in mapping(value).items() if isinstance(item, str)}
 
 
@@ -38,21 +38,21 @@ def words(value: object) -> tuple[str, ...]:
 
 
 def value_at(value: object, path: str) -> Any:
-    """The value behind a dotted path; None where the way there ends."""
+    """The value at a dotted path; None if it does not exist."""
     for part in path.split("."):
         value = mapping(value).get(part)
     return value
 
 
 def whole(value: object) -> int | None:
-    """A whole number; None for everything else, truth values included."""
+    """A whole number; None for other values, including booleans."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if math.isfinite(value) and value == int(value) else None
 
 
 def millicores(value: object) -> int:
-    """A CPU quantity; 0 for none, and for one that cannot be read."""
+    """A CPU quantity; 0 if it is missing or invalid."""
     try:
         return parse_cpu(value)
     except PydanticCustomError:
@@ -60,7 +60,7 @@ def millicores(value: object) -> int:
 
 
 def mebibytes(value: object) -> int:
-    """A memory quantity; 0 for none, and for one that cannot be read."""
+    """A memory quantity; 0 if it is missing or invalid."""
     try:
         return parse_memory(value)
     except PydanticCustomError:
@@ -68,9 +68,9 @@ def mebibytes(value: object) -> int:
 
 
 def selects(selector: object, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector of Kubernetes takes these labels; an empty one takes all."""
-    wanted = texts(value_at(selector, "matchLabels"))
-    if not wanted.items() <= labels.items():
+    """True if a Kubernetes label selector matches the labels; an empty one matches all."""
+    match_labels = texts(value_at(selector, "matchLabels"))
+    if not match_labels.items() <= labels.items():
         return False
     return all(_expression_holds(expression, labels) for expression in mappings(value_at(selector, "matchExpressions")))
 

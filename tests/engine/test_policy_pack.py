@@ -59,7 +59,7 @@ def test_a_dangerous_stack_is_refused_by_the_rule_that_it_breaks(running: Callab
         judged(project, "demo")
 
     assert "[mandatory]  EB025  (kubernetes:apps/v1:Deployment: autoscaler-deployment)" in str(refused.value)
-    assert "the autoscaler is of 1.33, and the cluster is of 1.35" in str(refused.value)
+    assert "the autoscaler has version 1.33, and the cluster 1.35" in str(refused.value)
 
 
 def test_an_update_of_a_dangerous_stack_ends_with_its_own_preview(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""`ebbtide advise`: what to commit to, which sizes and floors to plan, what suits a service, by what was used.
+"""`ebbtide advise`: advice from usage about commitments, sizes, floors and services.
 
-Reads the stack file, a trace, a file of usage or Prometheus, and the price tables. `apply` alone writes to the file.
+Reads the stack file, a trace, a usage file or Prometheus, and the price tables. Only `apply` writes to the stack file.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.advise import services
-from ebbtide.cli.advise.patches import apply
 from ebbtide.cli.advise.sizes import sizes
-from ebbtide.cli.advise.stacks import stack_with_nodes
+from ebbtide.cli.advise.stack_file import apply, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
 from ebbtide.prices import NoPrice
@@ -68,10 +67,10 @@ def savings(
                 strategies=(Strategy.FIXED_FLEXIBLE,),
             )
             usage_hours = usage_of(replay_with_bars(settings, find_trace(str(trace)), options), settings)
-        found = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
+        advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (UsageError, NoPrice, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(found), as_text(found))
+    finish(json_file, as_json(advice), as_text(advice))
 
 
 _SERVICE_EXAMPLE = "ebbtide advise floors STACK --service embedder --trace requests-servegen-m-small"
@@ -99,37 +98,37 @@ def floors(
 
     settings = stack_with_nodes(stack)
     if service is not None:
-        _service_floors(settings, service, trace, _Asked(queue, rate, at_once), json_file)
+        _service_floors(settings, service, trace, _ServiceLoad(queue, rate, at_once), json_file)
         return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
         jobs = find_trace(trace)
         with progress_count("replays") as progress:
-            found = floor_advice(settings, jobs, options, spend / 100, progress, cores())
+            advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
     except (ReplayError, NoPrice, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(found), as_text(found))
+    finish(json_file, as_json(advice), as_text(advice))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ServiceLoad:
     queue: str | None
     rate: float | None
     at_once: int | None
 
 
-def _service_floors(settings: StackSettings, name: str, trace: str, asked: _Asked, json_file: Path | None) -> None:
+def _service_floors(settings: StackSettings, name: str, trace: str, load: _ServiceLoad, json_file: Path | None) -> None:
     from ebbtide.advice.services.floors import as_json, service_floor_advice
     from ebbtide.advice.services.floors_text import as_text
     from ebbtide.simulator.services.replay import ServiceOptions
     from ebbtide.simulator.trace.counted import find_requests
 
-    options = ServiceOptions(rate=asked.rate, at_once=asked.at_once)
+    options = ServiceOptions(rate=load.rate, at_once=load.at_once)
     try:
-        found = service_floor_advice(settings, name, find_requests(trace, asked.queue), options)
+        advice = service_floor_advice(settings, name, find_requests(trace, load.queue), options)
     except (ReplayError, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(found), as_text(found))
+    finish(json_file, as_json(advice), as_text(advice))
 
 
 command.command(epilog="Example: ebbtide advise sizes demo --patch sizes.patch")(sizes)

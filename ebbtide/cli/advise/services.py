@@ -1,4 +1,4 @@
-"""`ebbtide advise targets` and `advise variants`: what suits a service, by its history."""
+"""`ebbtide advise targets` and `advise variants`: settings of a service that suit its history."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,12 +7,10 @@ from typing import Annotated
 import typer
 
 from ebbtide.advice.services.place import StackText, place_of
-from ebbtide.cli.advise.patches import PatchFile, finish_advice
-from ebbtide.cli.advise.stacks import stack_with_nodes
+from ebbtide.cli.advise.history import Source, VariantFigures, history_of
+from ebbtide.cli.advise.stack_file import PatchFile, finish_advice, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count
 from ebbtide.cli.options import AtOnce, Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Queue, Stack
-from ebbtide.cli.said_by_variant import SaidByVariant
-from ebbtide.cli.service_history import Source, history_of
 from ebbtide.files import read_file
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
@@ -25,11 +23,11 @@ from ebbtide.units.durations import read_duration
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
-def _far(text: str) -> timedelta:
-    found = read_duration(text)
-    if found is None or not timedelta(hours=1) <= found <= timedelta(days=400):
+def _history_length(text: str) -> timedelta:
+    length = read_duration(text)
+    if length is None or not timedelta(hours=1) <= length <= timedelta(days=400):
         raise typer.BadParameter(f"wanted 1h to 400d, found {text!r} (for example 14d)")
-    return found
+    return length
 
 
 _TRACE = "Requests by window (.csv or .csv.gz), or a bundled trace; default: the history in Prometheus."
@@ -37,7 +35,9 @@ Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help=_TRAC
 
 Since = Annotated[
     timedelta | None,
-    typer.Option("--since", parser=_far, metavar="14d", help="Without --trace: length of the history; default: 14d."),
+    typer.Option(
+        "--since", parser=_history_length, metavar="14d", help="Without --trace: length of the history; default: 14d."
+    ),
 ]
 Size = Annotated[
     float | None,
@@ -82,17 +82,17 @@ def targets(
     try:
         place = place_of(text, name)
         if place is None:
-            simulated(text.settings, name, at_once)  # which says what there is
+            simulated(text.settings, name, at_once)  # its error lists the services
             raise ReplayError(f"{text.file}: wanted a service, found {name!r}")
         history = history_of(text.settings, place.service, [place.variant], source)
         options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
         with progress_count("settings") as progress:
-            found = target_advice(text, name, history.trace, options, progress)
+            advice = target_advice(text, name, history.trace, options, progress)
     except (ReplayError, TraceError) as error:
         fail(error)
-    diff = difference(text.text, text.changed(found.changes), text.file)
-    shown = as_text(found, diff)
-    finish_advice(stack, found.changes, json_file=json_file, patch=patch, document=as_json(found), shown=shown)
+    diff = difference(text.text, text.changed(advice.changes), text.file)
+    shown = as_text(advice, diff)
+    finish_advice(stack, advice.changes, json_file=json_file, patch=patch, document=as_json(advice), shown=shown)
 
 
 @command.command(
@@ -126,17 +126,17 @@ def variants(
     source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
     try:
         service = service_of(settings, name)
-        asked = SaidByVariant.of(name, service, service_time or [], share or [])
-        told = [variant for variant, it in service.variants.items() if not it.spot]
-        history = history_of(settings, name, told, source)
+        figures = VariantFigures.of(name, service, service_time or [], share or [])
+        compared = [variant for variant, settings_ in service.variants.items() if not settings_.spot]
+        history = history_of(settings, name, compared, source)
         options = ServiceOptions(rate=rate, at_once=at_once, seed=seed, start=history.start)
         with progress_count("variants") as progress:
-            found = variant_advice(
-                settings, name, history.trace, options, asked.times(history), asked.shares(history), progress
+            advice = variant_advice(
+                settings, name, history.trace, options, figures.times(history), figures.shares(history), progress
             )
     except (ReplayError, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(found), as_text(found))
+    finish(json_file, as_json(advice), as_text(advice))
 
 
 def _source(
@@ -164,7 +164,7 @@ def _source(
 
 
 def _stack_text(stack: str) -> StackText:
-    """With what the file says as it is written, since a patch keeps all else of it."""
+    """The stack with its file's text, since a patch keeps the other lines."""
     stack_with_nodes(stack)
     path = stack_path(stack)
     text = read_file(path, MOST_BYTES).decode("utf-8")

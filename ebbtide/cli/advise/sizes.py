@@ -1,4 +1,4 @@
-"""`ebbtide advise sizes`: what containers ask for against what Prometheus saw them use, and which nodes would do."""
+"""`ebbtide advise sizes`: compare container requests with the usage in Prometheus, and find suitable nodes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ebbtide.cli.advise.patches import PatchFile, finish_advice
+from ebbtide.cli.advise.stack_file import PatchFile, finish_advice
 from ebbtide.cli.cluster import Context, Kubeconfig, cluster
 from ebbtide.cli.console import fail
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
@@ -26,9 +26,9 @@ _LEAST, _MOST = 7, 30
 
 
 def _whole_days(text: str) -> int:
-    found = read_duration(text)
-    days = 0 if found is None else found.days
-    if found != timedelta(days=days) or not _LEAST <= days <= _MOST:
+    length = read_duration(text)
+    days = 0 if length is None else length.days
+    if length != timedelta(days=days) or not _LEAST <= days <= _MOST:
         raise typer.BadParameter(f"wanted {_LEAST}d to {_MOST}d, found {text!r} (for example 14d)")
     return days
 
@@ -84,8 +84,8 @@ def sizes(
             message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
             raise CannotOperate(f"{settings.customer} {message}", 2)
         recommended, unread = _recommended(api, containers(settings))
-        found = _advice(settings, stack, link, days, recommended, unread)
-    _finish(found, stack, json_file, patch)
+        advice = _advice(settings, stack, link, days, recommended, unread)
+    _finish(advice, stack, json_file, patch)
 
 
 def _advice(
@@ -113,26 +113,31 @@ def _advice(
         fail(*nothing.lines)
     path = stack_path(stack)
     config = read_document(path.read_text(encoding="utf-8"), str(path)).config
-    found = advise(settings, config, recorded, evidence, recommended)
-    return replace(found, missing={**found.missing, **unread})
+    advice = advise(settings, config, recorded, evidence, recommended)
+    return replace(advice, missing={**advice.missing, **unread})
 
 
-def _recommended(api: "OperatorApi", wanted: "list[Container]") -> "tuple[Recommended, Mapping[str, str]]":
-    """What is recommended in the cluster, and why that cannot be read."""
+def _recommended(api: "OperatorApi", containers_: "list[Container]") -> "tuple[Recommended, Mapping[str, str]]":
+    """The cluster's recommendations, and the reason if they cannot be read."""
     from ebbtide.advice.sizes.rules import Resource
     from ebbtide.operate.recommendations import recommendations
 
     unread: list[str] = []
-    places = {(it.place.namespace, it.place.workload, it.place.container): it.place for it in wanted}
-    found = recommendations(api, sorted({space for space, _, _ in places}), unread)
-    told = {
-        places[at]: {Resource.CPU: cpu, Resource.MEMORY: memory} for at, (cpu, memory) in found.items() if at in places
+    places = {
+        (container.place.namespace, container.place.workload, container.place.container): container.place
+        for container in containers_
     }
-    return told, {"the Vertical Pod Autoscaler's advice": unread[0]} if unread else {}
+    recommended = recommendations(api, sorted({space for space, _, _ in places}), unread)
+    by_place = {
+        places[at]: {Resource.CPU: cpu, Resource.MEMORY: memory}
+        for at, (cpu, memory) in recommended.items()
+        if at in places
+    }
+    return by_place, {"the Vertical Pod Autoscaler's advice": unread[0]} if unread else {}
 
 
-def _finish(found: "SizesAdvice", stack: str, json_file: Path | None, patch: Path | None) -> None:
+def _finish(advice: "SizesAdvice", stack: str, json_file: Path | None, patch: Path | None) -> None:
     from ebbtide.advice.sizes.text import as_json, as_text
 
-    document, shown = as_json(found), as_text(found)
-    finish_advice(stack, found.changes, json_file=json_file, patch=patch, document=document, shown=shown)
+    document, shown = as_json(advice), as_text(advice)
+    finish_advice(stack, advice.changes, json_file=json_file, patch=patch, document=document, shown=shown)

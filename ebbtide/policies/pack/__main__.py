@@ -1,12 +1,11 @@
-"""The rules for `pulumi preview --policy-pack ebbtide/policies/pack`, as the engine asks for them.
+"""The policy pack of the rules: `pulumi preview --policy-pack ebbtide/policies/pack`.
 
-Only here `pulumi_policy` is needed, the extra `policies`. It is looked up when the pack starts, through the few names
-below, so that nothing else depends on it. Written against version 1.21 (pulumi/pulumi-policy,
-sdk/python/lib/pulumi_policy/policy.py). The stack's settings are the config that the engine runs with, which Pulumi's
-language host passes on (pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go): the pack runs in a directory of
-its own, where no stack file need be.
+Only this module needs `pulumi_policy` (extra `policies`). It imports the few names below when the pack starts. Written
+for version 1.21 (pulumi/pulumi-policy, sdk/python/lib/pulumi_policy/policy.py). The stack's settings are the config
+that the engine runs with, which Pulumi's language host passes on (pulumi/pulumi,
+sdk/python/cmd/pulumi-language-python/main.go), since the pack's own directory may have no stack file.
 
-A rule that cannot be judged is advisory, even where the rule itself is mandatory: a fault of ours stops no update.
+A rule that cannot be judged is advisory, even if the rule is mandatory: a fault of Ebbtide stops no update.
 """
 
 import json
@@ -26,7 +25,7 @@ from ebbtide.settings import StackInvalid
 from ebbtide.settings.load import settings_of_texts
 
 Report: TypeAlias = Callable[[str, str | None], None]
-"""Takes a message and, where there is one, the URN of the resource."""
+"""Receives a message and the URN of the resource, if there is one."""
 
 _CONFIG = "PULUMI_CONFIG"
 _NO_CONFIG = f"no rule was judged: wanted the stack's config as JSON in {_CONFIG}, as Pulumi passes it on, found none"
@@ -63,7 +62,7 @@ class Sdk(Protocol):
 
 
 class Judgement:
-    """What all rules say about the one stack that the engine shows: it starts the pack anew for each run."""
+    """The results of all rules for one stack; the engine starts a new pack for each run."""
 
     def __init__(self, unknown: type[Exception]) -> None:
         self._unknown = unknown
@@ -88,20 +87,20 @@ class Judgement:
                 report(f"{result.resource}: {result.reason}", self._urns.get(result.resource))
 
     def faults(self, args: Arguments, report: Report) -> None:
-        """What is less grave than its rule is a fault of the rule's."""
+        """Report faults of rules: results whose severity is not that of their rule."""
         self._judge(args.resources)
-        grave = {rule.id: rule.severity for rule in RULES}
+        severities = {rule.id: rule.severity for rule in RULES}
         for result in self._results:
-            if result.severity is not Severity.NOTE and result.severity is not grave[result.id]:
+            if result.severity is not Severity.NOTE and result.severity is not severities[result.id]:
                 report(f"{result.id}: {result.reason}", None)
 
-    def _judge(self, shown: Sequence[EngineResource]) -> None:
-        """Once for all policies, since each is shown the same."""
-        urns = frozenset(one.urn for one in shown)
+    def _judge(self, engine_resources: Sequence[EngineResource]) -> None:
+        """Judge once for all policies, since each receives the same resources."""
+        urns = frozenset(resource.urn for resource in engine_resources)
         if urns == self._judged:
             return
         self._judged, self._results, self._trouble = urns, (), ""
-        stack = stack_named_in(shown[0].urn)
+        stack = stack_named_in(engine_resources[0].urn)
         texts = mapping(json.loads(os.environ.get(_CONFIG, "{}")))
         if not texts:
             self._trouble = _NO_CONFIG
@@ -111,7 +110,7 @@ class Judgement:
         except StackInvalid as invalid:
             self._trouble = str(invalid)
             return
-        resources = resources_of(shown, self._inputs, self._unknown)
+        resources = resources_of(engine_resources, self._inputs, self._unknown)
         self._urns = {display_name(resource): resource.urn for resource in resources}
         today = datetime.now(UTC).date()  # noqa: TID251 - the edge, where the real clock is read
         self._results = judge(settings, resources, today, RULES)

@@ -1,12 +1,11 @@
-"""What a month costs before and after a change, line by line, and how far the figures can be trusted.
+"""The cost of a month before and after a change, line by line, and the confidence in the figures.
 
 A total with an unknown part is unknown, and `confidence` says why.
 
-Inside and outside business hours: a stack file states node-hours of a month and not when they fall. What it leaves open
-is bounded: in either part of the month a group has no fewer nodes than its `min` and no more than its `max`. Where that
-settles the split, in groups that never change for instance, it is given; where it does not, the amounts stay open and
-`confidence` gives the bounds. A guess such as "in proportion to the hours" would be wrong for every stack that this
-project is for.
+Business hours: a stack file states node-hours per month, not when they fall. Their split is bounded: at any time a
+group has at least `min` and at most `max` nodes. If the bounds settle the split, as for groups of constant size, it is
+shown; otherwise the amounts stay open and `confidence` gives the bounds. A split in proportion to the hours would be
+wrong for every stack that shrinks at night.
 """
 
 import re
@@ -14,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.preview.cost.cron_jobs import about_cron_jobs
 from ebbtide.preview.cost.monthly import (
     DISKS,
     HOURS_PER_MONTH,
@@ -24,7 +22,7 @@ from ebbtide.preview.cost.monthly import (
     group_costs,
     not_in_figures,
 )
-from ebbtide.preview.cost.services import ServiceCost, service_costs
+from ebbtide.preview.cost.shares import ServiceCost, about_cron_jobs, service_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine
 from ebbtide.prices import GroupRate, plans_are_derived
 from ebbtide.settings.model import StackSettings
@@ -38,7 +36,7 @@ _NUMBER = r" \((\d+)\)$"
 _NAMED = 3  # lines, before the rest are counted
 
 _SETTLED = 0.005
-"""Bounds that lie closer together than this part of the whole are one figure."""
+"""Bounds closer together than this share of the total count as one figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,7 @@ class _Side:
 
 
 def compare_costs(before: StackSettings | None, after: StackSettings, year: int | None = None) -> CostComparison:
-    """`year` is the one whose holidays and weekdays make the mean month; default: this one."""
+    """`year`: the mean month has its holidays and weekdays; default: the current year."""
     year = coming_years()[0] if year is None else year
     new = _side(after, year)
     old = None if before is None else _side(before, year)
@@ -74,8 +72,8 @@ def compare_costs(before: StackSettings | None, after: StackSettings, year: int 
 
 
 def _services(before: Sequence[ServiceCost], after: Sequence[ServiceCost]) -> tuple[ServiceCostLine, ...]:
-    """Those of `after` in their order, then those that are gone."""
-    old, new = {it.pods: it for it in before}, {it.pods: it for it in after}
+    """The services of `after` in order, then the removed ones."""
+    old, new = {cost.pods: cost for cost in before}, {cost.pods: cost for cost in after}
     return tuple(_service(name, old.get(name), new.get(name)) for name in {**new, **old})
 
 
@@ -105,14 +103,14 @@ def _side(settings: StackSettings, year: int) -> _Side:
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
-    """A sum with an unknown part is unknown, and so is one of nothing: the bill of an existing cluster is not zero."""
+    """None if a part is unknown or there are no parts: the bill of an existing cluster is not zero."""
     parts = list(amounts)
-    known = [part for part in parts if part is not None]
-    return sum(known) if known and len(known) == len(parts) else None
+    known_parts = [part for part in parts if part is not None]
+    return sum(known_parts) if known_parts and len(known_parts) == len(parts) else None
 
 
 def business_hours_a_month(hours: BusinessHoursSettings, year: int) -> float:
-    """Of a mean month of 730 hours: counted over the whole local year, with its holidays and clock changes."""
+    """Business hours of a mean month of 730 hours, counted over the local year with holidays and clock changes."""
     resolved = hours.hours((year,))
     first = wall_to_instant(resolved.timezone, datetime(year, 1, 1, tzinfo=UTC).date(), 0, last=False)
     end = wall_to_instant(resolved.timezone, datetime(year + 1, 1, 1, tzinfo=UTC).date(), 0, last=False)
@@ -122,32 +120,32 @@ def business_hours_a_month(hours: BusinessHoursSettings, year: int) -> float:
 
 
 def _joined(before: Sequence[GroupCost], after: Sequence[GroupCost]) -> tuple[CostLine, ...]:
-    """The lines of `after` in their order, each beside its own of `before`; then those that are gone."""
+    """The lines of `after` in order, each with its line of `before`; then the removed ones."""
     old = {_key(line.name): line for line in before}
     new = {_key(line.name): line for line in after}
     return tuple(_line(old.get(key), new.get(key)) for key in (*new, *(key for key in old if key not in new)))
 
 
 def _key(name: str) -> str:
-    """A line's name without its number: two NAT gateways are the one of before and another."""
+    """A line's name without its number, so that "NAT gateway" and "NAT gateway (2)" are one line."""
     return re.sub(_NUMBER, "", name)
 
 
 def _number(name: str) -> str:
-    found = re.search(_NUMBER, name)
-    return found[1] if found else "1"
+    match = re.search(_NUMBER, name)
+    return match[1] if match else "1"
 
 
 def _line(before: GroupCost | None, after: GroupCost | None) -> CostLine:
     present = [line for line in (after, before) if line is not None]
     shown = present[0]
-    was = [text for text in (_was(before, after), *dict.fromkeys(line.note for line in present)) if text]
+    notes = [text for text in (_was(before, after), *dict.fromkeys(line.note for line in present)) if text]
     return CostLine(
         name=shown.name,
         before=before and _amounts(before),
         after=after and _amounts(after),
         assumption=f"about {shown.assumption}" if shown.approximate else shown.assumption,
-        note="; ".join(was),
+        note="; ".join(notes),
     )
 
 
@@ -166,7 +164,7 @@ def _amounts(line: GroupCost) -> Amounts:
 def _usd_in_business_hours(
     settings: StackSettings, lines: Sequence[GroupCost], open_hours: float
 ) -> tuple[float, float] | None:
-    """At least and at most. None without a stated usage, or with a price that is missing."""
+    """Lower and upper bound; None without a stated usage, or if a price is missing."""
     if not lines or any(line.usd_at_usage is None for line in lines):
         return None
     least = most = sum(line.usd_at_usage or 0 for line in lines if not line.node_group and line.name != DISKS)
@@ -182,9 +180,9 @@ def _usd_in_business_hours(
 
 
 def _node_hours_open(group: NodeGroupSettings, used: float, open_hours: float) -> tuple[float, float]:
-    """The fewest and the most of a month's node-hours that can lie in business hours.
+    """Bounds on the node-hours of a month that can lie in business hours.
 
-    A stated usage below the group's `min` or above its `max` cannot come true; then only its even spread is left.
+    A stated usage below the group's `min` or above its `max` is impossible; then an even spread is assumed.
     """
     closed_hours = HOURS_PER_MONTH - open_hours
     if not group.min * HOURS_PER_MONTH <= used <= group.max * HOURS_PER_MONTH:
@@ -201,15 +199,15 @@ def _cost_open(rate: GroupRate, node_hours: float, open_hours: float) -> float:
 
 
 def _split(side: _Side) -> tuple[float, float] | None:
-    """The stated usage's dollars in business hours and in closed ones, where both are settled."""
-    whole = side.total.at_usage
-    if whole is None or side.open_usd is None:
+    """Dollars of the stated usage in business hours and outside them; None if the bounds do not settle them."""
+    total = side.total.at_usage
+    if total is None or side.open_usd is None:
         return None
     least, most = side.open_usd
-    if most - least > _SETTLED * whole:
+    if most - least > _SETTLED * total:
         return None
     opened = (least + most) / 2
-    return opened, whole - opened
+    return opened, total - opened
 
 
 def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], year: int) -> list[str]:
@@ -227,7 +225,7 @@ def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], ye
 
 
 def _unpriced(lines: Sequence[GroupCost]) -> list[str]:
-    """One reason for all: where a region has no prices every line says so, each in its own note."""
+    """One reason for all lines: in a region without prices each line has the same note."""
     if not lines:
         return []
     names = ", ".join(_key(line.name) for line in lines[:_NAMED])
@@ -236,9 +234,9 @@ def _unpriced(lines: Sequence[GroupCost]) -> list[str]:
 
 
 def _about_usage(stated: Mapping[str, float], groups: Mapping[str, NodeGroupSettings], new: _Side) -> list[str]:
-    unsaid = [name for name in groups if name not in stated]
-    if unsaid:
-        return [f"no usage is stated for {', '.join(unsaid)} (costs.expectedNodeHours)"]
+    unstated = [name for name in groups if name not in stated]
+    if unstated:
+        return [f"no usage is stated for {', '.join(unstated)} (costs.expectedNodeHours)"]
     if new.open_usd is None or _split(new) is not None:
         return []
     least, most = new.open_usd

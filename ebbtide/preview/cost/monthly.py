@@ -1,16 +1,15 @@
-"""What a stack costs in a month: per node group at its smallest, at its largest and at a stated usage.
+"""The monthly cost of a stack: each node group at its minimum, at its maximum and at a stated usage.
 
-An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. Where a group may
-get one of several instance types the dearest counts, since AWS chooses. A plan covers a group's `min` alone, and more
-nodes are on demand (`ebbtide.prices.rates`). Spot groups are priced at the typical spot price whatever the
-assumption, since no plan covers them. The nodes' disks are one line: a disk lives and is paid for as long as its node.
-Beside them stand the lines that are the same at any size: the EKS control plane, NAT gateways with their addresses,
-interface endpoints, the key of the cluster's secrets, the queues' volume, or their cache where AWS runs it, and the
-disks of stateful services, which are paid for by size, used or not.
+An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. If a group may get
+one of several instance types, the most expensive counts, since AWS chooses. A plan covers only a group's `min`; further
+nodes are on demand (`ebbtide.prices.rates`). Spot groups always have the typical spot price, since no plan covers
+them. The nodes' disks are one line: a disk is billed as long as its node exists. Further lines are the same at any
+size: the EKS control plane, NAT gateways with their addresses, interface endpoints, the key of the cluster's secrets,
+the queues' volume or ElastiCache nodes, and the disks of stateful services, which are billed by size.
 
-Left out, because they follow from use and not from the stack: data through the NAT gateway and between zones, logs,
-volumes that the customer's own objects claim. And load balancers and snapshots, which the tables have no price of:
-`not_in_figures` names those of the stack. Pure: list prices from the shipped tables, no clock and no cloud.
+Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
+customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` names those of
+the stack. Pure: list prices from the shipped tables, no clock and no cloud.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,16 +28,16 @@ SPOT = "spot, typical"
 DISKS = "node disks"
 _GP3 = ("ebs", "gp3_storage")  # per GB and month
 _PRICED_CLASSES = (None, "gp3")
-"""What a volume names where it is gp3, on a cluster that Ebbtide makes: no class, or the default one."""
+"""Storage classes that are gp3 on a cluster that Ebbtide creates: none named, or the default one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCost:
-    """One line of the estimate, in US dollars a month. An amount is None where it is not known; `note` says why."""
+    """One line of the estimate, in US dollars a month. Unknown amounts are None; `note` says why."""
 
     name: str
-    node_group: bool  # False for what stands beside the groups: the disks, and the lines that are the same at any size
-    rate: GroupRate | None  # None for such a line
+    node_group: bool  # False for the disks and for lines that are the same at any size
+    rate: GroupRate | None  # None for those lines
     usd_at_min: float | None
     usd_at_max: float | None
     usd_at_usage: float | None  # None also without stated node-hours
@@ -52,9 +51,8 @@ class GroupCost:
 def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
     """The lines of the estimate: node groups in the file's order, their disks, then the fixed lines.
 
-    None for an existing cluster: what its nodes cost is its owner's to know.
-
-    `node_hours` are per month and group, from a replay for instance; without them `costs.expectedNodeHours` counts.
+    Empty for an existing cluster, whose nodes' cost is not known here. `node_hours` are per month and group, such as
+    those of a replay; default: `costs.expectedNodeHours`.
     """
     if settings.cluster.context is not None:
         return ()
@@ -64,13 +62,13 @@ def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None 
 
 
 def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
-    """What the stack has and no line stands for, since the tables hold no price of it."""
+    """Parts of the stack without a line, since the tables have no price for them."""
     return () if settings.cluster.context is not None else (*_balancers(settings), *_snapshots(settings))
 
 
 def _balancers(settings: StackSettings) -> Iterator[str]:
     exposed = [name for name, workload in settings.workloads.items() if workload.expose is not None]
-    exposed += ["the gateway"] if any(it.route is not None for it in settings.services.values()) else []
+    exposed += ["the gateway"] if any(service.route is not None for service in settings.services.values()) else []
     if exposed:
         several = f"{len(exposed)} network load balancers" if len(exposed) > 1 else "a network load balancer"
         yield f"without {several} ({', '.join(exposed)}), which AWS bills by the hour and by what passes"
@@ -78,9 +76,9 @@ def _balancers(settings: StackSettings) -> Iterator[str]:
 
 def _snapshots(settings: StackSettings) -> Iterator[str]:
     taken = [
-        f"{workload}.{name}"
-        for workload, its in settings.all_workloads.items()
-        for name, volume in its.volumes.items()
+        f"{name}.{volume_name}"
+        for name, workload in settings.all_workloads.items()
+        for volume_name, volume in workload.volumes.items()
         if volume.snapshots is not None
     ]
     if taken:
@@ -88,7 +86,7 @@ def _snapshots(settings: StackSettings) -> Iterator[str]:
 
 
 def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) -> float:
-    """What a node's disk adds to each of its hours. Raises `NoPrice`."""
+    """The hourly cost of a node's disk. Raises `NoPrice`."""
     return service_price(settings.region, *_GP3) * group.disk_size / HOURS_PER_MONTH
 
 
@@ -108,7 +106,7 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
         usd_at_usage=_month(rate, used),
         node_hours=used,
-        assumption=SPOT if spot else _bought(group, settings, planned=planned),
+        assumption=SPOT if spot else _purchase(group, settings, planned=planned),
         approximate=spot or planned,
         price_date=_date(settings.region, spot=spot, plan=planned),
         note=note,
@@ -116,7 +114,7 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
 
 
 def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
-    """Room on gp3 alone: 3,000 operations and 125 MB a second are in its price, and no stack asks for more.
+    """Only the size of gp3 disks: 3,000 operations and 125 MB a second are included, and no stack requests more.
 
     Source: aws/agent-toolkit-for-aws, `aws-billing-and-cost-management/references/ebs-optimization.md`.
     """
@@ -166,7 +164,7 @@ def _month(rate: GroupRate | None, node_hours: float | None) -> float | None:
     return rate.usd_per_hour(node_hours / HOURS_PER_MONTH) * HOURS_PER_MONTH
 
 
-def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool) -> str:
+def _purchase(group: NodeGroupSettings, settings: StackSettings, *, planned: bool) -> str:
     if not planned:
         return PricingAssumption.ON_DEMAND.value
     plan = settings.costs.pricing_assumption.value
@@ -174,13 +172,13 @@ def _bought(group: NodeGroupSettings, settings: StackSettings, *, planned: bool)
 
 
 def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, float]]:
-    """The lines that are the same at any size: name, service, item, and how many units a month."""
+    """Lines that are the same at any size: name, service, item, and units a month."""
     network, cluster = settings.network, settings.cluster
     gateways = len(network.gateway_zones(cluster.zones))
     services = called_services(session_manager=cluster.session_manager) if network.endpoints else ()
     yield "EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH
     yield _several("NAT gateway", gateways), "vpc", "nat_gateway", gateways * HOURS_PER_MONTH
-    addresses = gateways + len(cluster.zones) * len(_public(settings))
+    addresses = gateways + len(cluster.zones) * len(_public_entrances(settings))
     yield _several("public IPv4 address", addresses), "vpc", "public_ipv4", addresses * HOURS_PER_MONTH
     endpoints = len(services) * len(cluster.zones)
     yield _several("interface endpoint", endpoints), "vpc", "interface_endpoint", endpoints * HOURS_PER_MONTH
@@ -212,7 +210,7 @@ def _volumes(settings: StackSettings) -> Iterator[_Volumes]:
 
 
 def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
-    """What a class of the customer's own makes, and at what price, nobody here knows."""
+    """Volumes of the customer's own storage classes, whose price is not known."""
     numbers: dict[str, int] = {}
     for volume in _volumes(settings):
         if volume.class_ is not None and volume.class_ not in _PRICED_CLASSES:
@@ -226,10 +224,12 @@ def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
         )
 
 
-def _public(settings: StackSettings) -> list[str]:
-    """The workloads with a public load balancer, which has an address in each zone."""
-    exposed = [name for name, it in settings.workloads.items() if it.expose is not None and it.expose.public]
-    routed = settings.serving.public and any(it.route is not None for it in settings.services.values())
+def _public_entrances(settings: StackSettings) -> list[str]:
+    """Workloads with a public load balancer, which has an address in each zone."""
+    exposed = [
+        name for name, workload in settings.workloads.items() if workload.expose is not None and workload.expose.public
+    ]
+    routed = settings.serving.public and any(workload.route is not None for workload in settings.services.values())
     return [*exposed, *(["the gateway"] if routed else [])]
 
 
@@ -268,7 +268,7 @@ def _same_at_any_size(name: str, month: float | None, priced: date, *, note: str
 
 
 def _date(region: str, *, spot: bool, plan: bool) -> date:
-    """The oldest of the dates that went into a group's figure."""
+    """The oldest price date used for a group."""
     dates = price_date(region)
     if spot:
         return min(dates.on_demand, dates.spot)

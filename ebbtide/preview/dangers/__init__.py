@@ -1,21 +1,20 @@
-"""What a reviewer must see before a change is merged, the worst first.
+"""Dangers of a change that a reviewer must see before it is merged, the worst first.
 
-Only the change from one state to another is judged here. What is wrong with a state by itself is a policy's to find
-(`ebbtide.policies`), whether it was so before or not.
+Dangers judge the change from one state to another. Faults of one state are for the policies (`ebbtide.policies`),
+whether they are new or not.
 
-Blocking is what ends in a refusal by Pulumi or AWS, takes the whole stack along, or kills what is never moved. What a
-warning says is meant, as a rule, and has a right way to be done. A note is there to be seen.
+Blocking: Pulumi or AWS refuses the change, it destroys the entire stack, or it kills pods that are never moved.
+Warning: the change is usually intended, and there is a right way to make it. Note: information.
 """
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.preview.dangers.claims import zones_left
 from ebbtide.preview.dangers.compared import Compared, impact_on_all
+from ebbtide.preview.dangers.conflicts import disks_out_of_reach, names_in_use
 from ebbtide.preview.dangers.losses import everything_goes, losses
 from ebbtide.preview.dangers.nodes import node_dangers
 from ebbtide.preview.dangers.pods import pod_dangers
-from ebbtide.preview.dangers.renewed import renewed_secrets
-from ebbtide.preview.dangers.twice import made_twice
+from ebbtide.preview.dangers.restarts import renewed_secrets
 from ebbtide.preview.document import Danger, DangerCode, ResourceChange, Severity
 from ebbtide.preview.sides import Side
 from ebbtide.recording.state import StackState
@@ -26,39 +25,41 @@ _ORDER = tuple(Severity)
 def dangers_of(
     before: Side | None, after: Side | None, changes: Sequence[ResourceChange], *, planned: bool = False
 ) -> tuple[Danger, ...]:
-    """Sorted by severity. A side that cannot be read counts as not there; of one that is not there nothing is known.
+    """Sorted by severity. A side that cannot be read counts as missing; without a later side no danger is known.
 
-    `planned`: the changes are the engine's, which has read the Secrets.
+    `planned`: the changes come from the engine, which has read the Secrets.
     """
     if after is None:
         return () if before is None else (_file_removed(before),)
     if after.state is None:
         return ()
-    found = [*_of_change(None if before is None else before.state, after.state, changes)]
+    dangers = [*_change_dangers(None if before is None else before.state, after.state, changes)]
     if before is not None and not planned:
-        found += renewed_secrets(before, after)
-    return tuple(sorted(found, key=lambda danger: _ORDER.index(danger.severity)))
+        dangers += renewed_secrets(before, after)
+    return tuple(sorted(dangers, key=lambda danger: _ORDER.index(danger.severity)))
 
 
-def _of_change(before: StackState | None, after: StackState, changes: Sequence[ResourceChange]) -> Iterator[Danger]:
+def _change_dangers(
+    before: StackState | None, after: StackState, changes: Sequence[ResourceChange]
+) -> Iterator[Danger]:
     moves = None if before is None else _stack_moves(before, after)
     if moves is not None:
         yield moves
         return
     if before is not None:
         yield from _context_changes(before, after)
-    # Without an earlier file the engine's plan still has what it would replace: of that the later side knows most.
+    # Without an earlier file the engine's plan still replaces resources, and the later side describes them best.
     compared = Compared(before=before or after, after=after, changes=changes)
     yield from losses(compared)
-    yield from made_twice(compared)
+    yield from names_in_use(compared)
     if not everything_goes(changes):
         yield from node_dangers(compared)
         yield from pod_dangers(compared)
-        yield from zones_left(compared)
+        yield from disks_out_of_reach(compared)
 
 
 def _stack_moves(before: StackState, after: StackState) -> Danger | None:
-    """Another region, or a cluster of another making: the same names, and none of what was there."""
+    """Another region or kind of cluster: resources have the same names, but none of the old ones exist there."""
     old, new = before.settings, after.settings
     if (old.cluster.kind, old.region) == (new.cluster.kind, new.region):
         return None
@@ -73,7 +74,7 @@ def _stack_moves(before: StackState, after: StackState) -> Danger | None:
 
 
 def _context_changes(before: StackState, after: StackState) -> Iterator[Danger]:
-    """Pulumi cannot tell a context that was renamed from one that leads to another cluster; the cluster's id can."""
+    """Pulumi cannot distinguish a renamed context from one of another cluster; only the cluster's id can."""
     old, new = before.settings.cluster, after.settings.cluster
     if old.context != new.context and (new.cluster_id is None or new.cluster_id != old.cluster_id):
         yield Danger(

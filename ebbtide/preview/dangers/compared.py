@@ -1,4 +1,4 @@
-"""Both states of a stack beside the changes between them, and what a change has an impact on, in words."""
+"""Both states of a stack with the changes between them, and the impact of a change as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from ebbtide.recording.values import value_at
 
 _NAMED = 6  # names in a line
 _COME_AND_GO = ("DaemonSet", "CronJob", "Job")
-"""What is on a node for a moment, or on every node: nobody misses it there."""
+"""Pods that run on every node, or only for a moment: losing one is no impact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """The changes may be the engine's, which knows of more than both recordings."""
+    """The changes may come from the engine, which knows more resources than both recordings."""
 
     before: StackState
     after: StackState
@@ -29,13 +29,13 @@ class Compared:
 
     @cached_property
     def pairs(self) -> tuple[tuple[Pods, Pods], ...]:
-        """Those of both sides, whatever makes them."""
+        """Pods that exist on both sides, whatever kind of object makes them."""
         old = {(pods.namespace, pods.name): pods for pods in self.before.pods}
         return tuple((old[key], pods) for pods in self.after.pods if (key := (pods.namespace, pods.name)) in old)
 
     @cached_property
     def old(self) -> Mapping[str, Resource]:
-        """What there was, by URN without the stack."""
+        """The earlier resources by URN without the stack."""
         return {identity(resource.urn): resource for resource in self.before.resources}
 
     @cached_property
@@ -47,10 +47,10 @@ class Compared:
         return {identity(change.urn): change for change in self.changes}
 
     def former(self, change: ResourceChange) -> Resource:
-        """What the change is made to; one without inputs, where only the engine knows it."""
+        """The resource before the change; one without inputs if only the engine knows it."""
         key = identity(change.urn)
-        unknown = Resource(urn=change.urn, type="", name=change.name, parent="", custom=True, inputs={})
-        return self.old.get(key) or self.new.get(key) or unknown
+        undeclared = Resource(urn=change.urn, type="", name=change.name, parent="", custom=True, inputs={})
+        return self.old.get(key) or self.new.get(key) or undeclared
 
     def of(self, type_: str, *kinds: ChangeKind) -> list[ResourceChange]:
         return [change for change in self.changes if change.type == type_ and change.kind in kinds]
@@ -59,22 +59,22 @@ class Compared:
         return impact_on(self.before, pods)
 
     def impact_on_groups(self, groups: Sequence[GroupOverZones]) -> str:
-        """The nodes that there may be, and the pods that ask for them."""
+        """The highest number of nodes, and the pods that may run on them."""
         pods = self.impact(self.before.pods_on({group.name for group in groups})) or "no pods of this stack"
         return f"up to {counted(sum(group.most for group in groups), 'node')}; {pods}"
 
 
 def impact_on(state: StackState, pods: Iterable[Pods]) -> str:
-    """Who runs there and what protects them: `4 services, 2 pools (50 pods at most); 3 closed budgets`.
+    """The affected pods and their protection: `4 services, 2 pools (50 pods at most); 3 closed budgets`.
 
-    Numbers are the most there can be: a pool counts with its maximum. Empty for no pods that anybody would miss.
+    Numbers are maxima: a pool counts with its `max`. Empty if only pods of DaemonSets, CronJobs and Jobs are affected.
     """
-    found = [each for each in pods if each.kind not in _COME_AND_GO]
-    if not found:
+    affected = [entry for entry in pods if entry.kind not in _COME_AND_GO]
+    if not affected:
         return ""
-    pools = sum(POOL in each.labels for each in found)
-    who = ", ".join(part for part in (counted(len(found) - pools, "service"), counted(pools, "pool")) if part)
-    return f"{who} ({counted(sum(map(state.most_pods, found)), 'pod')} at most); {_protection(state, found)}"
+    pools = sum(POOL in entry.labels for entry in affected)
+    who = ", ".join(part for part in (counted(len(affected) - pools, "service"), counted(pools, "pool")) if part)
+    return f"{who} ({counted(sum(map(state.most_pods, affected)), 'pod')} at most); {_protection(state, affected)}"
 
 
 def impact_on_all(state: StackState) -> str:
@@ -83,7 +83,7 @@ def impact_on_all(state: StackState) -> str:
 
 
 def _protection(state: StackState, pods: Sequence[Pods]) -> str:
-    budgets = {budget.urn: budget for each in pods for budget in state.budgets_of(each)}
+    budgets = {budget.urn: budget for entry in pods for budget in state.budgets_of(entry)}
     opening = sum(MAX_UNAVAILABLE in budget.ignore_changes for budget in budgets.values())
     always = sum(value_at(budget.inputs, MAX_UNAVAILABLE) == OPEN_TO_ALL for budget in budgets.values())
     closed = counted(len(budgets) - opening - always, "closed budget")
@@ -91,9 +91,9 @@ def _protection(state: StackState, pods: Sequence[Pods]) -> str:
     return ", ".join(part for part in (closed, night, counted(always, "open budget")) if part) or "no budget"
 
 
-def counted(number: int, what: str) -> str:
-    """Empty for none of them."""
-    return f"{number} {what}{'s' if number > 1 else ''}" if number else ""
+def counted(number: int, noun: str) -> str:
+    """`3 nodes`; empty for zero."""
+    return f"{number} {noun}{'s' if number > 1 else ''}" if number else ""
 
 
 def listed(names: Sequence[str]) -> str:

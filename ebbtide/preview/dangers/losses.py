@@ -1,14 +1,14 @@
-"""What a change takes away: replacements and deletions, with the reason and with what runs there.
+"""Dangers of replacements and deletions: the reason, and the pods that they affect.
 
-Only what matters gets a line of its own. What goes with its component, as a group's launch template with the group, is
-not reported twice; the small rest is one line. Where the cluster or its network goes, nothing else needs to be said.
+Important losses get a line each. A resource that goes with its component, such as a group's launch template, is not
+reported again, and minor losses share one line. If the cluster or its network goes, that is the only danger.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.preview.changes import FOLLOWS, identity
-from ebbtide.preview.dangers.claims import TEMPLATES, ClaimChange, claim_change
 from ebbtide.preview.dangers.compared import Compared, counted, impact_on_all, listed
+from ebbtide.preview.dangers.conflicts import TEMPLATES, ClaimChange, claim_change
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
@@ -39,7 +39,7 @@ _WITHOUT_PODS: Mapping[str, tuple[str, str]] = {
     "Subnet": ("every node in it", "do it when its groups are empty"),
     "StorageClass": ("volumes that exist stay; new claims fail until it is back", "do it when no claim is made"),
 }
-"""Impact and fix of what has no pods of its own."""
+"""Impact and fix for types without pods."""
 
 
 def everything_goes(changes: Sequence[ResourceChange]) -> bool:
@@ -61,8 +61,8 @@ def losses(compared: Compared) -> Iterator[Danger]:
     yield from _budgets_lost(compared)
     podless = [change for change in going if change.type in _WITHOUT_PODS and change.component not in reported]
     yield from _podless_losses(podless)
-    rest = [change for change in going if change not in podless and change.component not in reported]
-    yield from _minor_losses(rest, compared)
+    minor = [change for change in going if change not in podless and change.component not in reported]
+    yield from _minor_losses(minor, compared)
 
 
 def _loss_of(change: ResourceChange, compared: Compared) -> Danger | None:
@@ -82,7 +82,7 @@ def _loss_of(change: ResourceChange, compared: Compared) -> Danger | None:
 
 
 def _name(change: ResourceChange, compared: Compared) -> object:
-    """As the API knows it."""
+    """The object's name in the API."""
     return value_at(compared.former(change).inputs, "metadata.name")
 
 
@@ -129,7 +129,7 @@ def _protected_lost(change: ResourceChange, impact: str) -> Danger:
 
 
 def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
-    pods = next((each for each in compared.before.pods if identity(each.resource.urn) == identity(change.urn)), None)
+    pods = next((entry for entry in compared.before.pods if identity(entry.resource.urn) == identity(change.urn)), None)
     if pods is None:
         return Danger(
             code=DangerCode.WORKLOAD_LOST,
@@ -139,8 +139,8 @@ def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
             impact="pods that neither file has",
             fix="find out who made them; pulumi up --refresh may know better",
         )
-    known = {(each.namespace, each.name): each for each in compared.after.pods}
-    successor = known.get((pods.namespace, pods.name)) if change.kind is ChangeKind.DELETE else None
+    successors = {(entry.namespace, entry.name): entry for entry in compared.after.pods}
+    successor = successors.get((pods.namespace, pods.name)) if change.kind is ChangeKind.DELETE else None
     never_moved = pods.category in (Category.FIXED, Category.WORKER)
     claims, alone = _claims(change, compared), all(reason.startswith(TEMPLATES) for reason in change.reasons)
     lost = compared.impact([pods]) or "its pods on every node"
@@ -156,16 +156,18 @@ def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
 
 
 def _job_stopped(change: ResourceChange, compared: Compared) -> Danger:
-    again = change.kind is ChangeKind.REPLACE
+    replaced = change.kind is ChangeKind.REPLACE
     name = _name(change, compared)
-    ours = isinstance(name, str) and name not in compared.before.settings.jobs
+    is_ours = isinstance(name, str) and name not in compared.before.settings.jobs
     return Danger(
-        code=DangerCode.WORKLOAD_RESTARTED if again else DangerCode.WORKLOAD_LOST,
+        code=DangerCode.WORKLOAD_RESTARTED if replaced else DangerCode.WORKLOAD_LOST,
         severity=Severity.WARNING,
         subjects=(change.name,),
-        what=_describe_loss(change) + ("; it runs again from its beginning, even if it has ended" if again else ""),
+        what=_describe_loss(change) + ("; it runs again from its beginning, even if it has ended" if replaced else ""),
         impact="a run that has not ended is stopped; no budget is asked",
-        fix=_NOT_NEEDED if ours else "wait until it has ended, and remove from the file a job that must not run again",
+        fix=_NOT_NEEDED
+        if is_ours
+        else "wait until it has ended, and remove from the file a job that must not run again",
     )
 
 
@@ -185,22 +187,24 @@ def _fix_for(pods: Pods, change: ResourceChange, successor: Pods | None, before:
 
 
 def _namespace_lost(change: ResourceChange, compared: Compared) -> Danger:
-    """One that goes with its section is what the file asks for: nobody could keep it."""
+    """A namespace that is deleted with its section of the file is deleted on purpose."""
     name = _name(change, compared)
-    inside = [pods for pods in compared.before.pods if pods.namespace == name]
-    end = _of_a_section(compared.before.settings).get(str(name)) if change.kind is ChangeKind.DELETE else None
+    pods_inside = [pods for pods in compared.before.pods if pods.namespace == name]
+    ending_advice = (
+        _section_namespaces(compared.before.settings).get(str(name)) if change.kind is ChangeKind.DELETE else None
+    )
     return Danger(
         code=DangerCode.NAMESPACE_LOST,
-        severity=Severity.BLOCKING if end is None else Severity.WARNING,
+        severity=Severity.BLOCKING if ending_advice is None else Severity.WARNING,
         subjects=(change.name,),
         what=_describe_loss(change),
-        impact=f"all that is in it: {compared.impact(inside) or 'Secrets, claims and what others put there'}",
-        fix=end or "keep the namespace; budgets are not asked when it goes",
+        impact=f"all that is in it: {compared.impact(pods_inside) or 'Secrets, claims and what others put there'}",
+        fix=ending_advice or "keep the namespace; budgets are not asked when it goes",
     )
 
 
-def _of_a_section(settings: StackSettings) -> Mapping[str, str]:
-    """Namespaces that exist for one section of the file, with how to let end what runs there."""
+def _section_namespaces(settings: StackSettings) -> Mapping[str, str]:
+    """Namespaces that exist for one section of the file, and how to end their pods first."""
     return {
         KEDA_NAMESPACE: "none needed: pods that it scaled keep the number that they have",
         GATEWAY_NAMESPACE: "lead the clients elsewhere first: requests under way end with the gateway",
@@ -231,15 +235,15 @@ def _queues_lost(change: ResourceChange) -> Danger:
 
 
 def _node_groups_lost(compared: Compared) -> Iterator[Danger]:
-    """The zones of one group are one line, if the same happens to them."""
+    """The zones of a group share one line if they have the same change."""
     alike: dict[tuple[str, ChangeKind, tuple[str, ...]], list[ResourceChange]] = {}
     for change in compared.of("NodeGroup", *_GOING):
         name = node_group_name(compared.former(change))
         alike.setdefault((name, change.kind, _paths(change.reasons)), []).append(change)
     for (name, kind, _), parts in alike.items():
         group = compared.before.groups_over_zones.get(name)
-        whole = group is None or len(parts) == len(group.zones)
-        zones = "" if whole else f" ({', '.join(part.component for part in parts)})"
+        all_zones = group is None or len(parts) == len(group.zones)
+        zones = "" if all_zones else f" ({', '.join(part.component for part in parts)})"
         yield Danger(
             code=DangerCode.NODE_GROUP_LOST,
             severity=Severity.WARNING,
@@ -266,9 +270,9 @@ def _fix_for_group(name: str, kind: ChangeKind) -> str:
 
 
 def _budgets_lost(compared: Compared) -> Iterator[Danger]:
-    """A budget that goes while its pods stay, and no other one takes its place."""
-    bare = [old for old, new in compared.pairs if not compared.after.budgets_of(new)]
-    staying = {budget.urn: pods for pods in bare for budget in compared.before.budgets_of(pods)}
+    """Budgets that go while their pods stay and no other budget covers these."""
+    uncovered = [old for old, new in compared.pairs if not compared.after.budgets_of(new)]
+    staying = {budget.urn: pods for pods in uncovered for budget in compared.before.budgets_of(pods)}
     for change in compared.of("PodDisruptionBudget", *_GOING):
         pods = staying.get(compared.former(change).urn)
         if pods is not None:
@@ -282,14 +286,14 @@ def _budgets_lost(compared: Compared) -> Iterator[Danger]:
             )
 
 
-def _minor_losses(rest: Sequence[ResourceChange], compared: Compared) -> Iterator[Danger]:
-    """Without what goes with its pods, and a closer whose hour another one of its component has."""
+def _minor_losses(changes: Sequence[ResourceChange], compared: Compared) -> Iterator[Danger]:
+    """Leave out budgets, which go with their pods, and closers of a component that still has another closer."""
     closing = {
         change.component for change in compared.changes if change.type == "CronJob" and change.kind not in _GOING
     }
     small = [
         change
-        for change in rest
+        for change in changes
         if change.type != "PodDisruptionBudget" and not (change.type == "CronJob" and change.component in closing)
     ]
     for kind, verb in _VERB.items():
@@ -305,12 +309,12 @@ def _minor_losses(rest: Sequence[ResourceChange], compared: Compared) -> Iterato
 
 
 def _describe_loss(change: ResourceChange) -> str:
-    gap = ", and the old one goes before the new one comes" if change.lowers else ""
-    return f"{_VERB[change.kind]} {change.type} {change.name}{_reasons_text(change.reasons)}{gap}"
+    order = ", and the old one goes before the new one comes" if change.lowers else ""
+    return f"{_VERB[change.kind]} {change.type} {change.name}{_reasons_text(change.reasons)}{order}"
 
 
 def _paths(reasons: Sequence[str]) -> tuple[str, ...]:
-    """Without whom they follow: the zones of a group follow a subnet each."""
+    """The paths without the resource that they follow, since each zone of a group follows its own subnet."""
     return tuple(reason.split(FOLLOWS)[0] for reason in reasons)
 
 

@@ -1,4 +1,4 @@
-"""What a change means for nodes that stay: their number, their version, their launch template.
+"""Dangers for nodes that stay: their number, version and launch template, and pods that move to another processor.
 
 Sources: docs/how-to/life.md, "The size of a group" and "A new version of Kubernetes"; EKS user guide, "Update a managed
 node group" for the 15 minutes.
@@ -6,10 +6,13 @@ node group" for the 15 minutes.
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.preview.dangers.compared import Compared, counted
+from ebbtide.preview.dangers.compared import Compared, counted, listed
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupOverZones, node_group_name
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.packing import PodRequests, pod_requests
+from ebbtide.settings.placement import architecture
 
 _SIZES = "scalingConfig."
 _DESIRED = "aws eks update-nodegroup-config --cluster-name … --nodegroup-name … --scaling-config desiredSize="
@@ -22,7 +25,7 @@ def node_dangers(compared: Compared) -> Iterator[Danger]:
 
 
 def _resized_groups(compared: Compared) -> Iterator[Danger]:
-    """Any changed minimum or maximum sends the desired size along, as Pulumi saw it last."""
+    """Any changed minimum or maximum also sends the desired size that Pulumi saw last."""
     changed: dict[str, list[ResourceChange]] = {}
     for change in compared.of("NodeGroup", ChangeKind.UPDATE):
         if any(field.path.startswith(_SIZES) for field in change.fields):
@@ -42,11 +45,13 @@ def _resized_groups(compared: Compared) -> Iterator[Danger]:
 
 def _size_words(old: GroupOverZones, new: GroupOverZones) -> str:
     parts = [("min", old.least, new.least), ("max", old.most, new.most)]
-    return ", ".join(f"{bound} {was} → {will}" for bound, was, will in parts if was != will)
+    return ", ".join(
+        f"{bound} {old_bound} → {new_bound}" for bound, old_bound, new_bound in parts if old_bound != new_bound
+    )
 
 
 def _each_size(parts: Sequence[ResourceChange]) -> str:
-    """Where the totals are as they were: they are split over other zones."""
+    """Sizes per zone, for equal totals that are split over other zones."""
     sizes = [(part.name, field) for part in parts for field in part.fields if field.path.startswith(_SIZES)]
     return ", ".join(f"{name} {f.path.removeprefix(_SIZES)} {f.before} → {f.after}" for name, f in sizes)
 
@@ -68,9 +73,9 @@ def _size_steps(parts: Sequence[ResourceChange]) -> Iterator[str]:
 
 
 def _bounds(part: ResourceChange, bound: str) -> list[tuple[int, int]]:
-    """Before and after, if it changes."""
-    found = [(field.before, field.after) for field in part.fields if field.path == f"{_SIZES}{bound}"]
-    return [(int(before), int(after)) for before, after in found if before.isdigit() and after.isdigit()]
+    """The bound before and after, if it changes."""
+    bounds = [(field.before, field.after) for field in part.fields if field.path == f"{_SIZES}{bound}"]
+    return [(int(before), int(after)) for before, after in bounds if before.isdigit() and after.isdigit()]
 
 
 def _kubernetes_version(compared: Compared) -> Iterator[Danger]:
@@ -103,7 +108,7 @@ def _kubernetes_version(compared: Compared) -> Iterator[Danger]:
 def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
     """A changed launch template replaces the nodes of its group; its own tags do not reach them."""
     if compared.before.control_plane_minor != compared.after.control_plane_minor:
-        return  # they are replaced anyway, and that is said
+        return  # KUBERNETES_UPDATED reports that all nodes are replaced
     templates = {
         change.component
         for change in compared.of("LaunchTemplate", ChangeKind.UPDATE)
@@ -125,5 +130,42 @@ def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
 
 def _groups_of_components(compared: Compared, components: set[str]) -> list[GroupOverZones]:
     resources = compared.after.of_type(NODE_GROUP_TYPE)
-    names = {node_group_name(one) for one in resources if one.parent.split("::")[-1] in components}
+    names = {node_group_name(resource) for resource in resources if resource.parent.split("::")[-1] in components}
     return [group for name, group in compared.before.groups_over_zones.items() if name in names]
+
+
+def processor_dangers(compared: Compared) -> Iterator[Danger]:
+    """Pods that come to nodes with another processor, on which an image for the old one does not start.
+
+    A group of the file replaces the default one of its kind (`ebbtide.settings.sections.node_groups`), so this may
+    happen to pods whose section does not change. Pods with `arch: any` have images for both, and arm64 appears only if
+    the file says so.
+    """
+    before, after = compared.before.settings, compared.after.settings
+    old = {entry.name: entry for entry in pod_requests(before)}
+    alike: dict[tuple[str, str], list[PodRequests]] = {}
+    for new in pod_requests(after):
+        old_arch, new_arch = _processors(before, old.get(new.name)), _processors(after, new)
+        if old_arch and set(new_arch) - set(old_arch) and new.arch not in (Architecture.ANY, Architecture.ARM64):
+            alike.setdefault((" or ".join(old_arch), " or ".join(new_arch)), []).append(new)
+    for (old_arch, new_arch), pods in alike.items():
+        names = tuple(entry.name for entry in pods)
+        old_groups = dict.fromkeys(group for name in names for group in old[name].groups)
+        removed = [group for group in old_groups if group not in after.node_groups]
+        groups = listed([*dict.fromkeys(group for entry in pods for group in entry.groups)])
+        keep = f"name {listed(removed)} in the file" if removed else "keep a group with the old types"
+        yield Danger(
+            code=DangerCode.PROCESSOR_CHANGED,
+            severity=Severity.WARNING,
+            subjects=names,
+            what=f"moves {listed(names)} from {old_arch} to {new_arch} nodes, on which images for {old_arch} alone do "
+            "not start",
+            impact=compared.impact(pods for pods, _ in compared.pairs if pods.name in names),
+            fix=f"{keep} beside {groups}, or say arch of pods whose images are for {new_arch} too",
+        )
+
+
+def _processors(settings: StackSettings, pods: PodRequests | None) -> Sequence[Architecture]:
+    """Processors of the nodes that the pods may run on; none if the nodes are not known."""
+    groups = () if pods is None else pods.groups
+    return sorted({architecture(settings.node_groups[name]) for name in groups if name in settings.node_groups})

@@ -1,4 +1,4 @@
-"""What a change means for those who call a service: a way in that goes, a variant that others stand in for."""
+"""Dangers for the clients of a service: lost routes and variants, shares, request time, scaling and floors."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -15,7 +15,7 @@ def service_dangers(compared: Compared) -> Iterator[Danger]:
     before, after = compared.before.settings.services, compared.after.settings.services
     for name, old in before.items():
         new = after.get(name)
-        yield from _way_lost(name, old, new)
+        yield from _route_lost(name, old, new)
         if new is None:
             continue
         yield from _variants_lost(name, old, new)
@@ -24,20 +24,20 @@ def service_dangers(compared: Compared) -> Iterator[Danger]:
         for pods, variant in new.pods(name).items():
             former = old.pods(name).get(pods)
             if former is not None:
-                yield from _scaled_otherwise(pods, former, variant)
+                yield from _scaling_changed(pods, former, variant)
                 yield from _floor_lowered(pods, former.scale, variant.scale)
 
 
-def _way_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) -> Iterator[Danger]:
-    now = None if new is None else new.route
-    if old.route is None or (now is not None and _place(now) == _place(old.route)):
+def _route_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) -> Iterator[Danger]:
+    route = None if new is None else new.route
+    if old.route is None or (route is not None and _place(route) == _place(old.route)):
         return
     yield Danger(
         code=DangerCode.ROUTE_LOST,
         severity=Severity.WARNING,
         subjects=(name,),
         what=f"takes {_place(old.route)} away from service {name}",
-        impact="who calls it there is answered 404",
+        impact="requests there are answered with 404",
         fix="keep it until it receives no requests (dashboard services: throughput), or inform its users first",
     )
 
@@ -48,36 +48,40 @@ def _place(route: RouteSettings) -> str:
 
 
 def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
-    gone = {pods: it for pods, it in old.pods(name).items() if pods not in new.pods(name)}
-    yield from _spot_lost(name, [pods for pods, it in gone.items() if it.spot], old, new)
-    gone = {pods: it for pods, it in gone.items() if not it.spot and it.weight != 0}
-    if not gone or new.route is None:
+    removed = {pods: variant for pods, variant in old.pods(name).items() if pods not in new.pods(name)}
+    yield from _spot_lost(name, [pods for pods, variant in removed.items() if variant.spot], old, new)
+    removed = {pods: variant for pods, variant in removed.items() if not variant.spot and variant.weight != 0}
+    if not removed or new.route is None:
         return
-    conditions = [it.when.text for it in gone.values() if it.when is not None]
-    shares = [f"{it.weight} %" for it in gone.values() if it.weight]
-    which = f"requests with {listed(conditions)}" if conditions else f"{listed(shares) or 'all'} of the requests"
+    conditions = [variant.when.text for variant in removed.values() if variant.when is not None]
+    shares = [f"{variant.weight} %" for variant in removed.values() if variant.weight]
+    requests = f"requests with {listed(conditions)}" if conditions else f"{listed(shares) or 'all'} of the requests"
     yield Danger(
         code=DangerCode.VARIANT_LOST,
         severity=Severity.WARNING,
-        subjects=tuple(gone),
-        what=f"removes {listed([*gone])} while {_place(new.route)} leads there",
-        impact=f"{which} are answered by {listed([*new.pods(name)])}",
-        fix=_first_to_zero(gone.values())
+        subjects=tuple(removed),
+        what=f"removes {listed([*removed])} while {_place(new.route)} leads there",
+        impact=f"{requests} are answered by {listed([*new.pods(name)])}",
+        fix=_first_to_zero(removed.values())
         + "see that the others answer them as well, and have the room for them: their max",
     )
 
 
-def _first_to_zero(gone: Iterable[VariantSettings]) -> str:
-    return "set its weight to 0 first, and remove it with the next change; " if any(it.weight for it in gone) else ""
+def _first_to_zero(variants: Iterable[VariantSettings]) -> str:
+    return (
+        "set its weight to 0 first, and remove it with the next change; "
+        if any(variant.weight for variant in variants)
+        else ""
+    )
 
 
 def _shares_at_once(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
-    """The gateway hears of a new variant after it has been told to send it requests: `components.serving.routing`."""
+    """The route sends requests before the gateway knows a new variant's pods: `components.serving.routing`."""
     former = old.pods(name)
     at_once = {
-        pods: it.weight
-        for pods, it in new.pods(name).items()
-        if it.weight and (pods not in former or former[pods].weight is None)
+        pods: variant.weight
+        for pods, variant in new.pods(name).items()
+        if variant.weight and (pods not in former or former[pods].weight is None)
     }
     if not at_once or old.route is None or new.route is None:
         return
@@ -91,16 +95,16 @@ def _shares_at_once(name: str, old: ServiceSettings, new: ServiceSettings) -> It
     )
 
 
-def _spot_lost(name: str, gone: Sequence[str], old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
-    """With the variant that they stood beside they had nobody to leave their requests to: that is told of its own."""
+def _spot_lost(name: str, removed: Sequence[str], old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
+    """Spot variants whose base stays. If the base goes too, `_variants_lost` reports it."""
     base = None if old.base is None else pod_name(name, old.base)
-    if not gone or base not in new.pods(name):
+    if not removed or base not in new.pods(name):
         return
     yield Danger(
         code=DangerCode.VARIANT_LOST,
         severity=Severity.WARNING,
-        subjects=tuple(gone),
-        what=f"removes {listed(gone)}, on spot nodes",
+        subjects=tuple(removed),
+        what=f"removes {listed(removed)}, on spot nodes",
         impact=f"{base} answers all requests, and may be few until it has grown",
         fix=f"see that {base} has the room for them: its max, and the max of its node group",
     )
@@ -119,29 +123,35 @@ def _less_time(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterato
         )
 
 
-def _scaled_otherwise(pods: str, old: VariantSettings, new: VariantSettings) -> Iterator[Danger]:
-    was, now = _targets(old.scale.metrics), _targets(new.scale.metrics)
-    sides = {key: (was.get(key, "none"), now.get(key, "none")) for key in {**was, **now}}
+def _scaling_changed(pods: str, old: VariantSettings, new: VariantSettings) -> Iterator[Danger]:
+    old_targets, new_targets = _targets(old.scale.metrics), _targets(new.scale.metrics)
+    sides = {
+        key: (old_targets.get(key, "none"), new_targets.get(key, "none")) for key in {**old_targets, **new_targets}
+    }
     changed = [f"{key} {before} → {after}" for key, (before, after) in sides.items() if before != after]
     bounds = {"min": (old.scale.min, new.scale.min), "max": (old.scale.max, new.scale.max)}
     lowered = [f"{key} {before} → {after}" for key, (before, after) in bounds.items() if after < before]
-    swapped = bool(old.scale.metrics.external) is not bool(new.scale.metrics.external)
-    swap = "; its autoscaler goes before the other kind comes, and until then the pods keep their number"
+    kind_changes = bool(old.scale.metrics.external) is not bool(new.scale.metrics.external)
+    kind_note = "; its autoscaler goes before the other kind comes, and until then the pods keep their number"
     if changed or lowered:
         yield Danger(
             code=DangerCode.TARGET_CHANGED,
             severity=Severity.WARNING if lowered else Severity.NOTE,
             subjects=(pods,),
-            what=f"scales {pods} otherwise: {', '.join([*changed, *lowered])}{swap if swapped else ''}",
-            impact="by the load of now another number of pods is wanted within 15 s of the update",
+            what=f"changes how {pods} scales: {', '.join([*changed, *lowered])}{kind_note if kind_changes else ''}",
+            impact="the number of pods changes within 15 s of the update, by the current load",
             fix="do it when the load is low, and watch ebbtide why service",
         )
 
 
 def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterator[Danger]:
-    """An event that is over may go, and what day it is a preview does not ask: so of events there is a note alone."""
-    was, now = _floors(old), _floors(new)
-    lowered = [f"{key} {most} → {now.get(key, 'none')}" for key, most in was.items() if now.get(key, 0) < most]
+    """Removed events are only a note: they may be over, and a preview does not read the date."""
+    old_floors, new_floors = _floors(old), _floors(new)
+    lowered = [
+        f"{key} {most} → {new_floors.get(key, 'none')}"
+        for key, most in old_floors.items()
+        if new_floors.get(key, 0) < most
+    ]
     if old.floor is FloorKind.FORECAST and new.floor is not FloorKind.FORECAST:
         lowered.append(f"floor forecast → {new.floor or 'none'}")
     elif new.margin < old.margin:
@@ -161,7 +171,7 @@ def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterato
 
 def _floors(scale: ScaleSettings) -> Mapping[str, int]:
     events = {f"event {event.at:%Y-%m-%dT%H:%M}": event.min for event in scale.events}
-    nights = {f"overnight {it.at}": it.min for it in scale.overnight}
+    nights = {f"overnight {night.at}": night.min for night in scale.overnight}
     return {**nights, **events} if scale.open is None else {"open": scale.open, **nights, **events}
 
 
@@ -176,5 +186,5 @@ def _targets(metrics: MetricSettings) -> Mapping[str, str]:
         "queue": None if metrics.queue is None else metrics.queue.target,
         "query": None if metrics.query is None else metrics.query.target,
     }
-    given = {key: f"{value:g}" for key, value in numbers.items() if value is not None}
-    return given if latency is None else {**given, "latency": latency}
+    targets = {key: f"{value:g}" for key, value in numbers.items() if value is not None}
+    return targets if latency is None else {**targets, "latency": latency}

@@ -1,7 +1,7 @@
-"""What a change of the stack file does to its nights, as sentences.
+"""Sentences about what a change of the stack file does to its nights.
 
-Weekdays first, since most changes are of the week; then single dates of the coming days, with one sentence for all
-that lie further ahead; then planned work and mornings. Whatever changes a window says so here: a law of the tests.
+Weekdays come first, since most changes concern the week; then dates of the coming days, with one sentence for all later
+dates; then planned work and mornings. A property test checks that every changed window has a sentence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 def night_changes(before: StackSettings, after: StackSettings, now: datetime, days: int) -> Iterator[str]:
-    """A sentence for each thing that differs."""
+    """Yield one sentence for each difference."""
     old, new = window_of(before, now), window_of(after, now)
     yield from _zone_and_guard(old, new, now)
     yield from _weekdays(old, new)
@@ -60,40 +60,43 @@ def _weekdays(old: DisruptionWindow, new: DisruptionWindow) -> Iterator[str]:
     """Days with the same change share a sentence."""
     days_of: dict[str, list[int]] = {}
     for day in range(7):
-        change = _day_change(_of_day(old.hours, day), _of_day(new.hours, day), old, new)
+        change = _day_change(_intervals_of(old.hours, day), _intervals_of(new.hours, day), old, new)
         if change:
             days_of.setdefault(change, []).append(day)
     for change, changed in days_of.items():
         yield f"{_named(changed)}: {change}"
 
 
-def _of_day(hours: BusinessHours, day: int) -> list[WeeklyInterval]:
+def _intervals_of(hours: BusinessHours, day: int) -> list[WeeklyInterval]:
     return sorted(interval for interval in hours.week if interval.weekday == day)
 
 
 def _day_change(
-    was: Sequence[WeeklyInterval], now: Sequence[WeeklyInterval], old: DisruptionWindow, new: DisruptionWindow
+    old_hours: Sequence[WeeklyInterval],
+    new_hours: Sequence[WeeklyInterval],
+    old: DisruptionWindow,
+    new: DisruptionWindow,
 ) -> str:
-    if list(was) == list(now):
+    if list(old_hours) == list(new_hours):
         return ""
-    if not was:
-        return f"protected {_hours(now)} now, closed all day before"
-    if not now:
-        return f"closed all day now, protected {_hours(was)} before"
-    if len(was) != 1 or len(now) != 1 or any(_meets_midnight(day) for day in (was[0], now[0])):
-        return f"protected {_hours(now)} instead of {_hours(was)}"
+    if not old_hours:
+        return f"protected {_hours(new_hours)} now, closed all day before"
+    if not new_hours:
+        return f"closed all day now, protected {_hours(old_hours)} before"
+    if len(old_hours) != 1 or len(new_hours) != 1 or any(_meets_midnight(day) for day in (old_hours[0], new_hours[0])):
+        return f"protected {_hours(new_hours)} instead of {_hours(old_hours)}"
     parts: list[str] = []
-    if was[0].start != now[0].start:
-        closes, closed = _closing(now[0], new), _closing(was[0], old)
+    if old_hours[0].start != new_hours[0].start:
+        closes, closed = _closing(new_hours[0], new), _closing(old_hours[0], old)
         parts.append(f"the window closes at {closes} instead of {closed}")
-    if was[0].end != now[0].end:
+    if old_hours[0].end != new_hours[0].end:
         opens = "opens" if parts else "the window opens"
-        parts.append(f"{opens} at {_clock(now[0].end)} instead of {_clock(was[0].end)}")
+        parts.append(f"{opens} at {_clock(new_hours[0].end)} instead of {_clock(old_hours[0].end)}")
     return " and ".join(parts)
 
 
 def _meets_midnight(interval: WeeklyInterval) -> bool:
-    """Then the hours of the next or the last day may go on, and no window opens or closes at the interval's edge."""
+    """True if the interval may continue on an adjacent day, so that no window opens or closes at its edge."""
     return interval.start == 0 or interval.end >= MINUTES_PER_DAY
 
 
@@ -102,8 +105,8 @@ def _closing(interval: WeeklyInterval, window: DisruptionWindow) -> str:
 
 
 def _clock(minutes: int) -> str:
-    hours, rest = divmod(minutes % MINUTES_PER_DAY, 60)
-    return f"{hours:02}:{rest:02}"
+    hours, minute = divmod(minutes % MINUTES_PER_DAY, 60)
+    return f"{hours:02}:{minute:02}"
 
 
 def _hours(intervals: Sequence[WeeklyInterval]) -> str:
@@ -119,7 +122,7 @@ def _named(days: Sequence[int]) -> str:
 
 
 def _protection(old: DisruptionWindow, new: DisruptionWindow, now: datetime, days: int) -> Iterator[str]:
-    """By the week where the week changes; else by what the coming days make of dates, guard and zone."""
+    """The difference per week if the week changes; otherwise over the coming days, from dates, guard and time zone."""
     a_week = timedelta(minutes=_minutes(new.hours.week) - _minutes(old.hours.week))
     if a_week:
         yield f"{lasting(abs(a_week))} {'more' if a_week > timedelta() else 'less'} protection a week"
@@ -131,13 +134,13 @@ def _protection(old: DisruptionWindow, new: DisruptionWindow, now: datetime, day
 
 
 def _minutes(week: Sequence[WeeklyInterval]) -> int:
-    """Of a week, each minute once: the stack file refuses overlaps, and a stack built otherwise may have them."""
-    held = {
+    """Minutes of a week, each counted once: stack files have no overlaps, but a stack built in code may."""
+    open_minutes = {
         (interval.weekday * MINUTES_PER_DAY + minute) % MINUTES_PER_WEEK
         for interval in week
         for minute in range(interval.start, interval.end)
     }
-    return len(held)
+    return len(open_minutes)
 
 
 def _open_time(window: DisruptionWindow, now: datetime, days: int) -> timedelta:
@@ -158,16 +161,16 @@ def _dates(before: StackSettings, after: StackSettings, now: datetime, days: int
     if later:
         closed = sum(not new.intervals_on(day) for day in later)
         opened = sum(not old.intervals_on(day) for day in later)
-        others = len(later) - closed - opened
-        what = f"{closed} more dates are closed and {opened} are working days"
-        what += f", {others} have other hours" if others else ""
-        yield f"after the coming {days} days {what}, from {short_date(later[0])} {later[0].year} on"
+        changed_hours = len(later) - closed - opened
+        counts = f"{closed} more dates are closed and {opened} are working days"
+        counts += f", {changed_hours} have other hours" if changed_hours else ""
+        yield f"after the coming {days} days {counts}, from {short_date(later[0])} {later[0].year} on"
 
 
 def _dates_of(old: BusinessHours, new: BusinessHours) -> Sequence[date]:
-    """Those of which one of the two says something that the other does not."""
-    listed = (old.closed_dates ^ new.closed_dates) | {it.day for it in old.open_dates ^ new.open_dates}
-    return sorted(listed)
+    """Dates that only one of the two lists."""
+    dates = (old.closed_dates ^ new.closed_dates) | {date_.day for date_ in old.open_dates ^ new.open_dates}
+    return sorted(dates)
 
 
 def _date_change(before: StackSettings, after: StackSettings, old: BusinessHours, new: BusinessHours, day: date) -> str:
@@ -177,8 +180,8 @@ def _date_change(before: StackSettings, after: StackSettings, old: BusinessHours
     named = "" if name == HOLIDAY else f" ({name})"
     if not new.intervals_on(day):
         return f"{short_date(day)} is closed now{named}"
-    own = any(it.day == day for it in new.open_dates)
-    return f"{short_date(day)} is a working day now{named}{f', open {dated_hours(new, day)}' if own else ''}"
+    hours = f", open {dated_hours(new, day)}" if any(date_.day == day for date_ in new.open_dates) else ""
+    return f"{short_date(day)} is a working day now{named}{hours}"
 
 
 def _planned(before: StackSettings, after: StackSettings) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The coming nights: when budgets will be open, what differs from before, and what is wrong with it.
+"""The coming nights: when budgets will be open, what differs from before, and warnings.
 
-The rows are what the controller will do, shown beforehand: the same `DisruptionWindow`, so a row and a budget cannot
-disagree (a property test compares them minute by minute). Changes are described in the terms of the stack file, by
-weekday and by date, since "every window but two begins 120 minutes earlier" helps nobody who reviews a change.
+The rows come from the controller's own `DisruptionWindow`, so a row and a budget cannot disagree (a property test
+compares them minute by minute). Changes use the terms of the stack file, weekdays and dates, since "every window but
+two begins 120 minutes earlier" does not help a reviewer.
 
 Pure: the instant is an argument.
 """
@@ -36,9 +36,9 @@ DAYS_SHOWN = 14
 HOLIDAYS_END_SOON = timedelta(days=60)
 
 SHORTEST_USEFUL = timedelta(minutes=30)
-"""In less, hardly a node goes: the autoscaler notices open budgets within a minute, a node must be unneeded for one
-(three with GPUs), groups rest three after they grew, and a drain takes up to five per pod; then the next node begins.
-The times are those of `components.cluster.autoscaler_settings`."""
+"""A shorter window removes hardly any node: the autoscaler notices open budgets within a minute, a node must be
+unneeded for one (three with GPUs), a group waits three after it grew, and a drain takes up to five per pod, one node
+after another. The times are those of `components.cluster.autoscaler_settings`."""
 
 
 def coming_nights(
@@ -48,9 +48,9 @@ def coming_nights(
     days: int = DAYS_SHOWN,
     cautions: Iterable[str] = (),
 ) -> ComingNights:
-    """The windows that are open within `days` of `now` (aware), whole; nothing changes for a new customer.
+    """The windows that are open within `days` of `now` (aware), uncut; a new customer has no changes.
 
-    `cautions` are what else is wrong with evictions: they are found elsewhere and shown here.
+    `cautions` are further warnings about evictions, found elsewhere.
     """
     window, end = window_of(after, now), now + timedelta(days=days)
     nights = [*nights_between(window, now, end)]
@@ -62,11 +62,13 @@ def coming_nights(
 
 
 def eviction_cautions(state: StackState) -> Iterator[str]:
-    """Where a pod leaves sooner, or later, than its budget promises: what `ebbtide check` warns of too.
+    """Pods that leave sooner, or later, than their budget promises, as `ebbtide check` warns too.
 
-    Seen on the resources: a transformation may have added a probe, or taken one away.
+    Read from the resources, since a transformation may have added or removed a probe.
     """
-    silent = {it.name for it in state.pods if it.category is Category.FLEXIBLE and it.lasting and not it.has_probe}
+    silent = {
+        pods.name for pods in state.pods if pods.category is Category.FLEXIBLE and pods.lasting and not pods.has_probe
+    }
     if silent:
         yield no_readiness_text(sorted(silent))
     yield from map(str, spot_cautions(state.settings))
@@ -96,8 +98,8 @@ def _warnings(window: DisruptionWindow, nights: Sequence[Night], now: datetime, 
     if short:
         named = ", ".join(_named(hours, night) for night in short[:3])
         more = f" and {len(short) - 3} more" if len(short) > 3 else ""
-        wanted = lasting(SHORTEST_USEFUL)
-        yield f"a window too short for the autoscaler, which needs about {wanted} to remove a node: {named}{more}"
+        shortest = lasting(SHORTEST_USEFUL)
+        yield f"a window too short for the autoscaler, which needs about {shortest} to remove a node: {named}{more}"
     until = hours.holidays_known_until
     if until is not None and until - hours.local(now).date() < HOLIDAYS_END_SOON:
         yield f"the list of holidays ends on {until}: from then on they count as working days"

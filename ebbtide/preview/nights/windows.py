@@ -1,6 +1,6 @@
-"""The disruption windows of a stretch of time, whole, and what stands beside each: clock changes, holidays, work.
+"""The disruption windows of a period, and the notes on each: clock changes, holidays, planned work.
 
-Edges come from `DisruptionWindow` itself and are not calculated here: what the controller would do is what is shown.
+The edges come from `DisruptionWindow`, so they are those of the controller.
 
 Pure: instants in, values out. The names of holidays come from the `holidays` package, in English where it has them;
 a date that only the stack file closes is called a holiday.
@@ -19,15 +19,14 @@ from ebbtide.units.durations import ONE_DAY as _ONE_DAY
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, Span, wall_to_instant
 
 _LOOK_BACK = tuple(timedelta(days=days) for days in (1, 8, 60, 400))
-"""How far to look for the beginning of a window that is open already: nearly always last night or last week."""
-
+"""How far to look back for the opening of a window that is already open: nearly always last night or last week."""
 
 HOLIDAY = "holiday"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """One window. `reopens` is when business hours begin after it; None where nothing ends the window in sight."""
+    """One window. `reopens` is the start of business hours after it; None if nothing ends the window."""
 
     opens: datetime
     closes: datetime
@@ -35,9 +34,9 @@ class Night:
 
 
 def window_of(settings: StackSettings, now: datetime) -> DisruptionWindow:
-    """As the controller gets it from an `up` at `now`: holidays of this year and the next two.
+    """The window that the controller gets from an `up` at `now`, with the holidays of this year and the next two.
 
-    Those of last year too: a window that is open at new year began in December.
+    Last year's are included, since a window that is open at New Year began in December.
     """
     year = now.astimezone(UTC).year
     return DisruptionWindow(
@@ -47,7 +46,7 @@ def window_of(settings: StackSettings, now: datetime) -> DisruptionWindow:
 
 
 def nights_between(window: DisruptionWindow, start: datetime, end: datetime) -> Iterator[Night]:
-    """The windows that end after `start` and begin before `end`, whole. One that nothing ends is cut at `end`."""
+    """Yield the windows that end after `start` and begin before `end`, uncut; one without an end is cut at `end`."""
     begin, stop = start.astimezone(UTC), end.astimezone(UTC)
     opens = _opening_before(window, begin) if window.is_open(begin) else window.next_change(begin)
     while opens is not None and opens < stop:
@@ -60,7 +59,7 @@ def nights_between(window: DisruptionWindow, start: datetime, end: datetime) -> 
 
 
 def _opening_before(window: DisruptionWindow, instant: datetime) -> datetime:
-    """When the window that is open at `instant` opened; the instant itself where that is out of sight."""
+    """Return when the window that is open at `instant` opened; the instant itself if that is too long ago."""
     for back in _LOOK_BACK:
         opened, change = None, window.next_change(instant - back)
         while change is not None and change <= instant:
@@ -72,7 +71,7 @@ def _opening_before(window: DisruptionWindow, instant: datetime) -> datetime:
 
 
 def clock_note(hours: BusinessHours, night: Night) -> str:
-    """What a change of the clocks does to a window's length; "" without one."""
+    """The effect of a clock change on a window's length; "" without one."""
     begin, end = hours.local(night.opens), hours.local(night.closes)
     longer = (begin.utcoffset() or timedelta()) - (end.utcoffset() or timedelta())
     if not longer:
@@ -82,7 +81,7 @@ def clock_note(hours: BusinessHours, night: Night) -> str:
 
 
 def holiday_notes(settings: StackSettings, hours: BusinessHours, night: Night) -> Iterator[str]:
-    """The closed dates that make this window longer: those on which people would have worked."""
+    """The closed dates that make this window longer: those that would have been working days."""
     working = {interval.weekday for interval in hours.week}
     last = hours.local(night.closes).date()
     day = hours.local(night.opens).date()
@@ -93,9 +92,9 @@ def holiday_notes(settings: StackSettings, hours: BusinessHours, night: Night) -
 
 
 def open_date_note(hours: BusinessHours, night: Night) -> str:
-    """The date on which this window ends, where it has hours of its own: a working Saturday; "" without one."""
+    """The date on which this window ends, if it has its own hours, such as a working Saturday; "" otherwise."""
     day = None if night.reopens is None else hours.local(night.reopens).date()
-    if day is None or all(it.day != day for it in hours.open_dates):
+    if day is None or all(date_.day != day for date_ in hours.open_dates):
         return ""
     return f"{short_date(day)} is open {dated_hours(hours, day)}"
 
@@ -119,13 +118,13 @@ def holiday_name(settings: StackSettings, day: date) -> str:
 
 @cache
 def _names(country: str, subdivision: str | None, year: int) -> Mapping[date, str]:
-    known = holidays.country_holidays(country, subdiv=subdivision, years=year, language="en_US")
-    return dict(known.items())
+    calendar = holidays.country_holidays(country, subdiv=subdivision, years=year, language="en_US")
+    return dict(calendar.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Workers that are there whether or not jobs wait: planned work, or the morning."""
+    """Workers that a floor keeps, with or without waiting jobs: planned work, or the morning."""
 
     pool: str
     workers: int
@@ -134,7 +133,7 @@ class Held:
 
 
 def held_during(settings: StackSettings, hours: BusinessHours, night: Night) -> Iterator[Held]:
-    """The floors that overlap a window, with the time that nodes need before them."""
+    """Yield the floors that overlap a window, each with the time that nodes need to start before it."""
     lead = settings.controller.node_startup
     for plan in settings.business_hours.overnight:
         day = hours.local(night.opens - plan.for_).date() - _ONE_DAY
@@ -152,13 +151,13 @@ def held_during(settings: StackSettings, hours: BusinessHours, night: Night) -> 
 
 
 def held_notes(hours: BusinessHours, held: Iterator[Held]) -> Iterator[str]:
-    """One note for each plan: what comes again on the nights of a long window is counted."""
+    """Yield one note for each plan; repetitions within a long window are counted."""
     texts: dict[str, int] = {}
     for floor in held:
         begin, end = (hours.local(instant) for instant in (floor.span.start, floor.span.end))
         workers = f"{floor.workers} worker" if floor.workers == 1 else f"{floor.workers} workers"
-        what = "morning" if floor.morning else "planned"
-        text = f"{what}: {floor.pool}, {workers} {begin:%H:%M} to {end:%H:%M}"
+        kind = "morning" if floor.morning else "planned"
+        text = f"{kind}: {floor.pool}, {workers} {begin:%H:%M} to {end:%H:%M}"
         texts[text] = texts.get(text, 0) + 1
     for text, times in texts.items():
         yield text if times == 1 else f"{text}, on {times} nights"
@@ -177,6 +176,6 @@ def local_text(hours: BusinessHours, night: Night) -> str:
 def lasting(span: timedelta) -> str:
     """`14 h`, `13 h 45 min`, `45 min`."""
     minutes = round(span / timedelta(minutes=1))
-    hours, rest = divmod(minutes, 60)
+    hours, minute = divmod(minutes, 60)
     parts = [f"{hours} h"] if hours else []
-    return " ".join([*parts, *([f"{rest} min"] if rest or not hours else [])])
+    return " ".join([*parts, *([f"{minute} min"] if minute or not hours else [])])

@@ -1,4 +1,4 @@
-"""A page as one JSON document, and the schema of it, both from the dataclasses of `document`: they cannot disagree."""
+"""A page as one JSON document, and its schema, both derived from the dataclasses of `document`."""
 
 import json
 import types
@@ -28,7 +28,7 @@ def as_json(document: PreviewDocument) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of what `as_json` writes. Later versions of the same number only add fields."""
+    """The schema of the output of `as_json`. Later versions with the same number only add fields."""
     definitions: dict[str, Any] = {}
     _define(PreviewDocument, definitions)
     document = definitions.pop(PreviewDocument.__name__)
@@ -58,16 +58,16 @@ def _plain(value: object) -> Any:
 
 
 def _define(model: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The reference to a dataclass, after its definition was added."""
+    """Add the definition of a dataclass, and return a reference to it."""
     if model.__name__ not in definitions:
-        definitions[model.__name__] = {}  # known while its fields are looked at
+        definitions[model.__name__] = {}  # ends the recursion of a type that contains itself
         hints = typing.get_type_hints(model)
-        own = cast("tuple[Field[object], ...]", fields(model))
+        model_fields = cast("tuple[Field[object], ...]", fields(model))
         definitions[model.__name__] = {
             "type": "object",
             "additionalProperties": False,
-            "required": [field.name for field in own],
-            "properties": {field.name: _schema(hints[field.name], definitions) for field in own},
+            "required": [field.name for field in model_fields],
+            "properties": {field.name: _schema(hints[field.name], definitions) for field in model_fields},
         }
     return {"$ref": f"#/$defs/{model.__name__}"}
 
@@ -75,11 +75,11 @@ def _define(model: type, definitions: dict[str, Any]) -> dict[str, Any]:
 def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is types.UnionType:
-        return {"anyOf": [_schema(one, definitions) for one in inner]}
+        return {"anyOf": [_schema(member, definitions) for member in inner]}
     if origin is tuple and inner[-1] is Ellipsis:
         return {"type": "array", "items": _schema(inner[0], definitions)}
     if origin is tuple:
-        places = [_schema(one, definitions) for one in inner]
+        places = [_schema(member, definitions) for member in inner]
         return {"type": "array", "prefixItems": places, "minItems": len(inner), "maxItems": len(inner)}
     if origin is Mapping:
         names = [member.value for member in inner[0]]

@@ -1,10 +1,9 @@
 """A page as a comment on a pull request, in GitHub Flavored Markdown.
 
-The verdict comes first and every danger is in sight; the rest is folded. A comment holds 65,536 characters, and fifty
-customers have more to say than that. So the folded parts are put in by their rank, customer after customer, for as long
-as there is room: the differences of resources go first, the cost last, and a line says what was left out. Dangers that
-are the same for several customers are one line with all their names; they alone are never left out, and give up their
-advice before they give up a word.
+The verdict comes first and every danger is visible; the other parts are folded. A comment holds 65,536 characters,
+which fifty customers exceed. So the folded parts are added by rank, customer after customer, until the limit: resource
+changes are dropped first and the cost last, and a line names the omissions. Dangers that several customers share are
+one line with all names. Dangers are never dropped before all folded parts are; first they lose their advice.
 """
 
 from collections import Counter
@@ -13,11 +12,13 @@ from dataclasses import dataclass
 
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.document import CustomerPreview, PreviewDocument, StackVerdict
-from ebbtide.preview.render.escaped import code, escaped
+from ebbtide.preview.render.figures import totals
 from ebbtide.preview.render.markdown_parts import (
     Row,
+    code,
     cost_section,
     differences_section,
+    escaped,
     nights_section,
     ownership_section,
     policies_section,
@@ -35,7 +36,6 @@ from ebbtide.preview.render.words import (
     headline,
     no_danger,
     shared_findings,
-    totals,
     worst,
 )
 
@@ -47,7 +47,7 @@ _MARKS = {Severity.BLOCKING: "⛔", Severity.WARNING: "⚠️", Severity.NOTE: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rank:
-    """A kind of folded part; `make` gives its summary and its body, or None where a customer has none."""
+    """A kind of folded part; `make` returns its summary and body, or None if the customer has none."""
 
     name: str
     make: Callable[[CustomerPreview], tuple[str, str] | None]
@@ -77,19 +77,19 @@ def markdown(document: PreviewDocument, limit: int = LIMIT) -> str:
 
 
 def _chosen(customers: Sequence[CustomerPreview], room: int) -> tuple[list[list[str]], Counter[str]]:
-    """The folded parts that have room, for each customer, and how many of each kind have none.
+    """The folded parts of each customer that fit, and the number of omitted parts of each kind.
 
-    After the first kind that does not fit whole, nothing of a lower rank is put in: what is missing stays at the end.
+    After the first kind that does not fit completely, no lower rank is added, so that only the end is missing.
     """
     bodies: list[list[str]] = [[] for _ in customers]
     left_out: Counter[str] = Counter()
     for rank in _RANKS:
         full = bool(left_out)
         for body, customer in zip(bodies, customers, strict=True):
-            made = rank.make(customer)
-            if made is None:
+            section = rank.make(customer)
+            if section is None:
                 continue
-            part = _folded(*made)
+            part = _folded(*section)
             if full or len(part) > room:
                 left_out[rank.name] += 1
                 continue
@@ -103,7 +103,7 @@ def _folded(summary: str, body: str) -> str:
 
 
 def _frame(customer: CustomerPreview) -> tuple[str, str]:
-    """With several customers each is folded under its name."""
+    """Among several customers, each is folded under its name."""
     title = f"<b>{escaped(customer.stack)}</b>: {customer.verdict}, {changes_text(customer)}"
     return (
         f"\n<details><summary>{_SIGNS[customer.verdict]} {title}</summary>\n<blockquote>\n\n",
@@ -140,7 +140,7 @@ def _head(document: PreviewDocument, limit: int) -> str:
 
 
 def _cut(top: str, dangers: Sequence[SharedFinding], limit: int, *, several: bool) -> str:
-    """More dangers than a comment holds: the worst first, and the number of those that no comment could hold."""
+    """The worst dangers that fit into a comment, and the number of the others."""
     lines = _danger_lines(dangers, several=several)
     text, shown = top[: limit // 2] + "\n", 0
     while shown < len(lines) and len(text) + len(lines[shown]) + _RESERVE <= limit:
@@ -150,9 +150,9 @@ def _cut(top: str, dangers: Sequence[SharedFinding], limit: int, *, several: boo
 
 
 def _problems(document: PreviewDocument) -> str:
-    own = dict.fromkeys(line for customer in document.customers for line in customer.problems)
+    problems = dict.fromkeys(line for customer in document.customers for line in customer.problems)
     notes = "".join(f"\n> {escaped(line)}\n" for line in document.notes)
-    return notes + "".join(f"\n> ⚠️ {escaped(line)}\n" for line in (*document.problems, *own))
+    return notes + "".join(f"\n> ⚠️ {escaped(line)}\n" for line in (*document.problems, *problems))
 
 
 def _overview(customers: Sequence[CustomerPreview]) -> str:
@@ -170,7 +170,7 @@ def _overview_row(customer: CustomerPreview) -> Row:
 
 
 def _unbroken(text: str) -> str:
-    """A narrow column would break it into lines."""
+    """Keep the text on one line in a narrow column."""
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -196,10 +196,10 @@ def _without_advice(shared: SharedFinding) -> SharedFinding:
 
 
 def _merged(dangers: Sequence[SharedFinding]) -> list[SharedFinding]:
-    """Without their advice more of them are the same."""
+    """Merge dangers that are equal without their advice."""
     stacks: dict[object, SharedFinding] = {}
     for shared in dangers:
-        known = stacks.get(shared.finding)
-        names = (*known.stacks, *shared.stacks) if known else shared.stacks
+        earlier = stacks.get(shared.finding)
+        names = (*earlier.stacks, *shared.stacks) if earlier else shared.stacks
         stacks[shared.finding] = SharedFinding(finding=shared.finding, stacks=tuple(dict.fromkeys(names)))
     return list(stacks.values())

@@ -1,47 +1,71 @@
-"""The folded parts of a comment: each gives the line that is seen while it is folded, and what is inside."""
+"""The folded parts of a comment, each a summary line and a body, and the escaping of all text in it.
 
+Anyone who opens a pull request writes its stack file. The file's text must not end a table or a fold, mention a team,
+link an issue, hide in an HTML comment or start a formula. So each letter that could do so becomes a numeric entity,
+which GitHub Flavored Markdown never reads as markup (CommonMark, "Entity and numeric character references").
+
+Traps: GitHub looks for mentions and issue numbers after it has replaced entities, so an invisible space separates the
+sign from the text after it. A code span would show the entities literally.
+"""
+
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.document import ChangeKind, CostComparison, CostLine, CustomerPreview, FieldChange, ResourceChange
-from ebbtide.preview.render.escaped import code, escaped, fenced
-from ebbtide.preview.render.service_words import (
-    SIMULATED_COLUMNS,
-    services_over,
-    simulated_notes,
-    simulated_service_rows,
-    simulated_total,
-)
-from ebbtide.preview.render.words import (
+from ebbtide.preview.render.figures import (
     SERVICE_COLUMNS,
     SERVICES_TITLE,
+    SIMULATED_COLUMNS,
     basis,
-    by_component,
-    change_title,
-    changes_text,
     cost_fields,
     cost_notes,
-    count,
     hours_lines,
     line_step,
     money_text,
     night_rows,
-    policies_text,
     service_rows,
+    services_over,
+    simulated_notes,
     simulated_over,
     simulated_rows,
+    simulated_service_rows,
+    simulated_total,
     totals,
 )
+from ebbtide.preview.render.words import by_component, change_title, changes_text, count, policies_text
+from ebbtide.terminal import one_line
 
 Row: TypeAlias = Sequence[str]
 Section: TypeAlias = tuple[str, str]
 
+_MARKUP = re.compile(r"[&<>|`*_~\[\]\\!$#]|:(?=[A-Za-z+-])")  # the colon: of an emoji
+_SPACE = "\N{ZERO WIDTH SPACE}"
 _SIGNS = {ChangeKind.CREATE: "+", ChangeKind.UPDATE: "!", ChangeKind.REPLACE: "-", ChangeKind.DELETE: "-"}
 
 
+def escaped(text: str) -> str:
+    """Escape a sentence, a table cell or the text of a tag."""
+    parted = one_line(text).replace("@", f"@{_SPACE}")
+    parted = re.sub(r"#(?=\w)", f"#{_SPACE}", parted)
+    parted = re.sub(r"(?i)(gh)-(?=\d)", rf"\1-{_SPACE}", parted)
+    parted = re.sub(r"(?i)(:)(?=//)|(www)(?=\.)", lambda match: match.group() + _SPACE, parted)
+    return _MARKUP.sub(lambda match: f"&#{ord(match.group())};", parted)
+
+
+def code(text: str) -> str:
+    """A name or a value in code font."""
+    return f"<code>{escaped(text)}</code>" if text else ""
+
+
+def fenced(lines: list[str]) -> str:
+    """A fenced diff. Each line begins with `+`, `-`, `!`, `#` or `@`, so none can close the fence."""
+    return "```diff\n" + "\n".join(one_line(line) for line in lines) + "\n```"
+
+
 def table(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Cells are escaped already; headers that begin with `>` are aligned to the right."""
+    """A table of escaped cells; headers that begin with `>` are aligned to the right."""
     head = " | ".join(column.removeprefix(">") for column in columns)
     line = " | ".join("---:" if column.startswith(">") else "---" for column in columns)
     return "\n".join(f"| {row} |" for row in (head, line, *(" | ".join(row) for row in rows)))
@@ -77,7 +101,7 @@ def _bold_step(cell: str) -> str:
 
 
 def _money(line: CostLine, field: str, cost: CostComparison) -> str:
-    """What changes stands out."""
+    """The amount, in bold if it changes."""
     shown = line_step(line, field, cost)
     return f"**{shown}**" if "→" in shown else shown
 
@@ -112,7 +136,7 @@ def ownership_section(customer: CustomerPreview) -> Section | None:
 
 
 def policies_section(customer: CustomerPreview) -> Section | None:
-    if customer.cost is None:  # nothing was judged
+    if customer.cost is None:  # no rule was judged
         return None
     title = f"<b>Policies</b>: {policies_text(customer.policies)}"
     if not customer.policies:
@@ -123,27 +147,27 @@ def policies_section(customer: CustomerPreview) -> Section | None:
 
 def _policy_row(policy: PolicyResult) -> Row:
     severity = f"excepted: {policy.excepted}" if policy.excepted else str(policy.severity)
-    rest = (severity, policy.resource, policy.reason, policy.fix, policy.source)
-    return (escaped(policy.id), *(escaped(text) for text in rest))
+    cells = (severity, policy.resource, policy.reason, policy.fix, policy.source)
+    return (escaped(policy.id), *(escaped(text) for text in cells))
 
 
 def simulated_section(customer: CustomerPreview) -> Section | None:
-    found = customer.simulated
-    if found is None:
+    replay = customer.simulated
+    if replay is None:
         return None
-    rows = [(name, escaped(figures)) for name, figures in simulated_rows(found)]
-    title = f"<b>Simulated</b> over {escaped(simulated_over(found))}: {escaped(rows[0][1])} node-hours"
-    note = f"\n\n{escaped(found.note)}" if found.note else ""
+    rows = [(name, escaped(figures)) for name, figures in simulated_rows(replay)]
+    title = f"<b>Simulated</b> over {escaped(simulated_over(replay))}: {escaped(rows[0][1])} node-hours"
+    note = f"\n\n{escaped(replay.note)}" if replay.note else ""
     return title, f"{table(('', '>before → after'), rows)}{note}"
 
 
 def simulated_services_section(customer: CustomerPreview) -> Section | None:
-    found = customer.simulated_services
-    if found is None:
+    replay = customer.simulated_services
+    if replay is None:
         return None
-    rows = [[escaped(cell) for cell in row] for row in simulated_service_rows(found)]
-    title = f"<b>Services simulated</b> over {escaped(services_over(found))}: {escaped(simulated_total(found))}"
-    notes = "\n".join(f"- {escaped(note)}" for note in simulated_notes(found))
+    rows = [[escaped(cell) for cell in row] for row in simulated_service_rows(replay)]
+    title = f"<b>Services simulated</b> over {escaped(services_over(replay))}: {escaped(simulated_total(replay))}"
+    notes = "\n".join(f"- {escaped(note)}" for note in simulated_notes(replay))
     return title, f"{table(SIMULATED_COLUMNS, rows)}\n\n{notes}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures
-from ebbtide.preview.cost.services import service_costs
+from ebbtide.preview.cost.shares import service_costs
 from ebbtide.prices.tables import place_in_use
 from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.ownership import lasting_rows, ownership_rows
@@ -36,11 +36,13 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[
 
 
 def _services(settings: StackSettings) -> list[RenderableType]:
-    """The share of the nodes that each service takes."""
+    """The share of the nodes that each service uses."""
     costs = service_costs(settings)
     if not costs:
         return []
-    rows = [(it.pods, f"{it.least} to {it.most}", _share(it.usd_at_min), _share(it.usd_at_max)) for it in costs]
+    rows = [
+        (cost.pods, f"{cost.least} to {cost.most}", _share(cost.usd_at_min), _share(cost.usd_at_max)) for cost in costs
+    ]
     heading = ("service", ">pods", ">at min", ">at max")
     return ["", "Of these, the nodes that services take: US dollars per month, on demand", table(heading, rows)]
 
@@ -73,7 +75,7 @@ def _cost_row(line: GroupCost) -> tuple[str, ...]:
 
 
 def _notes(lines: Sequence[GroupCost]) -> list[str]:
-    """Each note once, with all its lines: in a region without prices every line has the same note."""
+    """Each note once with all its lines: in a region without prices every line has the same note."""
     lines_of: dict[str, list[str]] = {}
     for line in lines:
         if line.note:
@@ -83,5 +85,5 @@ def _notes(lines: Sequence[GroupCost]) -> list[str]:
 
 def _total(amounts: Sequence[float | None]) -> str:
     """A sum with an unknown part is unknown."""
-    known = [amount for amount in amounts if amount is not None]
-    return whole_dollars(sum(known)) if len(known) == len(amounts) else "-"
+    known_amounts = [amount for amount in amounts if amount is not None]
+    return whole_dollars(sum(known_amounts)) if len(known_amounts) == len(amounts) else "-"

@@ -1,4 +1,4 @@
-"""A page for the terminal: in short what decides, or in full the parts and the order of the comment, unfolded."""
+"""A page for the terminal: the decisive facts, or with `full` all parts of the comment in its order."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,40 +18,39 @@ from ebbtide.preview.document import (
     PreviewDocument,
     StackVerdict,
 )
-from ebbtide.preview.render.escaped import one_line
-from ebbtide.preview.render.service_words import (
-    SIMULATED_COLUMNS,
-    services_over,
-    simulated_notes,
-    simulated_service_rows,
-)
-from ebbtide.preview.render.words import (
+from ebbtide.preview.render.figures import (
     SERVICE_COLUMNS,
     SERVICES_TITLE,
-    SEVERITIES,
+    SIMULATED_COLUMNS,
     basis,
-    by_component,
-    change_title,
-    changes_text,
-    compared,
     cost_fields,
     cost_notes,
-    count,
-    findings_of,
-    headline,
     hours_lines,
     line_step,
     money_text,
     night_rows,
-    no_danger,
-    policies_text,
     service_rows,
+    services_over,
+    simulated_notes,
     simulated_over,
     simulated_rows,
+    simulated_service_rows,
     totals,
+)
+from ebbtide.preview.render.words import (
+    SEVERITIES,
+    by_component,
+    change_title,
+    changes_text,
+    compared,
+    count,
+    findings_of,
+    headline,
+    no_danger,
+    policies_text,
     worst,
 )
-from ebbtide.terminal import table
+from ebbtide.terminal import one_line, table
 
 _VERDICTS = {StackVerdict.SAFE: "bold green", StackVerdict.ATTENTION: "bold yellow", StackVerdict.BLOCKED: "bold red"}
 _SEVERITIES = {Severity.BLOCKING: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -64,7 +63,7 @@ _KINDS = {
 
 
 _SHORT = 8
-"""Components with changes that are named in short."""
+"""Components with changes that the short text names."""
 
 
 def text_parts(document: PreviewDocument, *, full: bool) -> Iterator[RenderableType]:
@@ -84,7 +83,7 @@ def text_parts(document: PreviewDocument, *, full: bool) -> Iterator[RenderableT
 
 
 def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableType]:
-    """The verdict, dangers, money, and what differs in the nights; an unchanged stack is one line."""
+    """The verdict, dangers, cost, and changes of the nights; an unchanged stack is one line."""
     if not alone:
         yield _line(f"{customer.stack}: {customer.verdict}, {changes_text(customer)}", _VERDICTS[customer.verdict])
     for problem in customer.problems:
@@ -198,7 +197,7 @@ def _nights(nights: ComingNights) -> Iterator[RenderableType]:
 
 
 def _policies(customer: CustomerPreview) -> Iterator[RenderableType]:
-    if customer.cost is None:  # nothing was judged
+    if customer.cost is None:  # no rule was judged
         return
     yield _title(f"policies: {policies_text(customer.policies)}")
     if not customer.policies:
@@ -237,5 +236,5 @@ def _line(text: str, style: str = "") -> Text:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Headers that begin with `>` are aligned to the right. A long cell goes on below: nothing is cut."""
+    """Headers that begin with `>` are aligned to the right. Long cells wrap."""
     return table(columns, ([one_line(cell) for cell in row] for row in rows), fold=None)

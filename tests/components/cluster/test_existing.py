@@ -14,7 +14,7 @@ import infra
 from components.cluster.existing import ExistingCluster, ExistingClusterArgs, owners_labels, refuse_another_cluster
 from components.context import StackContext
 from ebbtide.recording.graph import counts_by_type
-from ebbtide.recording.manifests import is_object
+from ebbtide.recording.output import is_object
 from ebbtide.recording.record import record_directory, record_program
 from ebbtide.recording.resources import Resource
 from tests.builders.components import ROOT

@@ -9,7 +9,7 @@ from components.cluster.started_pods import validations
 from ebbtide.operate.probe.facts import Right
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.policies.judging import judge
-from ebbtide.recording.manifests import is_object
+from ebbtide.recording.output import is_object
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from tests.builders.components import pod_of

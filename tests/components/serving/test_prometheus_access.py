@@ -1,4 +1,4 @@
-"""A Prometheus behind headers, a token or a private authority: the metadata that KEDA receives, and the Secrets it reads."""
+"""A Prometheus behind headers, a token or a private authority: the metadata for KEDA, and its Secrets."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from components.serving.routing import http_routes
 from ebbtide.monitoring.documents import rule_groups
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.policies.judging import judge
-from ebbtide.preview.cost.services import service_costs
+from ebbtide.preview.cost.shares import service_costs
 from ebbtide.prices import on_demand, spot_typical
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.settings import StackSettings

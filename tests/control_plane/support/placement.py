@@ -12,7 +12,7 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import APPLY, add_group_node
 
 from components.redis.server import KEPT
-from ebbtide.recording.manifests import manifests
+from ebbtide.recording.output import manifests
 from ebbtide.settings import load_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, Category

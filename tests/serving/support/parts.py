@@ -28,7 +28,7 @@ from components.serving.keda import Keda, KedaArgs
 from components.serving.vertical import RECOMMENDER, UPDATER, VerticalAutoscaler, VerticalAutoscalerArgs
 from controllers.adapters.kube_api import Json
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.recording.manifests import manifests
+from ebbtide.recording.output import manifests
 from ebbtide.recording.record import record_program
 from ebbtide.vocabulary.labels import NAMESPACE, NODE_KIND, WORKLOAD
 from tests.serving.support.metrics_server import NAME as METRICS_SERVER

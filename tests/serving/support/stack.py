@@ -19,7 +19,7 @@ from components.serving.envoy_gateway import NAMESPACE as GATEWAYS
 from controllers.adapters.kube_api import MERGE_PATCH, Json
 from ebbtide.demo.load import Address, Answers, Headers, Load, Stretch, offer
 from ebbtide.demo.model_server import ModelServer
-from ebbtide.recording.manifests import manifests
+from ebbtide.recording.output import manifests
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import NAMESPACE

@@ -33,7 +33,7 @@ def in_august(stack: StackSettings) -> tuple[Caution, ...]:
 
 
 def test_a_sound_stack_is_summed_up(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.cli.check.warnings_of", in_august)
+    monkeypatch.setattr("ebbtide.cli.stacks.warnings_of", in_august)
     (stacks / "Pulumi.acme.yaml").write_text(shortest(more='ebbtide:cluster: { version: "1.35" }'), encoding="utf-8")
 
     result = ebbtide("check", "acme")
@@ -150,7 +150,7 @@ def test_an_interrupt_is_one_line_and_130(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ebbtide.cli.check.stack_names", interrupted)
+    monkeypatch.setattr("ebbtide.cli.stacks.stack_names", interrupted)
 
     result = ebbtide("check")
 

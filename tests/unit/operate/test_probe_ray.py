@@ -11,7 +11,7 @@ from components.definitions import crds, version
 from ebbtide.operate.probe.facts import RAY_POLICY
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.provisioning_labels import CUSTOMER
-from ebbtide.recording.manifests import manifests
+from ebbtide.recording.output import manifests
 from tests.builders.existing import onprem
 from tests.builders.recorded import record
 from tests.builders.settings import loaded

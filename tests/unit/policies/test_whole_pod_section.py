@@ -47,7 +47,7 @@ def test_a_service_is_judged_by_the_gpu_groups_that_its_pods_may_go_to() -> None
     without = [one for one in resources if not one.name.startswith("gpu-large-")]
 
     pods = next(pods for pods in StackState(stack, resources).pods if pods.name == "serve")
-    assert {group.name for group in StackState(stack, resources).homes(pods)} == {"gpu-large"}
+    assert {group.name for group in StackState(stack, resources).groups_for(pods)} == {"gpu-large"}
     assert judge(stack, resources, TODAY) == ()
     assert "Deployment ebbtide/serve" in {result.resource for result in judge(stack, without, TODAY)}
 

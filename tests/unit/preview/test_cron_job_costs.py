@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.preview.cost.comparison import compare_costs
-from ebbtide.preview.cost.cron_jobs import node_hours
+from ebbtide.preview.cost.shares import node_hours
 from tests.builders.settings import loaded, shortest
 
 GROUPS = "ebbtide:nodeGroups: { flexible: { instanceTypes: [m7i.4xlarge], max: 10 } }\n"

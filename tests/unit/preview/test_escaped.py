@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.preview.render.escaped import code, escaped, fenced, one_line
+from ebbtide.preview.render.markdown_parts import code, escaped, fenced, one_line
 from tests.builders.preview import Seen
 
 SPACE = "\N{ZERO WIDTH SPACE}"

@@ -52,7 +52,7 @@ def test_the_pods_that_take_a_value_roll(repository: Repository) -> None:
         (Severity.WARNING, DangerCode.WORKLOAD_RESTARTED, ("store",)),
         (Severity.NOTE, DangerCode.PODS_ROLLED, ("api",)),
     ]
-    assert found[0].what == "restarts store (fixed) if a value has changed: login.password is encrypted anew"
+    assert found[0].what == "restarts store (fixed) if a value has changed: login.password is encrypted again"
     assert "v1:" not in repr(found)
 
 
@@ -68,7 +68,7 @@ def test_another_key_of_the_digests_rolls_all_that_take_a_secret_of_the_stack(re
     found = said(repository, ("v1:a:key", "v1:b:key"))
 
     assert [it.subjects for it in found] == [("store",), ("api",)]
-    assert "the key of the digests is encrypted anew" in found[0].what
+    assert "the key of the digests is encrypted again" in found[0].what
 
 
 def test_the_engines_plan_needs_no_guess(repository: Repository) -> None:

@@ -160,7 +160,7 @@ def test_the_end_of_snapshots_warns_that_existing_ones_stay() -> None:
 def test_another_name_of_a_disk_leaves_the_one_before_it_to_nobody() -> None:
     impact = claimed(store=DISK).impact
 
-    assert "those of data (data-db-0 …) are left to nobody" in impact
+    assert "those of data (data-db-0 …) are unused and still billed" in impact
     assert "those of store are new and empty" in impact
 
 

@@ -12,15 +12,15 @@ from rich.console import Console
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.cost.comparison import compare_costs
-from ebbtide.preview.cost.services import service_costs
+from ebbtide.preview.cost.shares import service_costs
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.dangers.compared import Compared
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.document import CostComparison, Danger, DangerCode, PreviewDocument
 from ebbtide.preview.render.as_json import as_json, json_schema
+from ebbtide.preview.render.figures import service_rows
 from ebbtide.preview.render.markdown import markdown
 from ebbtide.preview.render.text import text_parts
-from ebbtide.preview.render.words import service_rows
 from ebbtide.preview.sides import Side
 from ebbtide.recording.state import StackState
 from ebbtide.settings.model import StackSettings

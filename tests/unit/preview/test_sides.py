@@ -25,9 +25,9 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return ()
 
     monkeypatch.setattr(sides, "record", nothing)
-    sides._sound.cache_clear()
+    sides._valid_side.cache_clear()
     yield
-    sides._sound.cache_clear()
+    sides._valid_side.cache_clear()
 
 
 @pytest.fixture

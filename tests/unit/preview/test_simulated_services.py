@@ -4,10 +4,9 @@ from functools import partial
 
 import pytest
 
-from ebbtide.preview.cost.simulated import Unreplayable
-from ebbtide.preview.cost.simulated_services import replayable, simulated_services
+from ebbtide.preview.cost.replays import Unreplayable, replayable, simulated_services
 from ebbtide.preview.document import SimulatedService, SimulatedServices
-from ebbtide.preview.render.service_words import (
+from ebbtide.preview.render.figures import (
     SIMULATED_COLUMNS,
     services_over,
     simulated_notes,

@@ -12,7 +12,8 @@ from ebbtide.preview.document import (
     Simulated,
     StackVerdict,
 )
-from ebbtide.preview.render.words import change_title, changes_text, compared, simulated_over, simulated_rows
+from ebbtide.preview.render.figures import simulated_over, simulated_rows
+from ebbtide.preview.render.words import change_title, changes_text, compared
 
 
 def replaced(*reasons: str, lowers: bool = False) -> ResourceChange:
@@ -36,10 +37,10 @@ def page(against: str, *, new: bool) -> PreviewDocument:
 
 
 def test_a_page_says_what_it_compares_with() -> None:
-    """With a plan the changes are the engine's, though the files are compared with nothing."""
+    """With a plan the changes are the engine's, although the files are not compared."""
     assert compared(page("main", new=True)) == "compared with main"
-    assert compared(page("", new=True)).startswith("compared with nothing, so all is shown as new")
-    assert compared(page("", new=False)).startswith("the files are compared with nothing")
+    assert compared(page("", new=True)).startswith("compared with no earlier state, so everything is new")
+    assert compared(page("", new=False)).startswith("the files are not compared")
 
 
 def replayed(days: int, *, before: bool = True) -> Simulated:

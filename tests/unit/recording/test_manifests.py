@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.recording.manifests import document, is_object, manifests, steps
+from ebbtide.recording.output import document, is_object, manifests, steps
 from ebbtide.recording.resources import Resource
 from tests.builders.components import demo_stack
 

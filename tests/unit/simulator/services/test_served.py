@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.serving.scaling import Scaled, behavior
-from ebbtide.preview.cost.services import service_costs
+from ebbtide.preview.cost.shares import service_costs
 from ebbtide.simulator.services.floors import CalendarFloor
 from ebbtide.simulator.services.served import simulated
 from ebbtide.simulator.setup import ReplayError

@@ -1,7 +1,7 @@
-"""Advice as a change of the stack file: a patch for a pull request, or the file itself.
+"""The stack file that advice is about: read, and changed by a patch for a pull request or in place.
 
-`ebbtide advise apply` makes the changes that an advice's JSON lists, each only where the value is still the one that
-the advice was made for; all of them or none.
+`ebbtide advise apply` makes the changes that the JSON of an advice lists, each only if the value is still the one that
+the advice was made for: all of them or none.
 """
 
 import json
@@ -14,10 +14,11 @@ import typer
 from ebbtide.cli.console import fail, finish, write
 from ebbtide.cli.options import Stack
 from ebbtide.files import read_file
-from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 from ebbtide.settings.patch import Change, PatchInvalid, changes_json, changes_of, difference, patched
+from ebbtide.simulator.setup import ReplayError, require_node_groups
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,7 +44,7 @@ def finish_advice(
     document: Any,
     shown: "RenderableType",
 ) -> None:
-    """Write the figures with the key `changes` and the patch, then show the advice. A patch of nothing is empty."""
+    """Write the figures with the key `changes` and the patch, then show the advice. Without changes it is empty."""
     text = "" if patch is None else _patch(stack, changes)
     if patch is not None and str(patch) != "-":
         write(patch, text)
@@ -59,21 +60,21 @@ def _patch(stack: str, changes: Sequence[Change]) -> str:
 
 
 def _changed(path: Path, text: str, changes: Sequence[Change]) -> str:
-    """With the changes made, and sound; or the command ends with one line for each fault."""
+    """Return the changed and valid text, or end the command with one line for each fault."""
     try:
-        found = patched(text, str(path), changes)
-        stack_of_text(found, stack=name_of(path), file=str(path), beside=files_in(path.parent))
+        changed = patched(text, str(path), changes)
+        stack_of_text(changed, stack=name_of(path), file=str(path), beside=files_in(path.parent))
     except PatchInvalid as invalid:
         fail(*invalid.lines)
     except StackInvalid as invalid:
         fail("with these changes the stack file would not be sound:", *invalid.problems)
-    return found
+    return changed
 
 
 def _from_here(path: Path) -> str:
-    """As `git apply` wants it in the folder where the command runs."""
-    here, absolute = Path.cwd(), path.absolute()
-    return (absolute.relative_to(here) if absolute.is_relative_to(here) else path).as_posix().lstrip("/")
+    """The path for `git apply` in the current folder."""
+    folder, absolute = Path.cwd(), path.absolute()
+    return (absolute.relative_to(folder) if absolute.is_relative_to(folder) else path).as_posix().lstrip("/")
 
 
 def apply(
@@ -99,3 +100,13 @@ def apply(
         return
     write(path, after)
     typer.echo(difference(before, after, _from_here(path)), nl=False)
+
+
+def stack_with_nodes(stack: str) -> StackSettings:
+    """Load a stack whose nodes have a known shape and price, or end the command."""
+    try:
+        settings = load_stack(stack)
+        require_node_groups(settings)
+    except (StackInvalid, ReplayError) as error:
+        fail(error)
+    return settings

@@ -1,0 +1,93 @@
+"""The share of its nodes that a part of the stack uses: services, and cron jobs. Shares are never added to the nodes'
+cost.
+
+A cron job's share: the part of a node that each run uses, added up over a year as if every node were full. The cost of
+a node before and after a run is not in it. Overlapping runs count separately, except where the concurrency policy
+forbids them: then the runs fill at most the entire time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import copies, node_of, pod_size, pod_usd_per_hour
+from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, cron_times
+from ebbtide.settings.sections.serving.services import ServedWorkload
+from ebbtide.simulator.world.schedules import run_takes
+from ebbtide.units.durations import ONE_DAY
+from ebbtide.units.money import HOURS_PER_MONTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCost:
+    """US dollars a month for the fewest and the most pods; None if a node has no price."""
+
+    pods: str
+    least: int
+    most: int
+    usd_at_min: float | None
+    usd_at_max: float | None
+
+
+def service_costs(settings: StackSettings) -> tuple[ServiceCost, ...]:
+    """Empty for an existing cluster, whose nodes' cost is not known here."""
+    return () if settings.cluster.context is not None else tuple(_costs(settings))
+
+
+def _costs(settings: StackSettings) -> Iterator[ServiceCost]:
+    workloads = settings.all_workloads
+    for name, service in settings.services.items():
+        for pods, variant in service.pods(name).items():
+            workload = workloads[pods]
+            hourly = pod_usd_per_hour(settings, workload) if isinstance(workload, ServedWorkload) else None
+            monthly = None if hourly is None else hourly * HOURS_PER_MONTH
+            least, most = variant.scale.min, variant.scale.max
+            yield ServiceCost(
+                pods=pods,
+                least=least,
+                most=most,
+                usd_at_min=None if monthly is None else monthly * least,
+                usd_at_max=None if monthly is None else monthly * most,
+            )
+
+
+def about_cron_jobs(settings: StackSettings, year: int) -> Iterator[str]:
+    """One sentence for each group that cron jobs run on."""
+    for group in settings.node_groups:
+        jobs = {name: job for name, job in settings.cron_jobs.items() if job.node_group == group and not job.suspended}
+        if jobs:
+            filled = sum(node_hours(settings, job, year) for job in jobs.values())
+            yield f"cron jobs fill {_about(filled)} a month of {group} ({', '.join(map(_named, jobs.items()))})" + (
+                _beside(settings.costs.expected_node_hours.get(group), filled)
+            )
+
+
+def node_hours(settings: StackSettings, job: CronJobSettings, year: int) -> float:
+    """The job's node-hours in a mean month of the year."""
+    first, after = date(year, 1, 1), date(year + 1, 1, 1)
+    times = cron_times(job.schedule)
+    matching_days = sum(times.on(first + timedelta(days=n)) for n in range((after - first) // ONE_DAY))
+    year_length = timedelta(days=(after - first) // ONE_DAY)
+    runs = matching_days * len(times.hours) * len(times.minutes)
+    pod_time = run_takes(job) * job.completions / -(-job.completions // job.parallelism)  # of pods
+    pod_hours = runs * pod_time
+    if job.concurrency is not Concurrency.ALLOW:
+        pod_hours = min(pod_hours, year_length * job.parallelism)
+    pods_per_node = copies(pod_size(job), node_of(settings.node_groups[job.node_group]))
+    return pod_hours / year_length * HOURS_PER_MONTH / pods_per_node
+
+
+def _named(entry: tuple[str, CronJobSettings]) -> str:
+    name, job = entry
+    return name if job.run_takes is not None else f"{name} at its longestRun"
+
+
+def _beside(stated: float | None, filled: float) -> str:
+    if stated is None or stated >= filled:
+        return ", a part of its line"
+    return f", more than the {stated:,.0f} that costs.expectedNodeHours states"
+
+
+def _about(hours: float) -> str:
+    return f"about {hours:,.0f} node-hours" if hours >= 1 else "less than 1 node-hour"

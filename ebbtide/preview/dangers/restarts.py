@@ -1,0 +1,162 @@
+"""Dangers for pods that restart: their template changes, or a Secret of the stack file is encrypted again.
+
+Only Pulumi can read the values of Secrets, and each encryption of the same value gives another text. So a file shows
+which values may have changed; the engine's own plan shows which have.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ebbtide.preview.changes import identity
+from ebbtide.preview.dangers.compared import Compared, impact_on, listed
+from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
+from ebbtide.preview.sides import Side
+from ebbtide.recording.pods import Pods
+from ebbtide.recording.values import value_at
+from ebbtide.settings.pods import rolling_pods
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
+from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
+from ebbtide.vocabulary.labels import CONTROLLER, Category
+
+_TEMPLATE = "spec.template."
+
+_ALL, _ONLY = "all of its pods end", "the only one ends"
+WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
+WHILE_AWAY = "choose a time without requests; ebbtide check says how the next pod can start first"
+_OWN_PODS: Mapping[str, str] = {
+    PROMETHEUS: "none needed: what it has is on its disk, and about a minute of samples is missing",
+    ALERTMANAGER: "none needed: silences are on its disk, and alerts come a little later",
+    IN_CLUSTER_REDIS: "choose a quiet time: jobs are on its disk, and until it is back none is added or taken",
+}
+_STATELESS = "none needed: it holds no state, and what it does waits until it is back"
+WHILE_ROLLING: Mapping[Category, str] = {
+    Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet and what fills its nodes "
+    "replace one after another",
+    Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
+}
+"""Advice for a rollout. Budgets do not apply: they hold off evictions, and a rollout deletes pods."""
+
+
+def restart_dangers(compared: Compared) -> Iterator[Danger]:
+    yield from _restarted(compared)
+    yield from _rolled(compared)
+
+
+def _restarted(compared: Compared) -> Iterator[Danger]:
+    """Fixed pods whose template changes; the controller tolerates a restart and is left out."""
+    of_the_file = compared.after.settings.all_workloads
+    for paths, pods in _with_new_template(compared, Category.FIXED):
+        alike: dict[str, list[Pods]] = {}
+        for entry in pods:
+            fix = WHILE_RESTARTING if entry.name in of_the_file else _OWN_PODS.get(entry.name, _STATELESS)
+            alike.setdefault(fix, []).append(entry)
+        for fix, entries in alike.items():
+            names = tuple(entry.name for entry in entries)
+            yield Danger(
+                code=DangerCode.WORKLOAD_RESTARTED,
+                severity=Severity.WARNING,
+                subjects=names,
+                what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+                impact=compared.impact(entries),
+                fix=fix,
+            )
+
+
+def _rolled(compared: Compared) -> Iterator[Danger]:
+    """Flexible pods and workers whose template changes, which is routine."""
+    for category, fix in WHILE_ROLLING.items():
+        for paths, pods in _with_new_template(compared, category):
+            by_end: dict[str, list[Pods]] = {_ALL: [], _ONLY: [], "": []}
+            for entry in pods:
+                by_end[_end_first(compared, entry) if category is Category.FLEXIBLE else ""].append(entry)
+            rolled = by_end.pop("")
+            for which, away in by_end.items():
+                yield from _away(compared, away, which, paths)
+            names = tuple(entry.name for entry in rolled)
+            if names:
+                yield Danger(
+                    code=DangerCode.PODS_ROLLED,
+                    severity=Severity.NOTE,
+                    subjects=names,
+                    what=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
+                    impact=compared.impact(rolled),
+                    fix=fix + _unsafe_text(compared, names),
+                )
+
+
+def _away(compared: Compared, pods: Sequence[Pods], which: str, paths: Sequence[str]) -> Iterator[Danger]:
+    if pods:
+        names = tuple(entry.name for entry in pods)
+        yield Danger(
+            code=DangerCode.SERVICE_AWAY,
+            severity=Severity.WARNING,
+            subjects=names,
+            what=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
+            impact=compared.impact(pods),
+            fix=WHILE_AWAY,
+        )
+
+
+def _end_first(compared: Compared, old: Pods) -> str:
+    """The pods that end before the next one starts, by the new strategy; "" if a pod serves at all times."""
+    new = next(pods for before, pods in compared.pairs if before is old)
+    strategy = value_at(new.resource.inputs, "spec.strategy")
+    if value_at(strategy, "type") == "Recreate":
+        return _ALL
+    surge = value_at(strategy, "rollingUpdate.maxSurge") if value_at(strategy, "type") == "RollingUpdate" else 0
+    return _ONLY if new.kind == "Deployment" and new.replicas == 1 and surge == 0 else ""
+
+
+def _unsafe_text(compared: Compared, names: Sequence[str]) -> str:
+    pools = compared.after.settings.workers
+    unsafe = [name for name in names if name in pools and not pools[name].safe_stop]
+    return f"; not so {listed(unsafe)}, without a safe stop: do it while it is idle (ebbtide status)" if unsafe else ""
+
+
+def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple[tuple[str, ...], list[Pods]]]:
+    """Pods of this category on both sides, by the changed paths of their template. Replacements are losses."""
+    alike: dict[tuple[str, ...], list[Pods]] = {}
+    for old, new in compared.pairs:
+        change = compared.changed.get(identity(new.resource.urn))
+        if change is None or change.kind is not ChangeKind.UPDATE or not new.lasting or new.name == CONTROLLER:
+            continue
+        paths = [field.path for field in change.fields if field.path.startswith(_TEMPLATE)]
+        if paths and old.category is new.category is category:
+            alike.setdefault(tuple(path.removeprefix(_TEMPLATE) for path in paths), []).append(old)
+    yield from alike.items()
+
+
+def _paths_text(paths: Sequence[str]) -> str:
+    more = f", and {len(paths) - 2} more" if len(paths) > 2 else ""
+    return f"{', '.join(paths[:2])} changes{more}"
+
+
+def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
+    """Pods on both sides that use a Secret of the file with a new text; other Secrets are not in the file."""
+    if before.settings is None or after.settings is None or before.state is None:
+        return
+    renewed = {location for location, text in after.encrypted.items() if before.encrypted.get(location, text) != text}
+    every = (DIGEST_KEY,) in renewed
+    values = {location[1:] for location in renewed if location[0] == SECRETS}
+    old_pods = {(pods.namespace, pods.name): pods for pods in before.state.pods}
+    rolled: dict[tuple[Category, str], list[Pods]] = {}
+    for name, entry, category in rolling_pods(after.settings):
+        used_keys = {
+            (secret, key) for _, secret, key in entry.pod.secret_references() if secret in after.settings.secrets
+        }
+        reasons = sorted(f"{secret}.{key}" for secret, key in values if {(secret, key), (secret, None)} & used_keys)
+        why = ", ".join([*reasons[:2], *([f"{len(reasons) - 2} more"] if len(reasons) > 2 else [])])
+        if (why or (every and used_keys)) and (entry.namespace, name) in old_pods:
+            rolled.setdefault((category, why or "the key of the digests"), []).append(old_pods[entry.namespace, name])
+    for (category, why), pods in rolled.items():
+        names = tuple(entry.name for entry in pods)
+        fixed = category is Category.FIXED
+        effect = f"restarts {listed(names)} (fixed)" if fixed else f"rolls the pods of {listed(names)} ({category})"
+        yield Danger(
+            code=DangerCode.WORKLOAD_RESTARTED if fixed else DangerCode.PODS_ROLLED,
+            severity=Severity.WARNING if fixed else Severity.NOTE,
+            subjects=names,
+            what=f"{effect} if a value has changed: {why} is encrypted again",
+            impact=impact_on(before.state, pods),
+            fix=WHILE_RESTARTING if fixed else WHILE_ROLLING[category],
+        )

@@ -1,0 +1,154 @@
+"""Dangers for worker pools whose checkpoints change, and for Ray clusters whose section changes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from components.pods.redis_access import redis_endpoint
+from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
+from ebbtide.provisioning_labels import POOL
+from ebbtide.recording.pods import RAY_CLUSTER, Pods
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interruptible
+from ebbtide.settings.sections.ray import FaultTolerance, RayPod, RaySettings, namespace_of_ray
+from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
+from ebbtide.units.durations import format_duration
+
+_WHEN = {
+    Interruptible.IN_WINDOW: "in the disruption window, one at a time",
+    Interruptible.ALWAYS: "at any time, in business hours too, one at a time",
+}
+
+
+def workers_of(compared: Compared, pool: str) -> list[Pods]:
+    return [pods for pods in compared.before.pods if pods.labels.get(POOL) == pool]
+
+
+def checkpoint_dangers(compared: Compared) -> Iterator[Danger]:
+    before = compared.before.settings.workers
+    for name, pool in compared.after.settings.workers.items():
+        if name not in before:
+            continue
+        yield from _less_grace(compared, name, before[name], pool)
+        if pool.checkpoints is not None:
+            yield from _interruptible(compared, name, before[name].checkpoints, pool.checkpoints)
+        elif before[name].checkpoints is not None:
+            yield _left_open(compared, name)
+        if compared.after.settings.on_spot(pool) and not compared.before.settings.on_spot(before[name]):
+            yield _moves_to_spot(compared, name, pool)
+
+
+def _less_grace(compared: Compared, name: str, old: WorkerSettings, new: WorkerSettings) -> Iterator[Danger]:
+    """Only pools that must save: for the others LONGEST_JOB_LOWERED reports it."""
+    old_grace, new_grace = grace_seconds(old), grace_seconds(new)
+    if new.checkpoints is not None and new.checkpoints.required and new_grace < old_grace:
+        opens = format_duration(new.checkpoints.open_within)
+        yield Danger(
+            code=DangerCode.GRACE_SHORTENED,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"gives a stopped worker of pool {name} {new_grace} s instead of {old_grace} s: its jobs must save",
+            impact=compared.impact(workers_of(compared, name)),
+            fix=f"see that each of its jobs opens a checkpoint within {opens}: one that does not is failed",
+        )
+
+
+def _interruptible(
+    compared: Compared, name: str, old: CheckpointSettings | None, new: CheckpointSettings
+) -> Iterator[Danger]:
+    if old is None or (new.interruptible is Interruptible.ALWAYS and old.interruptible is not new.interruptible):
+        yield Danger(
+            code=DangerCode.JOBS_INTERRUPTIBLE,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"lets workers of pool {name} be moved {_WHEN[new.interruptible]}; their jobs go on elsewhere",
+            impact=compared.impact(workers_of(compared, name)),
+            fix="see that its jobs use checkpoints: one without is waited for, up to the grace of its worker",
+        )
+
+
+def _left_open(compared: Compared, name: str) -> Danger:
+    """The controller loses its right to the budget, and the instruction to close it."""
+    return Danger(
+        code=DangerCode.BUDGET_LEFT_OPEN,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"takes the checkpoints from pool {name}: an open budget then stays open",
+        impact=compared.impact(workers_of(compared, name)),
+        fix="do it in business hours, when the budget is closed, and with interruptible: inWindow before",
+    )
+
+
+def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Danger:
+    notice = "two minutes after a notice" if pool.must_save else "mostly without a notice to the worker"
+    return Danger(
+        code=DangerCode.POOL_ON_SPOT,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"moves pool {name} to spot nodes of group {pool.node_group}, which AWS takes back {notice}",
+        impact=compared.impact(workers_of(compared, name)),
+        fix="docs/explanation/spot.md says what its jobs must bear"
+        if pool.must_save
+        else "give it checkpoints, required: true",
+    )
+
+
+_AT_ONCE = {"min", "max", "idle_after"}
+"""Fields of a group that are written while it runs; a lower maximum takes effect as its workers end."""
+
+
+def ray_dangers(compared: Compared) -> Iterator[Danger]:
+    """Most changes of a Ray cluster wait until nothing runs in it (docs/adr/0027)."""
+    before = compared.before.settings.ray
+    yield from _heads_stranded(compared)
+    for name, cluster in compared.after.settings.ray.items():
+        if name in before and (waiting := _waiting_keys(before[name], cluster)):
+            space = namespace_of_ray(name)
+            pods = [entry for entry in compared.before.pods if entry.kind == RAY_CLUSTER and entry.namespace == space]
+            yield Danger(
+                code=DangerCode.RAY_CHANGE_WAITS,
+                severity=Severity.WARNING,
+                subjects=(name,),
+                what=f"changes {listed(waiting)} of Ray cluster {name}: its pods keep the old spec until nothing runs "
+                "there, and are then all created again",
+                impact=compared.impact(pods),
+                fix="none needed; to have it sooner, at the price of what runs: ebbtide.dev/apply-until, see "
+                "docs/how-to/ray.md",
+            )
+
+
+def _heads_stranded(compared: Compared) -> Iterator[Danger]:
+    """A head keeps the Redis address that it started with, and ends itself when nothing answers there."""
+    old, new = compared.before.settings, compared.after.settings
+    if _redis(old) == _redis(new) and not compared.of("ReplicationGroup", ChangeKind.REPLACE):
+        return
+    for name, cluster in old.ray.items():
+        if name in new.ray and cluster.head.fault_tolerance is FaultTolerance.REDIS:
+            yield Danger(
+                code=DangerCode.RAY_HEAD_STRANDED,
+                severity=Severity.WARNING,
+                subjects=(name,),
+                what=f"moves Redis, which holds the state of the head of Ray cluster {name}: the head keeps the former "
+                "address, and ends when Redis is gone from there",
+                impact="what runs in the cluster, unless it has ended before; the new address is applied when nothing "
+                "runs there, or half an hour after the head was last ready",
+                fix=f"change it while nothing runs there; a head that has ended comes back sooner with: "
+                f"ebbtide maintenance --ray {name}",
+            )
+
+
+def _redis(settings: StackSettings) -> object:
+    endpoint = redis_endpoint(settings.redis)
+    return endpoint.host, endpoint.port, endpoint.tls, endpoint.username
+
+
+def _waiting_keys(old: RaySettings, new: RaySettings) -> list[str]:
+    """The changed keys of the file that wait. A new or removed group changes no other group."""
+    keys = {"version": "version", "image": "image", "longest_task": "longestTask", "head": "head"}
+    changed = [key for field, key in keys.items() if _shape(getattr(old, field)) != _shape(getattr(new, field))]
+    shared = [name for name in new.groups if name in old.groups]
+    return changed + [f"groups.{name}" for name in shared if _shape(old.groups[name]) != _shape(new.groups[name])]
+
+
+def _shape(value: Any) -> Any:
+    return value.model_dump(exclude=_AT_ONCE) if isinstance(value, RayPod) else value
