@@ -91,7 +91,7 @@ def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arriv
     waker = _Poller(period)
     demand = demand_sources(config, lambda: connect(config.redis, {}))
     ports = Ports(demand=demand, cluster=cluster, clock=SystemClock(), waker=waker, journal=SilentJournal())
-    while not cluster.ready():
+    while cluster.trouble():
         time.sleep(0.05)
     loop = threading.Thread(target=run, args=(config, ports))
     loop.start()

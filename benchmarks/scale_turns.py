@@ -11,12 +11,11 @@ from kubernetes.client import Configuration
 from urllib3 import BaseHTTPResponse
 
 from benchmarks.control_plane_process import SilentJournal, until
-from controllers.adapters.clock import SystemClock
+from controllers.adapters.clock import EventWaker, SystemClock
 from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources
-from controllers.adapters.waker import EventWaker
 from controllers.ports import Ports
 from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import ControllerConfig
@@ -53,7 +52,7 @@ def _run(
     loop = Loop(config, Ports(demand=demand, cluster=cluster, clock=clock, waker=waker, journal=journal))
     cluster.start()
     with closing(cluster):
-        until(cluster.ready, "the caches to be filled")
+        until(lambda: not cluster.trouble(), "the caches to be filled")
         pause, events, size, first = loop.reconcile(clock.now()), api.events, api.bytes, time.monotonic()
         while goes_on(turns, time.monotonic() - first):
             if paced:

@@ -1,7 +1,8 @@
-"""Tells what happens: one JSON object per line, and Events on the objects that were changed.
+"""Reports what happens: one JSON object per line, and Events on the objects concerned.
 
-Events are core/v1: events.k8s.io has no plain count. Each object and reason has one, so that repeating counts it up.
-`kubectl describe` finds them by the object's uid. A thread writes them: the loop never waits, refused ones are dropped.
+Events are core/v1: events.k8s.io has no plain count. Each object and reason has one Event, which counts repetitions.
+`kubectl describe` finds it by the object's uid. A thread writes Events, so that the loop never waits; refused Events
+are dropped.
 """
 
 import json
@@ -20,14 +21,14 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.labels import CONTROLLER
 
-PAUSE = 5.0  # seconds
-_MOST_WAITING = 1000
-Object: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace, name
-_TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # of an Event; other outcomes make none
+PAUSE = 5.0  # seconds between two batches of Events
+_QUEUE_LIMIT = 1000  # Events
+ObjectReference: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace, name
+_EVENT_TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # other outcomes make no Event
 
 
 class LineJournal:
-    """Passes all on to `meter` and `events`. `last_error`: the server's words on the last write, if it was not done."""
+    """The scaler's journal. `last_error` returns the server's message on the last write, empty if it was done."""
 
     def __init__(self, stream: TextIO, meter: Meter, events: "Events", last_error: Callable[[], str]) -> None:
         self._stream, self._meter, self._events, self._last_error = stream, meter, events, last_error
@@ -36,10 +37,16 @@ class LineJournal:
         self._meter.reconciled(report)
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
-        changed = {key: value for key, value in encoded(action).items() if key != "version"}
-        error = {"error": error} if (error := self._last_error()) else {}
-        write_line(self._stream, at, "acted", **changed, outcome=outcome.value, **error)
-        self._events.acted(at, action, outcome)
+        fields = {key: value for key, value in encoded(action).items() if key != "version"}
+        error = self._last_error()
+        write_line(self._stream, at, "acted", **fields, outcome=outcome.value, **({"error": error} if error else {}))
+        if isinstance(action, Scale):
+            subject, change = f"pool {action.pool}", f"replicas {action.replicas}"
+        elif isinstance(action, Mark):
+            return
+        else:
+            subject, change = f"budget {action.budget}", f"maxUnavailable {action.max_unavailable}"
+        self._events.wrote(at, subject, change, action.reason, outcome, error)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         write_line(self._stream, at, "noted", subject=subject, message=message)
@@ -51,68 +58,66 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
     print(line, file=stream, flush=True)
 
 
-def objects_of(config: ControllerConfig) -> dict[str, Object]:
+def objects_of(config: ControllerConfig) -> dict[str, ObjectReference]:
+    """Return the objects of the scaler's subjects."""
     pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
     budgets = {f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets}
     return pools | budgets
 
 
 class Events:
-    """On the objects `about`, by the subject that they are told under; `source` tells and writes."""
+    """Writes Events on `objects`, by subject; `source` is their component and field manager."""
 
-    def __init__(self, api: KubeApi, about: Mapping[str, Object], source: str = CONTROLLER) -> None:
-        self._api, self._about, self._source = api, about, source
-        self._waiting: queue.SimpleQueue[tuple[Object, dict[str, Any]] | None] = queue.SimpleQueue()
+    def __init__(self, api: KubeApi, objects: Mapping[str, ObjectReference], source: str = CONTROLLER) -> None:
+        self._api, self._objects, self._source = api, objects, source
+        self._waiting: queue.SimpleQueue[tuple[ObjectReference, dict[str, Any]] | None] = queue.SimpleQueue()
         self._counts: Counter[str] = Counter()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
-    def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Mark) or outcome not in _TYPES:
-            return
-        if isinstance(action, Scale):
-            subject, change = f"pool {action.pool}", f"replicas {action.replicas}"
-        else:
-            subject, change = f"budget {action.budget}", f"maxUnavailable {action.max_unavailable}"
-        message = f"{change}: {action.reason}{'' if outcome is Outcome.DONE else ', refused by the cluster'}"
-        self.put(at, subject, _TYPES[outcome], action.reason.title().replace("-", ""), message)
+    def wrote(self, at: datetime, subject: str, change: str, reason: str, outcome: Outcome, error: str) -> None:
+        """Report a write that was done or refused."""
+        if outcome in _EVENT_TYPES:
+            refusal = "" if outcome is Outcome.DONE else f", refused by the cluster: {error}"
+            message = f"{change}: {reason}{refusal}"
+            self._put(at, subject, _EVENT_TYPES[outcome], reason.title().replace("-", ""), message)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
         over = message.startswith(NO_LONGER)
-        self.put(at, subject, "Normal" if over else "Warning", "ConditionOver" if over else "Condition", message)
-
-    def put(self, at: datetime, subject: str, kind: str, reason: str, message: str) -> None:
-        if subject in self._about and self._waiting.qsize() < _MOST_WAITING:
-            stamp, source = at.isoformat(timespec="seconds"), {"component": self._source}
-            event = {"type": kind, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}
-            self._waiting.put((self._about[subject], event))
+        self._put(at, subject, "Normal" if over else "Warning", "ConditionOver" if over else "Condition", message)
 
     def close(self) -> None:
-        """What waits has a moment to be written."""
+        """Give waiting Events a moment to be written."""
         self._closing.set()
         self._waiting.put(None)
         self._thread.join(timeout=1.0)
 
+    def _put(self, at: datetime, subject: str, type_: str, reason: str, message: str) -> None:
+        if subject in self._objects and self._waiting.qsize() < _QUEUE_LIMIT:
+            stamp, source = at.isoformat(timespec="seconds"), {"component": self._source}
+            event = {"type": type_, "reason": reason, "message": message, "lastTimestamp": stamp, "source": source}
+            self._waiting.put((self._objects[subject], event))
+
     def _run(self) -> None:
         while not self._closing.is_set() or not self._waiting.empty():
-            batch: dict[str, tuple[Object, dict[str, Any]]] = {}
-            news = self._waiting.get()
-            while news is not None:
-                key = f"{news[0][-1]}.{news[1]['reason']}.{news[1]['type']}".lower()
+            batch: dict[str, tuple[ObjectReference, dict[str, Any]]] = {}
+            entry = self._waiting.get()
+            while entry is not None:
+                key = f"{entry[0][-1]}.{entry[1]['reason']}.{entry[1]['type']}".lower()
                 self._counts[key] += 1
-                batch[key] = news
-                news = None if self._waiting.empty() else self._waiting.get()
-            for key, (about, event) in batch.items():
-                with suppress(ApiError):  # nobody waits for an Event
-                    self._write(key, about, {**event, "count": self._counts[key]})
+                batch[key] = entry
+                entry = None if self._waiting.empty() else self._waiting.get()
+            for key, (target, event) in batch.items():
+                with suppress(ApiError):  # nothing depends on an Event
+                    self._write(key, target, {**event, "count": self._counts[key]})
             self._closing.wait(PAUSE)
 
-    def _write(self, key: str, about: Object, event: dict[str, Any]) -> None:
-        api, kind, namespace, name = about
+    def _write(self, key: str, target: ObjectReference, event: dict[str, Any]) -> None:
+        api, kind, namespace, name = target
         objects = f"/apis/{api}/namespaces/{namespace}/{kind.lower()}s"
-        found = self._api.get(objects, fieldSelector=f"metadata.name={name}")["items"]
-        uid = found[0]["metadata"]["uid"] if found else ""
-        regarding = {"apiVersion": api, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
-        event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": key}, "involvedObject": regarding}
+        matches = self._api.get(objects, fieldSelector=f"metadata.name={name}")["items"]
+        uid = matches[0]["metadata"]["uid"] if matches else ""
+        involved = {"apiVersion": api, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
+        event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": key}, "involvedObject": involved}
         self._api.apply(f"/api/v1/namespaces/{namespace}/events/{key}", event, manager=self._source)

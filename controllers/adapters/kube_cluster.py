@@ -102,11 +102,12 @@ class KubeCluster:
         for cache in self._all_caches:
             cache.close()
 
-    def ready(self) -> bool:
-        return not any(cache.trouble() for cache in self._caches)
+    def trouble(self) -> str:
+        """Return why the caches are not believed; empty if they are."""
+        return next(filter(None, (cache.trouble() for cache in self._caches)), "")
 
     def observe(self) -> ObservedCluster | Unknown:
-        if why := next(filter(None, (cache.trouble() for cache in self._caches)), ""):
+        if why := self.trouble():
             return Unknown(why)
         revisions = [cache.revision for cache in self._caches]
         if revisions != self._revisions:

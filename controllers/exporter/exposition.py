@@ -34,15 +34,11 @@ def text(seen: Seen, tally: Tally, dollars_per_hour: Mapping[str, float]) -> str
     return "".join(parts)
 
 
-def process_text(
-    *, config_good: bool, clocks_agree: bool, holidays_end: datetime | None, certificate_ends: Mapping[str, float]
-) -> str:
-    """Of what needs no look at the cluster."""
-    ends: list[Sample] = [({"endpoint": it}, end) for it, end in sorted(certificate_ends.items())]
+def process_text(*, holidays_end: datetime | None, certificate_ends: Mapping[str, float]) -> str:
+    """Render the families that need no cluster."""
+    ends: list[Sample] = [({"endpoint": endpoint}, end) for endpoint, end in sorted(certificate_ends.items())]
     until = holidays_end.timestamp() if holidays_end is not None else None
     families = (
-        family("exporter_config_good", "1 if the config document is valid", [({}, config_good)]),
-        family("exporter_clocks_agree", "1 if its clock and the API server's agree", [({}, clocks_agree)]),
         family("holidays_end_timestamp_seconds", "End of the last day for which holidays are known", [({}, until)]),
         family("certificate_end_timestamp_seconds", "Expiry of the certificate that the endpoint presents", ends),
     )

@@ -8,11 +8,11 @@ from collections.abc import Set
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from controllers.ports import NO_LONGER, Action, ObservedCluster, Outcome, PoolReport, Ports, ReconcileReport, Unknown
+from controllers.ports import Action, ObservedCluster, Outcome, PoolReport, Ports, ReconcileReport, Unknown
+from controllers.reconciling import Expectations, Notes, ReportT, Result
 from controllers.scaler.budgets.decision import OPEN, WindowNow, wanted_of, window_at
 from controllers.scaler.budgets.reconcile import BudgetReconciler
 from controllers.scaler.workers.reconcile import PoolReconciler
-from controllers.scaler.writes import Expectations, ReportT, Result
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
 RETRY = timedelta(seconds=1)  # after a write that was not done, and while one is not seen yet
@@ -36,27 +36,27 @@ class Loop:
     def __init__(self, config: ControllerConfig, ports: Ports) -> None:
         self._config = config
         self._ports = ports
-        self._expectations = Expectations()
+        self._expectations = Expectations[int]()
         self._budgets = [BudgetReconciler(it.name, self._expectations, always=it.always) for it in config.budgets]
         self._pools = {policy.name: PoolReconciler(policy, config, self._expectations) for policy in config.pools}
         self._window: tuple[datetime, WindowNow] | None = None
-        self._notes: dict[str, str] = {}
+        self._notes = Notes(ports.journal.noted)
         self._edges: list[datetime | None] = []  # when the next reconcile must happen at the latest
 
     def reconcile(self, now: datetime) -> timedelta:
         """All objects once; returns after how long the next one must happen, at most the resync."""
         self._edges = [now + self._config.resync]
         window, doubt = self._window_now(now), self._ports.doubt()
-        self._note(now, _DOUBT, doubt and f"nothing is opened or lowered: {doubt}")
+        self._notes.note(now, _DOUBT, doubt and f"nothing is opened or lowered: {doubt}")
         opens = window.decision.max_unavailable == OPEN
         wanted = [(it, wanted_of(window.decision, doubt, always=it.always)) for it in self._budgets]
         cluster = self._ports.cluster.observe()
         if isinstance(cluster, Unknown):
-            self._note(now, _CLUSTER, f"cluster unknown, holding: {cluster.why}")
+            self._notes.note(now, _CLUSTER, f"cluster unknown, holding: {cluster.why}")
             budgets = [self._carry_out(now, it, it.reconcile_unobserved(want)) for it, want in wanted]
             pools = [pool.undecided(cluster) for pool in self._pools.values()]
         else:
-            self._note(now, _CLUSTER, "")
+            self._notes.note(now, _CLUSTER, "")
             seen = cluster.budgets
             budgets = [self._carry_out(now, it, it.reconcile(now, seen.get(it.name), want)) for it, want in wanted]
             pools = self._reconcile_pools(cluster, doubt)
@@ -69,7 +69,7 @@ class Loop:
                 window_open=opens,
                 window_reason=window.decision.reason,
                 window_until=window.until,
-                trouble=tuple(self._notes[about] for about in (_CLUSTER, _DOUBT, _CALENDAR) if self._notes.get(about)),
+                trouble=tuple(filter(None, map(self._notes.condition, (_CLUSTER, _DOUBT, _CALENDAR)))),
                 pools=tuple(pools),
                 budgets=tuple(budgets),
             )
@@ -91,7 +91,7 @@ class Loop:
         window = window_at(now, self._config.window)
         self._window = (now, window)
         known = self._config.hours.knows_holidays_at(now)
-        self._note(now, _CALENDAR, "" if known else "the holiday list has ended: every day counts as ordinary")
+        self._notes.note(now, _CALENDAR, "" if known else "the holiday list has ended: every day counts as ordinary")
         return window
 
     def _reconcile_pools(self, cluster: ObservedCluster, doubt: str) -> list[PoolReport]:
@@ -106,7 +106,7 @@ class Loop:
 
     def _carry_out(self, now: datetime, reconciler: _Reconciler, result: Result[ReportT]) -> ReportT:
         if result.noted:
-            self._note(now, reconciler.subject, result.report.note)
+            self._notes.note(now, reconciler.subject, result.report.note)
         for action in result.actions:
             reconciler.record_outcome(action, self._act(now, action), now)
         self._edges.append(result.due)
@@ -118,10 +118,3 @@ class Loop:
             self._edges.append(now + RETRY)
         self._ports.journal.acted(now, action, outcome)
         return outcome
-
-    def _note(self, now: datetime, subject: str, message: str) -> None:
-        """Tell a condition when it begins, changes or ends; `message` is empty when there is none."""
-        before = self._notes.get(subject, "")
-        if message != before:
-            self._notes[subject] = message
-            self._ports.journal.noted(now, subject, message or f"{NO_LONGER}{before}")

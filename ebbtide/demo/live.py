@@ -18,10 +18,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue
 
-from controllers.adapters.clock import SystemClock
+from controllers.adapters.clock import EventWaker, SystemClock
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
-from controllers.adapters.waker import EventWaker
 from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Action, Outcome, PodName, PoolName, Ports, ReconcileReport, Scale, Unknown
 from controllers.scaler.loop import run

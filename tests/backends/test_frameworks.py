@@ -13,9 +13,9 @@ import pytest
 from rq import Queue
 
 from controllers.ports import Known, ObservedPod, ObservedPool, PodPhase, Unknown
+from controllers.reconciling import Expectations
 from controllers.scaler.workers.decision import Reason
 from controllers.scaler.workers.reconcile import PoolReconciler
-from controllers.scaler.writes import Expectations
 from tests.backends.frameworks import (
     CELERY_BARE,
     CELERY_PREFORK,
@@ -83,7 +83,7 @@ def test_rq_job_that_is_overdue_beside_a_busy_worker_brings_a_free_one_that_move
 
     seen = scene.read()
     pod = ObservedPod(name=POD, phase=PodPhase.RUNNING)
-    pool = PoolReconciler(pool_policy(), config(), Expectations())
+    pool = PoolReconciler(pool_policy(), config(), Expectations[int]())
     report = pool.reconcile(NOON, ObservedPool(replicas=1, existing=1, pods=(pod,)), seen).report
 
     assert (seen.running, seen.stale, scene.begun("b")) == (1, 1, False)

@@ -97,4 +97,5 @@ def test_a_controller_without_its_rights_says_so_and_acts_when_it_has_them(scene
         scene.plane.api.create(rights, binding)
         eventually(process.leads, what="the Lease")
         eventually(lambda: scene.max_unavailable() == 1, what="the opening")
-        assert told_of_the_lease(process)[1:] == ["in reach again"]
+        why, over = told_of_the_lease(process)
+        assert over == f"no longer: {why}"

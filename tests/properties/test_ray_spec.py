@@ -5,8 +5,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workloads.ray.documents import groups_of, merge_patch, without_values
-from controllers.workloads.ray.sleep import Seen, decide_sleep
+from controllers.workloads.ray.documents import declared_part, groups_of, merge_patch
+from controllers.workloads.ray.sleep import ClusterState, decide_sleep
 from controllers.workloads.ray.spec import Phase, decide_spec
 from ebbtide.vocabulary.workloads import Sleep, Wake, When
 from tests.builders.workloads.specs import group, spec
@@ -61,8 +61,8 @@ def test_what_is_neither_pending_nor_for_later_is_as_wanted(live: dict[str, Any]
     decision = decide_spec(live, wanted, Phase.AWAKE)
 
     if not decision.pending and not decision.later:
-        assert without_values(decision.spec or live) == without_values(wanted)
-    assert without_values(decide_spec(live, wanted, Phase.ASLEEP).spec or live) == without_values(wanted)
+        assert declared_part(decision.spec or live) == declared_part(wanted)
+    assert declared_part(decide_spec(live, wanted, Phase.ASLEEP).spec or live) == declared_part(wanted)
 
 
 JSON = st.recursive(
@@ -91,7 +91,7 @@ def test_a_merge_patch_makes_of_one_document_the_other(before: dict[str, Any], a
 
 
 SEEN = st.builds(
-    Seen,
+    ClusterState,
     suspended=st.just(False),
     hours_open=st.booleans(),
     idle_for=st.none(),
@@ -111,5 +111,5 @@ SLEEPS = st.builds(
 
 
 @given(SEEN, SLEEPS)
-def test_what_is_not_known_to_be_idle_is_never_suspended(seen: Seen, sleep: Sleep) -> None:
+def test_what_is_not_known_to_be_idle_is_never_suspended(seen: ClusterState, sleep: Sleep) -> None:
     assert not decide_sleep(seen, sleep).suspend

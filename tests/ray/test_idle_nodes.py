@@ -43,7 +43,7 @@ def test_the_head_knows_that_nothing_runs_and_of_no_node_that_it_is_idle() -> No
         subprocess.run(command, env=cluster.environment(), check=True, timeout=120)
         head = Head(f"http://{cluster.head.ip}:8265", str(cluster.token))
 
-        wait_until(lambda: isinstance(head.look(), Idle), "the head to know that the driver has ended")
+        wait_until(lambda: isinstance(head.activity(), Idle), "the head to know that the driver has ended")
         nodes = [node["raylet"] for node in asked(cluster, "/nodes?view=summary")["summary"]]
         status = asked(cluster, "/api/cluster_status")
 

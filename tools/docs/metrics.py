@@ -13,7 +13,7 @@ from itertools import chain, combinations, pairwise, product
 from pathlib import Path
 from types import ModuleType
 
-from controllers.workloads.ray.sleep import Seen, decide_sleep
+from controllers.workloads.ray.sleep import ClusterState, decide_sleep
 from ebbtide.operate.ray.wording import REASONS
 from ebbtide.vocabulary import labels
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
@@ -83,7 +83,9 @@ def _reasons(*, suspended: bool) -> set[str]:
     for values in product((False, True), repeat=len(flags)):
         for idle_for, drivers, purpose, doubt in product(times, (None, False, True), (None, *Purpose), ("", "clocks")):
             known = dict(zip(flags, values, strict=True))
-            seen = Seen(suspended=suspended, idle_for=idle_for, drivers=drivers, purpose=purpose, doubt=doubt, **known)
+            seen = ClusterState(
+                suspended=suspended, idle_for=idle_for, drivers=drivers, purpose=purpose, doubt=doubt, **known
+            )
             for sleep in _SLEEPS:
                 decision = decide_sleep(seen, sleep)
                 reasons |= {decision.reason} if decision.suspend is not suspended else set()

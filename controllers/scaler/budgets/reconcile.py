@@ -12,8 +12,8 @@ from controllers.ports import (
     SetBudget,
     Unknown,
 )
+from controllers.reconciling import Expectation, Expectations, Result
 from controllers.scaler.budgets.decision import CLOSED, OPEN, BudgetDecision, Reason, decide_budget
-from controllers.scaler.writes import Expectation, Expectations, Result
 
 SETTLES_WITHIN = timedelta(seconds=10)  # what the disruption controller does in well under a second
 
@@ -21,7 +21,7 @@ SETTLES_WITHIN = timedelta(seconds=10)  # what the disruption controller does in
 class BudgetReconciler:
     """Decides for one budget, reconcile after reconcile."""
 
-    def __init__(self, name: BudgetName, expectations: Expectations, *, always: bool = False) -> None:
+    def __init__(self, name: BudgetName, expectations: Expectations[int], *, always: bool = False) -> None:
         self.name, self.subject, self._expectations = name, f"budget {name}", expectations
         self.always = always  # whether it is open in business hours, too
         self._last_known: int | None = None

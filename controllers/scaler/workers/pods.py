@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controllers.ports import Known, ObservedPod, ObservedPool, PodPhase
+from controllers.reconciling import Expectations
 from controllers.scaler.workers.history import DemandHistory
 from controllers.scaler.workers.victims import Spare, WorkerPod, spare_pods
-from controllers.scaler.writes import Expectations
 
 PENDING, RUNNING, TERMINATING = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.TERMINATING
 FAILING, UNREACHABLE = PodPhase.FAILING, PodPhase.UNREACHABLE
@@ -56,7 +56,7 @@ def _hides_busy_pods(known: Known) -> bool:
 
 
 def summarize_pods(
-    now: datetime, seen: ObservedPool, known: Known, history: DemandHistory, marks: tuple[Expectations, str]
+    now: datetime, seen: ObservedPool, known: Known, history: DemandHistory, marks: tuple[Expectations[int], str]
 ) -> PodSummary:
     """`known` names idle pods; `marks`: the expectations, and the kind under which they hold this pool's marks."""
     pods: list[WorkerPod] = []

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.ports import Action, Known, Mark, ObservedPool, Outcome, PoolReport, Reading, Scale, Unknown, Untrusted
+from controllers.reconciling import Expectation, Expectations, Result
 from controllers.scaler.workers.decision import PoolReading, Reason, WorkerDecision, decide_workers
 from controllers.scaler.workers.floors import LOOK_AHEAD, FloorNow, floor_at
 from controllers.scaler.workers.history import DemandHistory
 from controllers.scaler.workers.pods import PodSummary, count_busy, summarize_pods, with_idle_pods
 from controllers.scaler.workers.refusals import Refusals
 from controllers.scaler.workers.victims import plan_victims
-from controllers.scaler.writes import Expectation, Expectations, Result
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.holds import Hold
 
@@ -38,7 +38,7 @@ class _View:
     weight: int  # for how many jobs each counts
     janitor: int  # the jobs that call for one worker more than the busy ones
     hold: Hold | None  # that holds now
-    written: Expectation | None  # a number of replicas of ours that is not seen yet
+    written: Expectation[int] | None  # a number of replicas of ours that is not seen yet
     pods: PodSummary
     floor: FloorNow
 
@@ -51,7 +51,7 @@ class _View:
 class PoolReconciler:
     """Decides for one pool, reconcile after reconcile."""
 
-    def __init__(self, policy: PoolPolicy, config: ControllerConfig, expectations: Expectations) -> None:
+    def __init__(self, policy: PoolPolicy, config: ControllerConfig, expectations: Expectations[int]) -> None:
         self._pool, self._config, self._expectations = policy, config, expectations
         self.subject = f"pool {policy.name}"
         self._marks = f"marks of {policy.name}"

@@ -1,1 +1,1 @@
-"""How many pods a service has at least, by the calendar."""
+"""The minimum of pods of a service, by the calendar."""

@@ -1,8 +1,10 @@
-"""The floor of a service from its calendar: business hours, work that is planned for each night, dated events. Pure.
+"""The floor of a service from its calendar (business hours, planned nights, dated events), and its decision. Pure.
 
-Reacting is too late where a pod takes minutes to be there. So a floor stands `lead` before it is needed, which is the
-time that a node and a pod on it take, and ends on the clock. Of several the highest counts. A holiday is closed: its
-own floor is an event, and nights count on it as on any day.
+Reacting is too late if a pod takes minutes to start. So a floor begins `lead` before it is needed, which is the time
+that a node and a pod on it take, and ends on the clock. The highest of several floors counts. A holiday is closed: its
+floor is an event, and planned nights count on it as on any day.
+
+Raising a floor needs no knowledge; lowering it needs a trusted clock.
 """
 
 from collections.abc import Iterator
@@ -14,16 +16,35 @@ from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, wall_to_
 from ebbtide.vocabulary.workloads import FloorPolicy
 
 _DAY = timedelta(days=1)
-_IN_SIGHT = timedelta(days=14)  # a night that lasts a day comes again and again, and changes nothing
+_HORIZON = timedelta(days=14)  # a night that lasts a day repeats without end, and changes nothing
 
 
 @dataclass(frozen=True, slots=True)
 class FloorNow:
-    """The pods that there are at least now, why, and until when; `until` is None if no change is in sight."""
+    """The minimum of pods now, its reason and its end; `until` is None if no change is in sight."""
 
     pods: int
     reason: str  # in kebab case: "at-min", "business-hours", "overnight", "event", or "before-" one of the last three
     until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The state of one autoscaler now."""
+
+    min_pods: int
+    max_pods: int  # of the object, not of the policy: an update may be in progress
+    paused: bool = False
+    kept: bool = False  # an operator wants nothing lowered
+    doubt: str = ""  # why clock or config are distrusted
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDecision:
+    """`pods` is the value that the field should hold."""
+
+    pods: int
+    reason: str
 
 
 class _Stretch(NamedTuple):
@@ -33,47 +54,56 @@ class _Stretch(NamedTuple):
     pods: int
 
 
+def decide_floor(seen: Seen, floor: FloorNow) -> FloorDecision:
+    if seen.paused:
+        return FloorDecision(seen.min_pods, "paused")
+    pods = min(floor.pods, seen.max_pods)
+    if pods < seen.min_pods and (seen.doubt or seen.kept):
+        return FloorDecision(seen.min_pods, "in-doubt" if seen.doubt else "kept")
+    return FloorDecision(pods, floor.reason)
+
+
 def floor_at(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> FloorNow:
-    """The floor that holds at `now` (aware), within `least` and `most`; `until` is when number or reason change."""
-    pods, reason = _stands(now, policy, hours)
+    """Return the floor at `now` (aware), within `least` and `most`; `until` is when number or reason change."""
+    pods, reason = _pods_and_reason(now, policy, hours)
     edge = _next_edge(now, policy, hours)
-    while edge is not None and _stands(edge, policy, hours) == (pods, reason):
-        edge = _next_edge(edge, policy, hours) if edge - now < _IN_SIGHT else None
+    while edge is not None and _pods_and_reason(edge, policy, hours) == (pods, reason):
+        edge = _next_edge(edge, policy, hours) if edge - now < _HORIZON else None
     return FloorNow(pods, reason, edge)
 
 
-def _stands(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> tuple[int, str]:
+def _pods_and_reason(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> tuple[int, str]:
     pods, reason = policy.least, "at-min"
-    if (at_open := _above_least(policy)) and not _closed(policy, hours).is_open(now):
-        pods, reason = at_open, "business-hours" if hours.is_open(now) else "before-business-hours"
-    for it in _stretches(now, policy, hours):
-        if it.pods > pods and it.start - policy.lead <= now < it.end:
-            pods, reason = it.pods, it.name if it.start <= now else f"before-{it.name}"
+    if (open_pods := _open_pods(policy)) and not _closed(policy, hours).is_open(now):
+        pods, reason = open_pods, "business-hours" if hours.is_open(now) else "before-business-hours"
+    for stretch in _stretches(now, policy, hours):
+        if stretch.pods > pods and stretch.start - policy.lead <= now < stretch.end:
+            pods, reason = stretch.pods, stretch.name if stretch.start <= now else f"before-{stretch.name}"
     return max(policy.least, min(pods, policy.most)), reason
 
 
 def _next_edge(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> datetime | None:
-    """The next instant at which anything of the calendar begins or ends."""
-    each = _stretches(now, policy, hours)
-    edges = [edge for it in each for edge in (it.start - policy.lead, it.start, it.end)]
-    if _above_least(policy):
+    """Return the next instant at which any entry of the calendar begins or ends."""
+    stretches = _stretches(now, policy, hours)
+    edges = [edge for stretch in stretches for edge in (stretch.start - policy.lead, stretch.start, stretch.end)]
+    if _open_pods(policy):
         changes = _closed(policy, hours).next_change(now), hours.next_change(now)
         edges += [change for change in changes if change is not None]
     return min((edge for edge in edges if edge > now), default=None)
 
 
-def _above_least(policy: FloorPolicy) -> int:
-    """The pods of business hours; 0 where they change nothing."""
+def _open_pods(policy: FloorPolicy) -> int:
+    """Return the pods of business hours; 0 if they change nothing."""
     return policy.open if policy.open is not None and policy.open > policy.least else 0
 
 
 def _closed(policy: FloorPolicy, hours: BusinessHours) -> DisruptionWindow:
-    """The closed time without its last `lead`, as budgets have it with their guard."""
+    """Return the closed time without its last `lead`, as budgets have it with their guard."""
     return DisruptionWindow(hours=hours, closing_guard=policy.lead)
 
 
 def _stretches(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> Iterator[_Stretch]:
-    """All events, and the nights around now: one stands from its lead before its start to a day after it at most."""
+    """Yield all events, and the nights around now: one lasts from its lead before its start to at most a day after."""
     for event in policy.events:
         start = wall_to_instant(hours.timezone, event.day, event.at, last=False)
         yield _Stretch("event", start, start + event.lasting, event.pods)

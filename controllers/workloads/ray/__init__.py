@@ -1,1 +1,1 @@
-"""Ray clusters of KubeRay: `spec` decides what is written of the spec, `sleep` what of `spec.suspend`."""
+"""Ray clusters of KubeRay: `spec` decides what of the spec is written, `sleep` decides `spec.suspend`."""

@@ -1,7 +1,7 @@
-"""Ray clusters as they are seen and written: a watch per namespace, the head's own word, one merge patch at a time.
+"""Ray clusters as they are observed and written: a watch per namespace, the head's answers, one merge patch at a time.
 
-A merge patch names what changes and resets nothing else. A server-side apply would have to repeat the whole spec each
-time, for what its manager leaves out is removed; so neither field could be written without the other.
+A merge patch names only the changes and resets nothing else. A server-side apply would have to repeat the entire spec
+each time, since it removes what its manager leaves out; then neither field could be written without the other.
 """
 
 from collections.abc import Sequence
@@ -9,30 +9,31 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controllers.adapters.journal import Object
+from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import MERGE_PATCH, ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_cluster import outcome_of
 from controllers.ports import Outcome
-from controllers.workloads.ray.documents import Json, merge_patch, wanted_of
+from controllers.reconciling import Expectation, Expectations
+from controllers.workloads.loop import Kind, Notify, Verdict, Write
+from controllers.workloads.ray.documents import Json, declared_spec, merge_patch, without_suspend
 from controllers.workloads.ray.head import Head
-from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable
-from controllers.workloads.ray.sleep import Seen, SleepDecision, decide_sleep, reads_head
+from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable, idle_workers, spare
+from controllers.workloads.ray.sleep import ClusterState, SleepDecision, decide_sleep, reads_head
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
-from controllers.workloads.ray.workers import idle_workers, spare
-from controllers.workloads.words import Notify, Verdict, Write
 from ebbtide.vocabulary.holds import Hold, hold_of
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PREFIX, SPEC, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.workloads import Purpose, RayPolicy, Sleep, WorkloadsConfig, sleep_of
 
-POLL = timedelta(seconds=10)  # between two looks at a cluster of which no news come
-_LOOK = timedelta(seconds=5)  # how long what a head said is taken for what it says, unless it is to be suspended
+POLL = timedelta(seconds=10)  # between two reconciles of a cluster without events
+_HEAD_INTERVAL = timedelta(
+    seconds=5
+)  # the head's last answer counts for so long, unless the cluster is to be suspended
 _RETRY = timedelta(seconds=1)
 _UNSEEN, _REFUSED, _SUSPEND = "write-not-seen-yet", "the wanted spec was refused", "spec.suspend"
 _OUTLIVES_HEAD = timedelta(minutes=30)
 """Time after which everything under a lost head has ended. The kubelet restarts an unhealthy head after ten minutes,
 and Ray's workers give up a head that they cannot reach after ten more (KubeRay's defaults)."""
-_LAG = timedelta(seconds=30)  # a write that no watch shows by then was overwritten by somebody else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Observed:
 
     @property
     def going(self) -> bool:
-        """Suspended, and pods of it may still be there."""
+        """True if it is suspended and some of its pods may still exist."""
         return self.suspended and not self.gone
 
     @property
@@ -67,13 +68,13 @@ class Observed:
         return "suspending" if self.going else self.phase.value
 
     def until(self, key: str) -> Hold | None:
-        """An instant among its annotations; one that cannot be read does not end."""
+        """Return the instant of an annotation; an unreadable one does not end."""
         return hold_of({KEEP_UNTIL: self.annotations[key]}) if key in self.annotations else None
 
 
 def observed(item: dict[str, Any]) -> Observed:
     conditions: Sequence[Json] = item.get("status", {}).get("conditions") or ()
-    by_type = {it.get("type"): it for it in conditions}
+    by_type = {condition.get("type"): condition for condition in conditions}
     suspended = by_type.get("RayClusterSuspended", {})
     annotations: dict[str, str] = item["metadata"].get("annotations") or {}
     return Observed(
@@ -93,7 +94,7 @@ def _headless_from(head: Json, suspended: Json) -> datetime | None:
     if (head.get("status"), suspended.get("status")) != ("False", "False"):
         return None
     try:
-        lost, awake = (datetime.fromisoformat(it["lastTransitionTime"]) for it in (head, suspended))
+        lost, awake = (datetime.fromisoformat(condition["lastTransitionTime"]) for condition in (head, suspended))
     except (KeyError, ValueError):
         return None
     return lost if lost <= awake else lost + _OUTLIVES_HEAD
@@ -103,33 +104,17 @@ def _replicas(item: dict[str, Any]) -> int:
     return item["spec"].get("replicas", 0)
 
 
-class RayClusters:
-    """A `Kind`."""
-
-    def __init__(self, api: KubeApi, config: WorkloadsConfig, notify: Notify) -> None:
-        spaces = {policy.namespace for policy in config.ray}
-        clusters = {it: KubeCache(api, _path(it), observed, notify) for it in spaces}
-        pools = KubeCache(api, _pools_path(config), _replicas, notify)
-        self._caches: list[KubeCache[Any]] = [*clusters.values()]
-        self._caches += [pools] if any(policy.pools for policy in config.ray) else []
-        self.workloads: Sequence[RayCluster] = [
-            RayCluster(api, config, policy, clusters[policy.namespace], pools) for policy in config.ray
-        ]
-
-    def start(self) -> None:
-        for cache in self._caches:
-            cache.start()
-
-    def close(self) -> None:
-        for cache in self._caches:
-            cache.close()
-
-    def trouble(self) -> str:
-        return next(filter(None, (cache.trouble() for cache in self._caches)), "")
+def ray_clusters(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
+    namespaces = {policy.namespace for policy in config.ray}
+    clusters = {namespace: KubeCache(api, _path(namespace), observed, notify) for namespace in namespaces}
+    pools = KubeCache(api, _pools_path(config), _replicas, notify)
+    workloads = [RayCluster(api, config, policy, clusters[policy.namespace], pools) for policy in config.ray]
+    needs_pools = any(policy.pools for policy in config.ray)
+    return Kind(workloads, [*clusters.values(), *([pools] if needs_pools else [])])
 
 
 class RayCluster:
-    """A `Workload`. It remembers since when it is idle, its last write and what the API made of a spec; all may go."""
+    """A `Workload`. It may forget what it remembers: idle time, its last write, and the API's reply to a spec."""
 
     def __init__(
         self,
@@ -140,82 +125,85 @@ class RayCluster:
         pools: KubeCache[int],
     ) -> None:
         self.subject = f"raycluster {policy.namespace}/{policy.name}"
-        self.about: Object = ("ray.io/v1", "RayCluster", policy.namespace, policy.name)
+        self.target: ObjectReference = ("ray.io/v1", "RayCluster", policy.namespace, policy.name)
         self._api, self._hours, self._policy, self._cache, self._pools = api, config.hours, policy, cache, pools
         self._path, self._pool_path = f"{_path(policy.namespace)}/{policy.name}", _pools_path(config)
         self._head, self._idle = Head(policy.head, policy.token_file), IdleTime()
-        self._looked: datetime | None = None
+        self._head_read_at: datetime | None = None
         self._idle_for: timedelta | None = None
-        self._activity: Activity | None = None  # None: not asked for
-        self._stored: tuple[str, Json | None, str] = ("", None, "")  # a wanted text, what the API makes of it, why not
-        self._expected: tuple[str, datetime] | None = None  # the version that our last write replaced, and when
+        self._activity: Activity | None = None  # None: the head was not read
+        self._stored: tuple[str, Json | None, str] = ("", None, "")  # a declared text, the stored spec or why none
+        self._expectations = Expectations[str]()
         self._now = datetime.min.replace(tzinfo=UTC)
 
     def reconcile(self, now: datetime, doubt: str) -> Verdict:
         self._now = now
-        seen = self._cache.snapshot().get(self._policy.name)
+        cluster = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
             self._forget()
             return self._verdict("unknown", "cluster-unknown", note=f"holding: {why}")
-        if seen is None:
+        if cluster is None:
             self._forget()
             return self._verdict("absent", "no-such-raycluster", note="it does not exist")
-        if self._unseen(seen, now):
-            return self._verdict(seen.state, _UNSEEN)
+        if self._expectations.outstanding("raycluster", self.subject, (cluster.version, None), now) is not None:
+            return self._verdict(cluster.state, _UNSEEN)
         notes: list[str] = []
-        sleep, known = _sleep(seen, notes), self._known(seen, now, doubt, notes)
-        wanted, why = (None, "paused") if known.paused else self._wanted(seen)
-        if wanted is None:
+        sleep, state = _sleep(cluster, notes), self._state(cluster, now, doubt, notes)
+        declared, why = (None, "paused") if state.paused else self._declared(cluster)
+        if declared is None:
             decision = SpecDecision(reason="not-decided")
-            notes += [] if known.paused else [why]
+            notes += [] if state.paused else [why]
         else:
-            decision = decide_spec(seen.spec, wanted, seen.phase)
-        write, slept = None, SleepDecision(suspend=seen.suspended, reason=decision.reason)
-        if decision.spec is not None and not seen.going:
-            write = self._spec_write(seen, decision.spec, decision.reason)
-        elif seen.phase is not Phase.EMPTY:
-            slept = self._decide_sleep(replace(known, pending=bool(decision.pending)), sleep)
-            write = self._sleep_write(seen, slept) if slept.suspend != seen.suspended else None
-        workers = idle_workers(seen.spec, self._idle_for)
-        notes += filter(None, (it.note for it in workers))
-        spec = {"spec": decision.reason, "pending": decision.pending, "later": decision.later}
-        idle = {"idleFor": self._idle_for, "workers": workers, **_told(self._activity), "drivers": known.drivers}
-        return self._verdict(seen.state, slept.reason, note="; ".join(notes), write=write, **spec, **idle)
+            decision = decide_spec(cluster.spec, declared, cluster.phase)
+        write, sleep_decision = None, SleepDecision(suspend=cluster.suspended, reason=decision.reason)
+        if decision.spec is not None and not cluster.going:
+            write = self._spec_write(cluster, decision.spec, decision.reason)
+        elif cluster.phase is not Phase.EMPTY:
+            sleep_decision = self._decide_sleep(replace(state, pending=bool(decision.pending)), sleep)
+            if sleep_decision.suspend != cluster.suspended:
+                write = self._sleep_write(cluster, sleep_decision)
+        workers = idle_workers(cluster.spec, self._idle_for)
+        notes += filter(None, (group.note for group in workers))
+        return self._verdict(
+            cluster.state,
+            sleep_decision.reason,
+            note="; ".join(notes),
+            write=write,
+            spec=decision.reason,
+            pending=decision.pending,
+            later=decision.later,
+            idleFor=self._idle_for,
+            workers=workers,
+            **_described(self._activity),
+            drivers=state.drivers,
+        )
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:
         if outcome is Outcome.DONE:
-            self._expected = (write.version, self._now)
+            written = Expectation(value=write.change, before=write.version, at=self._now)
+            self._expectations.record("raycluster", self.subject, written)
         elif outcome is Outcome.STALE:
             self._cache.reconnect()
         elif outcome is Outcome.REFUSED and not write.change.startswith(_SUSPEND):
-            self._stored = (self._stored[0], None, f"{_REFUSED}: {error}")  # trying on would keep it from waking
+            self._stored = (self._stored[0], None, f"{_REFUSED}: {error}")  # retries would prevent waking
 
-    # --- what is known ------------------------------------------------------------------------------------------------
+    # --- facts --------------------------------------------------------------------------------------------------------
 
-    def _unseen(self, seen: Observed, now: datetime) -> bool:
-        if self._expected is None:
-            return False
-        version, at = self._expected
-        if seen.version == version and timedelta() <= now - at < _LAG:
-            return True
-        self._expected = None
-        return False
+    def _declared(self, cluster: Observed) -> tuple[Json | None, str]:
+        """Return the declared spec as the API server would store it, with defaults and without unknown fields.
 
-    def _wanted(self, seen: Observed) -> tuple[Json | None, str]:
-        """The wanted spec as the API server would store it: with its defaults, without what it does not know.
-
-        A dry run of the write that would make it whole. Asked for once for each text.
+        A dry run of the complete write, sent once for each text.
         """
-        text = seen.annotations.get(SPEC)
+        text = cluster.annotations.get(SPEC)
         if text is None:
             return None, f"the annotation {SPEC} is missing"
         if text == self._stored[0]:
             return self._stored[1:]
         try:
-            wanted = wanted_of(text)
-            patch = {"metadata": {"resourceVersion": seen.version}, "spec": merge_patch(_own(seen.spec), wanted)}
-            whole = self._api.patch(self._path, patch, MERGE_PATCH, fieldManager=WORKLOADS, dryRun="All")
-            self._stored = (text, _own(whole["spec"]), "")
+            spec = merge_patch(without_suspend(cluster.spec), declared_spec(text))
+            patch = {"metadata": {"resourceVersion": cluster.version}, "spec": spec}
+            stored = self._api.patch(self._path, patch, MERGE_PATCH, fieldManager=WORKLOADS, dryRun="All")
+            self._stored = (text, without_suspend(stored["spec"]), "")
         except ValueError as error:
             self._stored = (text, None, f"{SPEC}: {error}")
         except ApiError as error:
@@ -225,14 +213,14 @@ class RayCluster:
             self._stored = (text, None, why)
         return self._stored[1:]
 
-    def _known(self, seen: Observed, now: datetime, doubt: str, notes: list[str]) -> Seen:
-        """All but what the head says and the spec needs."""
-        hold, wake, apply = hold_of(seen.annotations), seen.until(WAKE_UNTIL), seen.until(APPLY_UNTIL)
+    def _state(self, cluster: Observed, now: datetime, doubt: str, notes: list[str]) -> ClusterState:
+        """Return all facts but the head's answers and the pending spec."""
+        hold, wake, apply = hold_of(cluster.annotations), cluster.until(WAKE_UNTIL), cluster.until(APPLY_UNTIL)
         if apply is not None and apply.until is None:
             notes.append(f"{APPLY_UNTIL} does not count: {apply.why}")
-        purpose = seen.annotations.get(ASLEEP_FOR)
-        return Seen(
-            suspended=seen.suspended,
+        purpose = cluster.annotations.get(ASLEEP_FOR)
+        return ClusterState(
+            suspended=cluster.suspended,
             purpose=Purpose(purpose) if purpose in [*Purpose] else None,
             hours_open=self._hours.is_open(now),
             drivers=self._drivers(notes),
@@ -240,96 +228,92 @@ class RayCluster:
             may_interrupt=apply is not None and apply.until is not None and apply.holds_at(now),
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
-            spare=spare(seen.spec),
-            headless=seen.headless_from is not None and seen.headless_from <= now,
+            spare=spare(cluster.spec),
+            headless=cluster.headless_from is not None and cluster.headless_from <= now,
             doubt=doubt,
         )
 
     def _drivers(self, notes: list[str]) -> bool | None:
-        """Whether a pool of drivers asks for workers."""
+        """Return True if a pool of drivers requests workers; None if that is unknown."""
         if not self._policy.pools:
             return False
         if why := self._pools.trouble():
             notes.append(f"its drivers are not seen: {why}")
             return None
-        asked = self._pools.snapshot()
-        if missing := [pool for pool in self._policy.pools if pool not in asked]:
+        replicas = self._pools.snapshot()
+        if missing := [pool for pool in self._policy.pools if pool not in replicas]:
             notes.append(f"no such Deployment: {', '.join(missing)}")
-        return True if any(asked.get(pool) for pool in self._policy.pools) else None if missing else False
+        if any(replicas.get(pool) for pool in self._policy.pools):
+            return True
+        return None if missing else False
 
     def _drivers_now(self) -> bool | None:
-        """The same without the cache: a watch may be connected and silent."""
+        """Ask the API, not the cache: a watch may be connected and silent."""
         try:
             return any(_replicas(self._api.get(f"{self._pool_path}/{pool}")) for pool in self._policy.pools)
         except ApiError:
             return None
 
-    def _decide_sleep(self, known: Seen, sleep: Sleep) -> SleepDecision:
-        if not reads_head(known, sleep):
+    def _decide_sleep(self, state: ClusterState, sleep: Sleep) -> SleepDecision:
+        if not reads_head(state, sleep):
             self._forget()
-            return decide_sleep(known, sleep)
-        if self._looked is None or not timedelta() <= self._now - self._looked < _LOOK:
-            self._look()
-        decision = decide_sleep(self._with_activity(known), sleep)
-        if decision.suspend and self._looked != self._now:  # on the head's word of this very moment
-            self._look()
+            return decide_sleep(state, sleep)
+        if self._head_read_at is None or not timedelta() <= self._now - self._head_read_at < _HEAD_INTERVAL:
+            self._read_head()
+        decision = decide_sleep(self._with_activity(state), sleep)
+        if decision.suspend and self._head_read_at != self._now:  # suspend only on the head's answer of this instant
+            self._read_head()
         if decision.suspend:
-            known = replace(known, drivers=self._drivers_now())
-            decision = decide_sleep(self._with_activity(known), sleep)
+            state = replace(state, drivers=self._drivers_now())
+            decision = decide_sleep(self._with_activity(state), sleep)
         return decision
 
-    def _with_activity(self, known: Seen) -> Seen:
-        """A head that takes a connection is alive, whatever it answers and whatever KubeRay says of it."""
-        headless = known.headless and isinstance(self._activity, Unreadable) and self._activity.silent
-        return replace(known, idle_for=self._idle_for, headless=headless)
+    def _with_activity(self, state: ClusterState) -> ClusterState:
+        """A head that accepts a connection is alive, whatever it answers and whatever KubeRay says."""
+        headless = state.headless and isinstance(self._activity, Unreadable) and self._activity.silent
+        return replace(state, idle_for=self._idle_for, headless=headless)
 
-    def _look(self) -> None:
-        activity = self._head.look()
-        self._looked, self._idle_for = self._now, self._idle.observe(self._now, activity)
-        self._activity = activity
+    def _read_head(self) -> None:
+        self._activity = self._head.activity()
+        self._head_read_at, self._idle_for = self._now, self._idle.observe(self._now, self._activity)
 
     def _forget(self) -> None:
         self._idle.forget()
-        self._looked, self._idle_for, self._activity = None, None, None
+        self._head_read_at, self._idle_for, self._activity = None, None, None
 
-    # --- what is said and written -------------------------------------------------------------------------------------
+    # --- reports and writes -------------------------------------------------------------------------------------------
 
-    def _verdict(self, state: str, why: str, *, note: str = "", write: Write | None = None, **more: Any) -> Verdict:
+    def _verdict(self, state: str, why: str, *, note: str = "", write: Write | None = None, **details: Any) -> Verdict:
         names = {"kind": "RayCluster", "namespace": self._policy.namespace, "name": self._policy.name}
-        after = _RETRY if write is not None or why == _UNSEEN else POLL
-        report = {**names, "state": state, "why": why, "note": note, **more}
-        return Verdict(report=report, due=self._now + after, write=write, note=note)
+        pause = _RETRY if write is not None or why == _UNSEEN else POLL
+        report = {**names, "state": state, "why": why, "note": note, **details}
+        return Verdict(report=report, due=self._now + pause, write=write, note=note)
 
-    def _spec_write(self, seen: Observed, spec: Json, reason: str) -> Write:
-        patch = merge_patch(_own(seen.spec), spec)
-        body = {"metadata": {"resourceVersion": seen.version}, "spec": patch}
+    def _spec_write(self, cluster: Observed, spec: Json, reason: str) -> Write:
+        patch = merge_patch(without_suspend(cluster.spec), spec)
+        body = {"metadata": {"resourceVersion": cluster.version}, "spec": patch}
         return Write(path=self._path, body=body, change=f"spec ({', '.join(sorted(patch))})", reason=reason)
 
-    def _sleep_write(self, seen: Observed, slept: SleepDecision) -> Write:
-        annotations = {ASLEEP_FOR: slept.purpose}  # null when it wakes
-        metadata = {"resourceVersion": seen.version, "annotations": annotations}
-        change = f"{_SUSPEND} {'true' if slept.suspend else 'false'}"
-        body = {"metadata": metadata, "spec": {"suspend": slept.suspend}}
-        return Write(path=self._path, body=body, change=change, reason=slept.reason)
+    def _sleep_write(self, cluster: Observed, decision: SleepDecision) -> Write:
+        annotations = {ASLEEP_FOR: decision.purpose}  # null when it wakes
+        metadata = {"resourceVersion": cluster.version, "annotations": annotations}
+        change = f"{_SUSPEND} {'true' if decision.suspend else 'false'}"
+        body = {"metadata": metadata, "spec": {"suspend": decision.suspend}}
+        return Write(path=self._path, body=body, change=change, reason=decision.reason)
 
 
-def _told(activity: Activity | None) -> dict[str, str]:
-    """What the head said, for people, and how it is meant."""
+def _described(activity: Activity | None) -> dict[str, str]:
+    """Return the head's answer for people, and the kind of the reading."""
     if activity is None:
         return {"activity": "not read", "reading": "none"}
-    said = activity.why if isinstance(activity, Busy | Unreadable) else "idle"
-    return {"activity": said, "reading": type(activity).__name__.lower()}
+    text = activity.why if isinstance(activity, Busy | Unreadable) else "idle"
+    return {"activity": text, "reading": type(activity).__name__.lower()}
 
 
-def _own(spec: Json) -> Json:
-    """Of a spec what one of our two fields covers: all but `suspend`."""
-    return {key: value for key, value in spec.items() if key != "suspend"}
-
-
-def _sleep(seen: Observed, notes: list[str]) -> Sleep:
-    """What cannot be read never sleeps."""
+def _sleep(cluster: Observed, notes: list[str]) -> Sleep:
+    """Return when the cluster sleeps: never, if that is unreadable."""
     try:
-        return sleep_of(seen.annotations)
+        return sleep_of(cluster.annotations)
     except ValueError as error:
         notes.append(str(error))
         return Sleep()

@@ -1,9 +1,9 @@
-"""What a Ray cluster's head says of its own activity, over the HTTP API of its dashboard.
+"""The activity that the head of a Ray cluster reports, over the HTTP API of its dashboard.
 
-Three answers are needed, each seen to miss what another tells (Ray 2.60): `component_activities` counts drivers, those
-of Ray Clients among them; a submitted job that is pending, or that runs a program without a driver, is in `jobs` alone;
-a detached actor that has outlived its driver is in the list of actors alone. Where no driver, job or actor is left,
-nothing is left that could run a task. Whatever is not understood makes the reading unreadable.
+Three answers are needed, because each misses what another shows (Ray 2.60): `component_activities` counts drivers, also
+those of Ray Clients; a submitted job that is pending, or that runs a program without a driver, is in `jobs` alone; a
+detached actor that has outlived its driver is in the list of actors alone. Without driver, job and actor, nothing is
+left that could run a task. An answer that is not understood makes the reading unreadable.
 """
 
 import json
@@ -21,24 +21,24 @@ Json: TypeAlias = dict[str, Any]
 ACTIVITIES = "/api/component_activities?timeout=2"
 JOBS = "/api/jobs/"
 ACTORS = "/api/v0/actors?timeout=2&limit=1&filter_keys=state&filter_predicates=!%3D&filter_values=DEAD"
-_MOST_BYTES = 4_000_000
+_MAX_BYTES = 4_000_000
 _PATIENCE = Timeout(connect=1.0, read=3.0)
 _JOB_ENDED, _JOB_ALIVE = ("SUCCEEDED", "FAILED", "STOPPED"), ("PENDING", "RUNNING")
 
 
 class Surprise(Exception):
-    """An answer that is not understood; the text says which."""
+    """An answer that is not understood; the text names it."""
 
 
 class Head:
-    """`token_file` is read at each look, for it may be renewed."""
+    """`token_file` is read at each request, because it may be renewed."""
 
     def __init__(self, url: str, token_file: str | None) -> None:
         self._url, self._token_file = url.rstrip("/"), token_file
         self._pool = PoolManager(num_pools=1, maxsize=1, retries=False, timeout=_PATIENCE)
 
-    def look(self) -> Activity:
-        """Three requests at most; never raises for what a network or a server can do."""
+    def activity(self) -> Activity:
+        """Send at most three requests; raise for no fault of network or server."""
         try:
             headers = {"Accept": "application/json"}
             if self._token_file is not None:
@@ -49,33 +49,32 @@ class Head:
             return Unreadable(f"{self._url}: {' '.join(str(error).split())[:300]}", silent=silent)
 
     def _read(self, headers: dict[str, str]) -> Activity:
-        last: list[datetime] = []
+        ends: list[datetime] = []
         for path, parse in ((ACTIVITIES, drivers), (JOBS, jobs), (ACTORS, actors)):
             activity = parse(self._answer(path, headers))
             if not isinstance(activity, Idle):
                 return activity
-            last += [activity.last] if activity.last is not None else []
-        return Idle(max(last, default=None))
+            ends += [activity.last] if activity.last is not None else []
+        return Idle(max(ends, default=None))
 
     def _answer(self, path: str, headers: dict[str, str]) -> object:
-        response = self._pool.request(
-            "GET", f"{self._url}{path}", headers=headers, redirect=False, preload_content=False
-        )
-        body, what = response.read(_MOST_BYTES + 1), path.partition("?")[0]
-        if len(body) > _MOST_BYTES:
+        url, endpoint = f"{self._url}{path}", path.partition("?")[0]
+        response = self._pool.request("GET", url, headers=headers, redirect=False, preload_content=False)
+        body = response.read(_MAX_BYTES + 1)
+        if len(body) > _MAX_BYTES:
             response.close()
-            raise Surprise(f"more than {_MOST_BYTES} bytes for {what}")
+            raise Surprise(f"more than {_MAX_BYTES} bytes for {endpoint}")
         response.release_conn()
         if response.status != 200:
-            raise Surprise(f"HTTP {response.status} for {what}")
+            raise Surprise(f"HTTP {response.status} for {endpoint}")
         try:
             return json.loads(body)
         except RecursionError:
-            raise Surprise(f"JSON that is too deep for {what}") from None
+            raise Surprise(f"JSON that is too deep for {endpoint}") from None
 
 
 def _token(file: Path) -> str:
-    """What is none would be quoted by the error that it causes."""
+    """Return the token; refuse text that is none, which urllib3's error would quote."""
     token = file.read_bytes().strip()
     if not token or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):
         raise Surprise(f"{file} holds no token")
@@ -83,7 +82,7 @@ def _token(file: Path) -> str:
 
 
 def drivers(answer: object) -> Activity:
-    """Of `component_activities`: each component has to say that it is inactive. Raises `Surprise`."""
+    """Parse `component_activities`: each component has to report that it is inactive. Raises `Surprise`."""
     components = _object(answer, "component_activities")
     if "driver" not in components:
         raise Surprise("component_activities without driver")
@@ -100,7 +99,7 @@ def drivers(answer: object) -> Activity:
 
 
 def jobs(answer: object) -> Activity:
-    """Of the list of jobs, times in milliseconds: each has ended. Raises `Surprise`."""
+    """Parse the list of jobs, with times in milliseconds: each has ended. Raises `Surprise`."""
     if not isinstance(answer, list):
         raise Surprise("jobs: not a list")
     ends: list[datetime] = []
@@ -116,23 +115,23 @@ def jobs(answer: object) -> Activity:
 
 
 def actors(answer: object) -> Activity:
-    """Of the list of actors that are not dead: there are none, and none was left out. Raises `Surprise`."""
-    whole = _object(answer, "actors")
-    found = _object(_object(whole.get("data"), "actors' data").get("result"), "actors' result")
-    counts = [found.get(key) for key in ("total", "num_after_truncation", "num_filtered")]
-    if whole.get("result") is not True or any(type(count) is not int for count in counts):
+    """Parse the list of actors that are not dead: it is empty and complete. Raises `Surprise`."""
+    reply = _object(answer, "actors")
+    result = _object(_object(reply.get("data"), "actors' data").get("result"), "actors' result")
+    counts = [result.get(key) for key in ("total", "num_after_truncation", "num_filtered")]
+    if reply.get("result") is not True or any(type(count) is not int for count in counts):
         raise Surprise("actors: no counts")
-    total, read, alive = cast("list[int]", counts)
+    total, examined, alive = cast("list[int]", counts)
     if alive:
         return Busy(f"{alive} actors are alive")
-    if total != read or found.get("partial_failure_warning") or found.get("result") != []:
+    if total != examined or result.get("partial_failure_warning") or result.get("result") != []:
         raise Surprise("actors: not all were read")
     return Idle()
 
 
-def _object(value: object, what: str) -> Json:
+def _object(value: object, name: str) -> Json:
     if not isinstance(value, dict):
-        raise Surprise(f"{what}: not an object")
+        raise Surprise(f"{name}: not an object")
     return cast("Json", value)
 
 

@@ -1,7 +1,7 @@
-"""Whether `spec.suspend` of a Ray cluster is to be true. Pure.
+"""The decision about `spec.suspend` of a Ray cluster. Pure.
 
-Suspending deletes all pods. So it takes the knowledge that nothing has been attached for long enough; waking takes
-none. Of the rules the first that applies decides.
+Suspending deletes all pods. So it requires the knowledge that nothing has been attached for long enough; waking
+requires none. The first rule that applies decides.
 """
 
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from datetime import timedelta
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
 
 SPEC_AFTER = timedelta(minutes=1)
-"""How long a cluster must be idle before a pending spec may suspend it: between two jobs it is idle, too."""
+"""Idle time before a pending spec may suspend the cluster: between two jobs it is idle, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is known of one cluster now."""
+class ClusterState:
+    """All facts about one cluster that the decision depends on."""
 
-    suspended: bool  # spec.suspend as it is
-    purpose: Purpose | None = None  # what it was suspended for; None: by somebody else, or it is awake
+    suspended: bool
+    purpose: Purpose | None = None  # of the suspension; None: another writer suspended it, or it is awake
     hours_open: bool = False
     idle_for: timedelta | None = None  # None: not known to be idle
-    drivers: bool | None = False  # a pool of drivers asks for workers; None: unknown
+    drivers: bool | None = False  # a pool of drivers requests workers; None: unknown
     wake_asked: bool = False
-    pending: bool = False  # a wanted spec that only a sleeping cluster can take over
+    pending: bool = False  # a declared spec that only a sleeping cluster can take over
     headless: bool = False  # no head was ever ready under this spec, or none for so long that nothing can run
     spare: bool = False  # a group has more workers than its minimum
-    may_interrupt: bool = False  # an operator lets the pending spec interrupt what runs
+    may_interrupt: bool = False  # an operator lets the pending spec interrupt running work
     paused: bool = False
     kept: bool = False  # an operator wants nothing lowered
-    doubt: str = ""  # why clock or config are not believed
+    doubt: str = ""  # why clock or config are distrusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,61 +47,61 @@ def _down(reason: str, purpose: Purpose | None = None) -> SleepDecision:
     return SleepDecision(suspend=True, reason=reason, purpose=purpose)
 
 
-def decide_sleep(seen: Seen, sleep: Sleep) -> SleepDecision:
-    if seen.paused:
-        return SleepDecision(suspend=seen.suspended, reason="paused")
-    return _asleep(seen, sleep) if seen.suspended else _awake(seen, sleep)
+def decide_sleep(state: ClusterState, sleep: Sleep) -> SleepDecision:
+    if state.paused:
+        return SleepDecision(suspend=state.suspended, reason="paused")
+    return _if_asleep(state, sleep) if state.suspended else _if_awake(state, sleep)
 
 
-def _asleep(seen: Seen, sleep: Sleep) -> SleepDecision:
-    """Why to wake it. A doubtful clock is no reason against it: being awake interrupts nobody."""
-    if seen.purpose is Purpose.SPEC:
-        return _down("spec-pending") if seen.pending else _up("spec-done")
-    if seen.kept:
+def _if_asleep(state: ClusterState, sleep: Sleep) -> SleepDecision:
+    """Wake the cluster if it is needed. A distrusted clock does not prevent that: being awake interrupts nothing."""
+    if state.purpose is Purpose.SPEC:
+        return _down("spec-pending") if state.pending else _up("spec-done")
+    if state.kept:
         return _up("kept-awake")
-    needed = _needed(seen, sleep)
-    return _up(needed) if needed else _down("asleep")
+    need = _need(state, sleep)
+    return _up(need) if need else _down("asleep")
 
 
-def _awake(seen: Seen, sleep: Sleep) -> SleepDecision:
-    """Why to leave it awake, or that nothing is left against sleep."""
-    if seen.doubt:
+def _if_awake(state: ClusterState, sleep: Sleep) -> SleepDecision:
+    """Suspend the cluster only if no rule keeps it awake."""
+    if state.doubt:
         return _up("in-doubt")
-    if seen.kept:
+    if state.kept:
         return _up("kept-awake")
-    if seen.pending and seen.may_interrupt:
+    if state.pending and state.may_interrupt:
         return _down("spec-pending-in-maintenance", Purpose.SPEC)
-    if seen.pending and seen.headless:  # drivers that are wanted wait for the new head
+    if state.pending and state.headless:  # requested drivers wait for the new head
         return _down("spec-pending-without-a-head", Purpose.SPEC)
-    stays_up = _needed(seen, sleep)
-    if stays_up and not seen.pending:
-        return _up(stays_up)
-    if seen.idle_for is None:
+    need = _need(state, sleep)
+    if need and not state.pending:
+        return _up(need)
+    if state.idle_for is None:
         return _up("not-known-idle")
-    if seen.drivers is not False:
-        return _up("drivers-wanted" if seen.drivers else "drivers-unknown")
-    if seen.pending and seen.idle_for >= SPEC_AFTER:
+    if state.drivers is not False:
+        return _up("drivers-wanted" if state.drivers else "drivers-unknown")
+    if state.pending and state.idle_for >= SPEC_AFTER:
         return _down("spec-pending-and-idle", Purpose.SPEC)
-    if stays_up:
-        return _up(stays_up)
-    if seen.idle_for < sleep.after:
+    if need:
+        return _up(need)
+    if state.idle_for < sleep.after:
         return _up("idle-but-recent")
     return _down("idle-for-long", Purpose.REST)
 
 
-def reads_head(seen: Seen, sleep: Sleep) -> bool:
-    """Whether it matters at all what the head says."""
-    return not seen.suspended and not seen.paused and (seen.pending or seen.spare or sleep.when is not When.NEVER)
+def reads_head(state: ClusterState, sleep: Sleep) -> bool:
+    """Return True if the head's answer matters at all."""
+    return not state.suspended and not state.paused and (state.pending or state.spare or sleep.when is not When.NEVER)
 
 
-def _needed(seen: Seen, sleep: Sleep) -> str:
-    """Why it may not rest, whether it is idle or not; empty: nothing speaks against it."""
+def _need(state: ClusterState, sleep: Sleep) -> str:
+    """Return why the cluster must be awake even if it is idle; empty if it need not be."""
     if sleep.when is When.NEVER:
         return "never-sleeps"
-    if sleep.when is When.OUTSIDE_BUSINESS_HOURS and seen.hours_open:
+    if sleep.when is When.OUTSIDE_BUSINESS_HOURS and state.hours_open:
         return "business-hours"
-    if Wake.BUSINESS_HOURS in sleep.wake and seen.hours_open:
+    if Wake.BUSINESS_HOURS in sleep.wake and state.hours_open:
         return "business-hours"
-    if Wake.QUEUE in sleep.wake and seen.drivers:
+    if Wake.QUEUE in sleep.wake and state.drivers:
         return "drivers-wanted"
-    return "wake-asked" if Wake.MANUAL in sleep.wake and seen.wake_asked else ""
+    return "wake-asked" if Wake.MANUAL in sleep.wake and state.wake_asked else ""

@@ -7,17 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from controllers.adapters.config_file import ConfigFile
-from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.exporter import main as exporter
 from controllers.exporter.certificates import Certificates
 from controllers.exporter.objects import closing_job, hpa
 from controllers.exporter.sight import Sight
+from controllers.process import ConfigFile
 from controllers.scaler import main as scaler
 from controllers.workloads import main as workloads
-from controllers.workloads.frame import Tally, metrics
-from controllers.workloads.ray.workers import IdleWorkers
+from controllers.workloads.loop import Tally, metrics
+from controllers.workloads.ray.idle import IdleWorkers
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.exporter import ExporterConfig, Price
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
@@ -50,11 +49,11 @@ def of_the_scaler(folder: Path) -> str:
     bench.cluster.add_budget("api")
     document = folder / "config.json"
     document.write_text(dump(bench.config), encoding="utf-8")
-    process = scaler.Process(ConfigFile(document, scaler.read), kubeconfig(folder))
+    process = scaler.ScalerProcess(ConfigFile(document, scaler.read), kubeconfig(folder))
     for _ in range(2):
         bench.pass_time(timedelta(seconds=10))
         process.meter.reconciled(bench.report)
-    return process._metrics()
+    return process.metrics()
 
 
 def of_the_workload_controller(folder: Path) -> str:
@@ -64,12 +63,11 @@ def of_the_workload_controller(folder: Path) -> str:
     document = folder / "workloads.json"
     document.write_text(dump(wanted), encoding="utf-8")
     access = kubeconfig(folder)
-    process = workloads.Process(ConfigFile(document, partial(load, WorkloadsConfig)), access)
-    api: KubeApi = process._api
-    term = process._term = workloads.Term(process, wanted, api)
+    process = workloads.WorkloadProcess(ConfigFile(document, partial(load, WorkloadsConfig)), access)
+    term = process.term = workloads.Term(process, wanted)
     term.loop.reconcile(NOON, "")
     term.loop.close()
-    return process._metrics()
+    return process.metrics()
 
 
 def of_an_idle_ray_cluster() -> str:
@@ -116,7 +114,8 @@ def of_the_exporter() -> str:
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "exporter.json"
         document.write_text(dump(config), encoding="utf-8")
-        process = exporter.Process(ConfigFile(document, partial(load, ExporterConfig)), kubeconfig(Path(folder)))
+        file = ConfigFile(document, partial(load, ExporterConfig))
+        process = exporter.ExporterProcess(file, kubeconfig(Path(folder)))
     sight = process.sight = Sight(seen.api, process.tally)
     sight.hpas = {"hpas": KubeCache(seen.api, "hpas", hpa, lambda: None)}
     sight.cron_jobs = {"cronjobs": KubeCache(seen.api, "cronjobs", closing_job, lambda: None)}
@@ -125,7 +124,7 @@ def of_the_exporter() -> str:
     process.certificates = Certificates(read=lambda _: now + timedelta(days=90))
     process.certificates.follow(config.tls_endpoints)
     process.certificates.look()
-    process._api.calls["WATCH"] = 4
+    process.api.calls["WATCH"] = 4
     return process.metrics()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from controllers.workloads.ray.sleep import Seen
+from controllers.workloads.ray.sleep import ClusterState
 from ebbtide.vocabulary.workloads import Sleep, Wake, When
 from tests.paths import DATA
 
@@ -32,7 +32,7 @@ def spec(*groups: dict[str, Any], image: str = "ray:1", **more: Any) -> dict[str
     return {"rayVersion": "2.60.0", **options, "headGroupSpec": head, "workerGroupSpecs": [*groups], **more}
 
 
-def seen(**changes: Any) -> Seen:
+def seen(**changes: Any) -> ClusterState:
     """Awake, known to be idle for a day, and nothing speaks against sleep."""
     values: dict[str, Any] = {"suspended": False, "idle_for": timedelta(days=1), **changes}
-    return Seen(**values)
+    return ClusterState(**values)

@@ -139,7 +139,7 @@ def controller_of(plane: ControlPlane, config: ControllerConfig) -> Generator[Ku
     cluster = KubeCluster(api, config, may_write=lambda: True, notify=lambda: None)
     cluster.start()
     try:
-        eventually(cluster.ready, what="the controller to see the cluster")
+        eventually(lambda: not cluster.trouble(), what="the controller to see the cluster")
         yield cluster
     finally:
         cluster.close()

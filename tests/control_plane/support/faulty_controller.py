@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import controllers.scaler.main as production
+from controllers import process
 from controllers.adapters.kube_api import MERGE_PATCH, ApiError, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.ports import Action, Mark, Outcome, Ports, Scale, SetBudget
@@ -152,5 +153,5 @@ def of_more_rights(api: KubeApi, roles: list[str]) -> Iterator[Wish]:
 
 if __name__ == "__main__":
     production.Loop = GreedyLoop  # pyright: ignore[reportAttributeAccessIssue] - the fault
-    production._SYNC = 0.5  # what it may not read never arrives
+    process._SYNC = 0.5  # what it may not read never arrives
     sys.exit(production.main(sys.argv[1:]))

@@ -132,7 +132,7 @@ def watching(plane: ControlPlane, namespace: str, **changes: Any) -> Generator[P
     cluster = KubeCluster(api, config, **wiring)
     cluster.start()
     try:
-        eventually(cluster.ready, what="the caches to be filled")
+        eventually(lambda: not cluster.trouble(), what="the caches to be filled")
         yield Pool(plane.api, namespace, cluster)
     finally:
         cluster.close()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from controllers.workloads.ray.sleep import Seen, decide_sleep
+from controllers.workloads.ray.sleep import ClusterState, decide_sleep
 from ebbtide.simulator.cluster import ClusterModel, Pod
 from ebbtide.simulator.results import RayClusterResult
 from ebbtide.simulator.timeline import Timeline
@@ -139,7 +139,7 @@ class _Cluster:
         self._deciding = False
         idle_s = self._timeline.now - self._idle_since
         asleep = self.head.since is None
-        state = Seen(
+        state = ClusterState(
             suspended=asleep,
             purpose=Purpose.REST if asleep else None,
             hours_open=self.hours_open,

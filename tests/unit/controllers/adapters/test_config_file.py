@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.adapters.config_file import ConfigFile
+from controllers.process import ConfigFile
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import dump, load
 from tests.builders.controllers import config, pool_policy

@@ -44,10 +44,11 @@ class Scene:
     def __init__(self) -> None:
         self.api = RecordingApi()
         settings = config(pool_policy(), budgets=budgets("api"))
-        self.events = Events(cast("KubeApi", self.api), objects_of(settings))
+        self.events, self.error = Events(cast("KubeApi", self.api), objects_of(settings)), ""
+        self.journal = LineJournal(io.StringIO(), Meter(), self.events, lambda: self.error)
 
     def act(self, action: Action, outcome: Outcome = Outcome.DONE) -> None:
-        self.events.acted(NOON, action, outcome)
+        self.journal.acted(NOON, action, outcome)
 
 
 @pytest.fixture
@@ -87,13 +88,14 @@ def test_the_same_reason_on_the_same_object_is_counted(scene: Scene) -> None:
 
 
 def test_a_refusal_is_a_warning(scene: Scene) -> None:
+    scene.error = "exceeded quota"
     scene.act(GROW, Outcome.REFUSED)
     scene.events.close()
 
     (event,) = scene.api.applied.values()
     assert (event["type"], event["message"]) == (
         "Warning",
-        "replicas 3: demand-above-capacity, refused by the cluster",
+        "replicas 3: demand-above-capacity, refused by the cluster: exceeded quota",
     )
 
 
@@ -134,15 +136,15 @@ def test_an_api_that_is_away_costs_events_and_nothing_else(scene: Scene) -> None
 
 def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
     stream = io.StringIO()
-    told: list[Action | str] = []
+    reported: list[str] = []
 
-    def acted(_: datetime, action: Action, __: Outcome) -> None:
-        told.append(action)
+    def wrote(_: datetime, subject: str, change: str, *__: object) -> None:
+        reported.append(f"{subject}: {change}")
 
     def noted_too(_: datetime, subject: str, message: str) -> None:
-        told.append(f"{subject}: {message}")
+        reported.append(f"{subject}: {message}")
 
-    events = SimpleNamespace(acted=acted, noted=noted_too)
+    events = SimpleNamespace(wrote=wrote, noted=noted_too)
     words = iter(["modified", ""])
     lines = LineJournal(stream, Meter(), cast("Events", events), lambda: next(words))
     lines.acted(NIGHT, OPEN, Outcome.STALE)
@@ -161,4 +163,4 @@ def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
     }
     assert "error" not in done
     assert noted["message"] == "away"
-    assert told == [OPEN, GROW, "cluster: away"]
+    assert reported == ["budget api: maxUnavailable 1", "pool train: replicas 3", "cluster: away"]

@@ -115,7 +115,7 @@ def seen_by(api: ScriptedApi, settings: ControllerConfig | None = None, **change
     cluster = KubeCluster(cast("KubeApi", api), settings or CONFIG, **wiring)
     cluster.start()
     try:
-        wait_until(cluster.ready, "the caches to be filled")
+        wait_until(lambda: not cluster.trouble(), "the caches to be filled")
         yield cluster
     finally:
         cluster.close()
@@ -344,7 +344,7 @@ def test_one_cache_that_is_not_believed_makes_all_unknown(api: ScriptedApi) -> N
     cluster.start()
     try:
         wait_until(lambda: "budgets" in getattr(cluster.observe(), "why", ""), "the trouble")
-        assert not cluster.ready()
+        assert cluster.trouble()
     finally:
         cluster.close()
 

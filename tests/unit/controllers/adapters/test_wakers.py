@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from controllers.adapters import wakers
+from controllers.adapters.clock import MOST_GAP, EventWaker
 from controllers.adapters.redis_connection import connect
-from controllers.adapters.waker import MOST_GAP, EventWaker
 from controllers.adapters.wakers import TrackingListener, _covering
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.controller_config import RedisEndpoint

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from controllers.adapters.config_file import ConfigFile
 from controllers.adapters.kube_cache import KubeCache
-from controllers.exporter.main import Process, main
+from controllers.exporter.main import ExporterProcess, main
+from controllers.process import ConfigFile
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.exporter import ExporterConfig
+from tests.builders.controllers import NOON
 from tests.builders.monitoring.expositions import kubeconfig
 from tests.builders.monitoring.promql import series
 
@@ -62,13 +63,13 @@ def test_a_taken_port_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Process:
+def process(tmp_path: Path) -> ExporterProcess:
     file = tmp_path / "exporter.json"
     file.write_text(dump(CONFIG))
-    return Process(ConfigFile(file, partial(load, ExporterConfig)), kubeconfig(tmp_path))
+    return ExporterProcess(ConfigFile(file, partial(load, ExporterConfig)), kubeconfig(tmp_path))
 
 
-def test_before_it_has_seen_anything_it_tells_of_itself_alone_and_is_not_ready(process: Process) -> None:
+def test_before_it_has_seen_anything_it_tells_of_itself_alone_and_is_not_ready(process: ExporterProcess) -> None:
     found = series(process.metrics())
 
     assert found.keys() == {
@@ -87,18 +88,18 @@ def _nothing(_: object) -> None:
 
 
 def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said(
-    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: ExporterProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No cache is started: what each would do is not this test's."""
     monkeypatch.setattr(KubeCache, "_run", _nothing)
-    process._follow()
+    process.follow()
     (old,) = process.sight.hpas.values()
     (jobs,) = process.sight.cron_jobs.values()
     (tmp_path / "exporter.json").write_text(
         dump(ExporterConfig(namespace="ebbtide", hpa_namespaces=("two",), tls_endpoints=("redis:6379",)))
     )
-    assert process._file.changed()
-    process._follow()
+    assert process.file.changed()
+    process.follow()
 
     assert 'ebbtide_exporter_sees{what="hpas"} 0.0' in process.metrics(), "the new namespace is not listed yet"
     assert [*process.sight.hpas] == ["/apis/autoscaling/v2/namespaces/two/horizontalpodautoscalers"]
@@ -108,19 +109,19 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
     assert process.certificates._endpoints == ("redis:6379",)
 
 
-def test_a_bad_document_is_told_and_the_last_good_one_followed(process: Process, tmp_path: Path) -> None:
+def test_a_bad_document_is_told_and_the_last_good_one_followed(process: ExporterProcess, tmp_path: Path) -> None:
     (tmp_path / "exporter.json").write_text("{")
-    assert not process._file.changed()
+    assert not process.file.changed()
 
     assert "ebbtide_exporter_config_good 0.0" in process.metrics()
     assert "ebbtide_holidays_end_timestamp_seconds" in process.metrics()
 
 
 def test_a_condition_is_written_when_it_begins_and_when_it_ends(
-    process: Process, capsys: pytest.CaptureFixture[str]
+    process: ExporterProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for why in ("", "away", "away", ""):
-        process._note({"nodes": why})
+        process.notes.note(NOON, "nodes", why)
 
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(it["subject"], it["message"]) for it in told] == [("nodes", "away"), ("nodes", "well again")]
+    assert [(it["subject"], it["message"]) for it in told] == [("nodes", "away"), ("nodes", "no longer: away")]

@@ -20,7 +20,7 @@ NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 HANGS = """
 import os, signal, time
 from types import SimpleNamespace
-from controllers.scaler.main import Process
+from controllers.process import Process
 
 process = SimpleNamespace(waker=SimpleNamespace(stop=lambda: None))
 signal.signal(signal.SIGTERM, lambda *_: Process.stop(process))

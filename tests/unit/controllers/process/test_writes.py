@@ -1,16 +1,16 @@
-"""What was asked and is not seen yet."""
+"""Writes that no cache shows yet, and noted conditions."""
 
 import pytest
 
-from controllers.scaler.writes import Expectation, Expectations
+from controllers.reconciling import Expectation, Expectations, Notes
 from tests.builders.controllers import NOON, seconds
 
 ASK = Expectation(value=3, before="7", at=NOON)
 BEFORE, OTHER_VERSION, SHOWN = ("7", 5), ("8", 5), ("7", 3)
 
 
-def expectations() -> Expectations:
-    made = Expectations()
+def expectations() -> Expectations[int]:
+    made = Expectations[int]()
     made.record("scale", "train", ASK)
     return made
 
@@ -54,3 +54,22 @@ def test_expectations_about_what_is_gone_are_dropped_and_the_others_are_named() 
     assert ("prep" in left, "train" in left, "new" in left) == (True, False, False)
     assert open_ones.outstanding("scale", "train", BEFORE, NOON) is None
     assert open_ones.outstanding("scale", "prep", BEFORE, NOON) == ASK
+
+
+def test_a_value_that_cannot_be_compared_ends_no_expectation() -> None:
+    open_ones = expectations()
+
+    assert open_ones.outstanding("scale", "train", ("7", None), NOON) == ASK
+    assert open_ones.outstanding("scale", "train", ("8", None), NOON) is None
+
+
+def test_a_condition_is_reported_when_it_begins_changes_and_ends() -> None:
+    reports: list[tuple[str, str]] = []
+    notes = Notes(lambda _, subject, message: reports.append((subject, message)))
+    for condition in ("", "away", "away", "refused", "", ""):
+        notes.note(NOON, "cluster", condition)
+    notes.note(NOON, "clocks", "skewed")
+
+    reported = ["away", "refused", "no longer: refused"]
+    assert reports == [*(("cluster", message) for message in reported), ("clocks", "skewed")]
+    assert (notes.condition("cluster"), notes.condition("clocks"), notes.condition("config")) == ("", "skewed", "")

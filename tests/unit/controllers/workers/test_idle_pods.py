@@ -1,9 +1,9 @@
 """Which pods count as idle when the source cannot tell pod from pod."""
 
 from controllers.ports import Known, ObservedPod, ObservedPool, PodPhase
+from controllers.reconciling import Expectations
 from controllers.scaler.workers.history import DemandHistory
 from controllers.scaler.workers.pods import summarize_pods
-from controllers.scaler.writes import Expectations
 from tests.builders.controllers import CALM, NOON, Bench, config, pool_policy, seconds
 
 
@@ -85,7 +85,7 @@ def test_a_pod_that_leaves_idle_explains_no_job() -> None:
     pods = tuple(ObservedPod(name=name, phase=phase) for name, phase in phases.items())
 
     shape = summarize_pods(
-        later, ObservedPool(replicas=2, existing=2, pods=pods), known, watch, (Expectations(), "marks")
+        later, ObservedPool(replicas=2, existing=2, pods=pods), known, watch, (Expectations[int](), "marks")
     )
 
     assert (shape.count, shape.terminating, shape.spare.total) == (2, 1, 0)

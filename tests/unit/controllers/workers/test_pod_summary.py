@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from controllers.ports import Known, ObservedPod, ObservedPool, PodPhase
+from controllers.reconciling import Expectation, Expectations
 from controllers.scaler.workers.history import DemandHistory
 from controllers.scaler.workers.pods import PodSummary, summarize_pods, with_idle_pods
 from controllers.scaler.workers.victims import WorkerPod
-from controllers.scaler.writes import Expectation, Expectations
 from tests.builders.controllers import CALM, NOON, seconds
 
 LATER = NOON + seconds(9)
@@ -26,7 +26,7 @@ def shape(
     reading: Known,
     *,
     marked: tuple[str, ...] = (),
-    expectations: Expectations | None = None,
+    expectations: Expectations[int] | None = None,
     at: float = 9,
 ) -> PodSummary:
     """Pods by name and phase; those that say idle have said so for nine seconds."""
@@ -34,11 +34,11 @@ def shape(
     watch.observe(NOON, reading, staffed=True)
     seen = tuple(ObservedPod(name=name, phase=PodPhase(phase), marked=name in marked) for name, phase in pods.items())
     pool = ObservedPool(replicas=len(pods), existing=len(pods), pods=seen)
-    return summarize_pods(NOON + seconds(at), pool, reading, watch, (expectations or Expectations(), "marks"))
+    return summarize_pods(NOON + seconds(at), pool, reading, watch, (expectations or Expectations[int](), "marks"))
 
 
-def asked(name: str, value: int) -> Expectations:
-    expectations = Expectations()
+def asked(name: str, value: int) -> Expectations[int]:
+    expectations = Expectations[int]()
     expectations.record("marks", name, Expectation(value=value, before="", at=LATER))
     return expectations
 
@@ -113,7 +113,7 @@ def test_idleness_that_was_not_watched_counts_from_now() -> None:
     watch = DemandHistory(CALM, longest_gap=seconds(60))
     pool = ObservedPool(replicas=1, existing=1, pods=(ObservedPod(name="a", phase=PodPhase.RUNNING),))
 
-    found = summarize_pods(LATER, pool, known("a"), watch, (Expectations(), "marks"))
+    found = summarize_pods(LATER, pool, known("a"), watch, (Expectations[int](), "marks"))
 
     assert found.pods == [WorkerPod("a", idle_for=timedelta())]
 

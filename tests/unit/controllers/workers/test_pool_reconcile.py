@@ -18,10 +18,10 @@ from controllers.ports import (
     Unknown,
     Untrusted,
 )
+from controllers.reconciling import Expectation, Expectations, Result
 from controllers.scaler.workers.decision import Reason
 from controllers.scaler.workers.history import JANITOR_PATIENCE
 from controllers.scaler.workers.reconcile import PoolReconciler
-from controllers.scaler.writes import Expectation, Expectations, Result
 from ebbtide.vocabulary.controller_config import Floor
 from tests.builders.controllers import CALM, NOON, config, pool_policy, seconds
 
@@ -29,9 +29,11 @@ RESYNC = timedelta(hours=1)
 """So long that every other reason to look again comes first."""
 
 
-def reconciler(expectations: Expectations | None = None, **policy: object) -> PoolReconciler:
+def reconciler(expectations: Expectations[int] | None = None, **policy: object) -> PoolReconciler:
     pool = pool_policy(**policy)
-    return PoolReconciler(pool, config(pool, resync=RESYNC), Expectations() if expectations is None else expectations)
+    return PoolReconciler(
+        pool, config(pool, resync=RESYNC), Expectations[int]() if expectations is None else expectations
+    )
 
 
 def known(
@@ -163,7 +165,7 @@ def test_the_report_counts_what_ends_and_tells_the_floor() -> None:
 
 @pytest.mark.parametrize(("version", "before"), [("7", "7"), (None, "")])
 def test_what_was_asked_is_remembered_with_the_version_it_was_decided_on(version: str | None, before: str) -> None:
-    expectations = Expectations()
+    expectations = Expectations[int]()
     action = Scale(pool="train", replicas=5, version=version, reason="any")
 
     reconciler(expectations).record_outcome(action, Outcome.DONE, NOON)
@@ -173,7 +175,7 @@ def test_what_was_asked_is_remembered_with_the_version_it_was_decided_on(version
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.DONE])
 def test_what_was_not_done_was_not_asked(outcome: Outcome) -> None:
-    expectations = Expectations()
+    expectations = Expectations[int]()
 
     reconciler(expectations).record_outcome(scale(5), outcome, NOON)
     reconciler(expectations).record_outcome(Mark(pool="train", pod="a", idle=True, reason="any"), outcome, NOON)

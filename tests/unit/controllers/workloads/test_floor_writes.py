@@ -9,8 +9,8 @@ import pytest
 from controllers.adapters.kube_cache import KubeCache
 from controllers.ports import Outcome
 from controllers.workloads.floors.autoscalers import POLL, Floor, field_of
-from controllers.workloads.floors.field import Observed
-from controllers.workloads.words import Verdict, Write
+from controllers.workloads.floors.fields import Observed
+from controllers.workloads.loop import Verdict, Write
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
 from ebbtide.vocabulary.workloads import FloorPolicy
 from tests.builders.controllers import OFFICE
@@ -37,7 +37,7 @@ class Scene:
     def is_now(self, pods: object, *, most: object = 12, **annotations: str) -> None:
         self.version += 1
         field = field_of(self.policy)
-        spec = {key: value for key, value in ((field.least, pods), (field.most, most)) if value is not None}
+        spec = {key: value for key, value in ((field.min_key, pods), (field.max_key, most)) if value is not None}
         metadata = {"name": "embedder", "resourceVersion": str(self.version), "annotations": annotations}
         self.cache.kept = {"embedder": field.observed({"metadata": metadata, "spec": spec})}
 
@@ -139,8 +139,8 @@ def test_an_absent_field_means_what_its_kind_makes_of_it() -> None:
     for keda, pods in ((False, 1), (True, 0)):
         scene = Scene(keda=keda)
         scene.is_now(None, most=12)
-        assert scene.cache.kept["embedder"].pods == pods
-        assert scene.wrote(NIGHT).body["spec"] == {field_of(scene.policy).least: 2}
+        assert scene.cache.kept["embedder"].min_pods == pods
+        assert scene.wrote(NIGHT).body["spec"] == {field_of(scene.policy).min_key: 2}
 
 
 def test_it_never_asks_for_more_than_the_object_allows_and_says_so(scene: Scene) -> None:
@@ -168,6 +168,17 @@ def test_it_does_not_write_again_what_it_has_not_seen_yet(scene: Scene) -> None:
     scene.is_now(2)  # somebody wrote it over
 
     scene.wrote(DAY)
+
+
+def test_a_write_that_no_watch_shows_for_half_a_minute_is_sent_again_with_the_version_that_is_shown(
+    scene: Scene,
+) -> None:
+    scene.is_now(2)
+    first = scene.wrote(DAY)
+    scene.keeper.wrote(first, Outcome.DONE, "")
+    assert scene.why(DAY + timedelta(seconds=29)) == "business-hours"
+
+    assert scene.wrote(DAY + timedelta(seconds=30)) == first
 
 
 def test_a_stale_write_asks_for_news(scene: Scene) -> None:

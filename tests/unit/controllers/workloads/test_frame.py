@@ -11,9 +11,8 @@ import pytest
 from controllers.adapters import journal
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.ports import Outcome
-from controllers.workloads.frame import RESYNC, Loop, Tally, metrics, status
-from controllers.workloads.ray.workers import IdleWorkers
-from controllers.workloads.words import Verdict, Workload, Write
+from controllers.workloads.loop import RESYNC, Loop, Tally, Verdict, Workload, Write, metrics, status
+from controllers.workloads.ray.idle import IdleWorkers
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 
@@ -29,7 +28,7 @@ class Scripted:
         return f"thing x/{self.name}"
 
     @property
-    def about(self) -> tuple[str, str, str, str]:
+    def target(self) -> tuple[str, str, str, str]:
         return ("v1", "Thing", "x", self.name)
 
     def reconcile(self, now: datetime, doubt: str) -> Verdict:  # noqa: ARG002 - as the frame calls it

@@ -11,9 +11,9 @@ import pytest
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.ports import Outcome
+from controllers.workloads.loop import Write
 from controllers.workloads.ray.clusters import Observed, RayCluster, observed
 from controllers.workloads.ray.documents import Json
-from controllers.workloads.words import Write
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PAUSED, SLEEP, SPEC, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, WorkloadsConfig, dump_sleep
 from tests.builders.operation import ALWAYS_NIGHT

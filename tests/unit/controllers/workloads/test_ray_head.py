@@ -46,14 +46,14 @@ def token(tmp_path: Path) -> Path:
 )
 def test_whatever_is_attached_or_runs_makes_it_busy(head: RecordedHead, token: Path, state: str, why: str) -> None:
     head.state = state
-    activity = Head(head.url, str(token)).look()
+    activity = Head(head.url, str(token)).activity()
 
     assert isinstance(activity, Busy)
     assert activity.why.endswith(why)
 
 
 def test_it_is_idle_when_nothing_is_left_and_says_since_when(head: RecordedHead, token: Path) -> None:
-    look = Head(f"{head.url}/", str(token)).look
+    look = Head(f"{head.url}/", str(token)).activity
 
     assert look() == Idle()
     head.state = "the job has ended"
@@ -66,9 +66,9 @@ def test_it_is_idle_when_nothing_is_left_and_says_since_when(head: RecordedHead,
 
 def test_a_refusal_a_missing_token_and_silence_are_unreadable(head: RecordedHead, token: Path, tmp_path: Path) -> None:
     for look, why in (
-        (Head(head.url, None).look, "HTTP 403 for /api/component_activities"),
-        (Head(head.url, str(tmp_path / "none")).look, "No such file"),
-        (Head("http://127.0.0.1:9", str(token)).look, "refused"),
+        (Head(head.url, None).activity, "HTTP 403 for /api/component_activities"),
+        (Head(head.url, str(tmp_path / "none")).activity, "No such file"),
+        (Head("http://127.0.0.1:9", str(token)).activity, "refused"),
     ):
         activity = look()
         assert isinstance(activity, Unreadable)
@@ -80,7 +80,7 @@ def test_a_refusal_a_missing_token_and_silence_are_unreadable(head: RecordedHead
 def test_a_file_that_holds_no_token_is_unreadable_and_not_quoted(head: RecordedHead, token: Path, text: str) -> None:
     token.write_text(text, encoding="utf-8")
 
-    assert Head(head.url, str(token)).look() == Unreadable(f"{head.url}: {token} holds no token")
+    assert Head(head.url, str(token)).activity() == Unreadable(f"{head.url}: {token} holds no token")
     assert head.asked == 0
 
 

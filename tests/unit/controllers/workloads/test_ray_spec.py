@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from controllers.workloads.ray.documents import differences, merge_patch, wanted_of
+from controllers.workloads.ray.documents import declared_spec, differences, merge_patch
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
 from tests.builders.workloads.specs import group, pod, spec
 
 
 def wanted(*groups: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return wanted_of(json.dumps(spec(*groups, **more)))
+    return declared_spec(json.dumps(spec(*groups, **more)))
 
 
 def live(*groups: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def test_while_it_sleeps_everything_is_written() -> None:
 )
 def test_what_no_cluster_can_be_is_refused_with_one_message(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        wanted_of(text)
+        declared_spec(text)
 
 
 def test_a_merge_patch_names_what_changes_and_nulls_what_goes() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workloads.ray.workers import GRACE, idle_workers, spare
+from controllers.workloads.ray.idle import GRACE, idle_workers, spare
 from tests.builders.workloads.specs import group, spec
 
 MINUTE = timedelta(minutes=1)

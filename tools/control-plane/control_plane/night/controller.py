@@ -15,11 +15,11 @@ from pathlib import Path
 
 from control_plane.night.scaled import ScaledClock
 from controllers import closer
-from controllers.adapters.config_file import ConfigFile
+from controllers.adapters.clock import EventWaker
 from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig
 from controllers.adapters.server import Server
-from controllers.adapters.waker import EventWaker
-from controllers.scaler.main import Process, read
+from controllers.process import ConfigFile
+from controllers.scaler.main import ScalerProcess, read
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 def run(clock: ScaledClock, chosen: argparse.Namespace) -> None:
     """As `controllers.scaler.main.main` does, until a signal."""
-    process = Process(ConfigFile(chosen.config, read), chosen.kubeconfig)
+    process = ScalerProcess(ConfigFile(chosen.config, read), chosen.kubeconfig)
     process.clock, process.waker = clock, ScaledWaker(clock)
     host, _, port = chosen.listen.rpartition(":")
     Server(host, int(port), process.pages)
