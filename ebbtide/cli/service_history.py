@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide.advice.services.history import Asking, History, quiet_latency, recorded_requests
+from ebbtide.advice.services.history import History, HistoryQuery, quiet_latency, recorded_requests
 from ebbtide.cli.console import fail
 from ebbtide.monitoring.client import Prometheus, Unknown
 from ebbtide.settings import StackSettings
@@ -72,11 +72,11 @@ def _recorded(
         fail(f"{settings.stack}: wanted a Prometheus, or --trace FILE, found neither")
     now = datetime.now(zone_of(settings.business_hours.timezone))
     prometheus = Prometheus(link, settings.customer, lambda: datetime.now(UTC))
-    asking = Asking(prometheus=prometheus, customer=settings.customer, since=source.since, now=now)
-    found = prometheus.doubt() or recorded_requests(asking, service, variants)
+    query = HistoryQuery(prometheus=prometheus, customer=settings.customer, since=source.since, now=now)
+    found = prometheus.doubt() or recorded_requests(query, service, variants)
     if not isinstance(found, History):
         fail(f"{found.why} ({_INSTEAD})")
-    latencies = {variant: quiet_latency(asking, service, variant) for variant in variants}
+    latencies = {variant: quiet_latency(query, service, variant) for variant in variants}
     return Found(
         trace=found.trace,
         start=found.start,

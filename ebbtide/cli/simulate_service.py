@@ -107,8 +107,7 @@ def _write_report(found: "ServiceReplay", requests: "RequestTrace", asked: Asked
 
         write(path, served_day_picture(found, asked.day) + "\n")
         return
-    from ebbtide.advice.describe_requests import describe_requests
-    from ebbtide.advice.load_sheet import load_sheet
+    from ebbtide.advice.describe_requests import describe_requests, load_sheet
     from ebbtide.report.pages.service_page import write_service_report
 
     load = load_sheet(describe_requests(requests))

@@ -99,9 +99,9 @@ def _advice(
     from dataclasses import replace
 
     from ebbtide.advice.sizes.advice import advise
-    from ebbtide.advice.sizes.answers import NothingRecorded
     from ebbtide.advice.sizes.containers import containers
     from ebbtide.advice.sizes.evidence import Evidence
+    from ebbtide.advice.sizes.queries import NothingRecorded
     from ebbtide.advice.sizes.reading import read_uses
     from ebbtide.monitoring.client import Prometheus
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.advice.baseline import Calendar, DemandHour, PoolDemand, by_weekday, daily_slots, middle, morning_slots
+from ebbtide.advice.floors import Calendar, DemandHour, PoolDemand, by_weekday, daily_slots, middle, morning_slots
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.vocabulary.windows import zone_of
 from tests.builders.simulator import HOUR, a_stack

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.advice.commitment import Line, best_commitment, break_even_load, floor_commitment, outcome, regret
+from ebbtide.advice.savings.commitment import Line, best_commitment, break_even_load, floor_commitment, outcome, regret
 
 HOURS = 6
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.advice.describe import Description, Wanted, describe
-from ebbtide.advice.description_text import as_text
+from ebbtide.advice.described_load import as_text
 from ebbtide.simulator.trace.traces import Job, find_trace
 from tests.builders.simulator import HOUR, a_job, a_trace
 

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ebbtide.advice.baseline import Calendar, PoolDemand
-from ebbtide.advice.floors import FloorRule, LearntFloor, Means, floor_of, with_floors
+from ebbtide.advice.floors import Calendar, FloorRule, LearntFloor, Means, PoolDemand, floor_of, with_floors
 from ebbtide.advice.floors_text import as_json, as_text
 from ebbtide.advice.trials import FloorAdvice, Trial, TrialOutcome, floor_advice, within
 from ebbtide.settings.load import stack_of_text

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.advice.savings import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
-from ebbtide.advice.savings_text import as_json, as_text
-from ebbtide.advice.usage import Usage
+from ebbtide.advice.savings.advice import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
+from ebbtide.advice.savings.text import as_json, as_text
+from ebbtide.advice.savings.usage import Usage
 from ebbtide.prices import NoPrice, hourly, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings

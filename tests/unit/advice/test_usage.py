@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.usage import Usage, UsageError, read_usage, replayed_usage
+from ebbtide.advice.savings.usage import Usage, UsageError, read_usage, replayed_usage
 from ebbtide.simulator.results import Series
 from tests.builders.simulator import a_stack
 

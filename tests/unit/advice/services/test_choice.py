@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ebbtide.advice.services.choice import Role, Shown, Verdict, around, chosen, verdict
+from ebbtide.advice.services.choice import Role, Shown, Verdict, alternatives, chosen, verdict
 from ebbtide.advice.services.place import Scale
 from ebbtide.advice.services.search import Goal, Tried
 from ebbtide.advice.services.trial import Outcome
@@ -76,7 +76,10 @@ def test_beside_it_stand_only_settings_that_no_other_beats() -> None:
     middle, beaten = tried(100, 3, beyond=0.005), tried(110, 4, beyond=0.02)
     cheaper, better = tried(80, 2, beyond=0.05), tried(130, 5, beyond=0.001)
 
-    assert [*around([beaten, better, middle, cheaper], middle)] == [(Role.CHEAPER, cheaper), (Role.BETTER, better)]
+    assert [*alternatives([beaten, better, middle, cheaper], middle)] == [
+        (Role.CHEAPER, cheaper),
+        (Role.BETTER, better),
+    ]
 
 
 def test_what_the_last_week_contradicts_is_not_advised() -> None:

@@ -5,20 +5,20 @@ The link is canned: which expressions are asked, and what a real Prometheus answ
 
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.advice.services.history import Asking, History, quiet_latency, recorded_requests
+from ebbtide.advice.services.history import History, HistoryQuery, quiet_latency, recorded_requests
 from ebbtide.monitoring.client import Prometheus, Unknown
 from tests.builders.monitoring.recorded_requests import ANSWERS, MEDIAN, RecordedRequests, Series
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def asking(series: Series, since: timedelta = timedelta(hours=2)) -> Asking:
+def query(series: Series, since: timedelta = timedelta(hours=2)) -> HistoryQuery:
     prometheus = Prometheus(RecordedRequests(series, NOW), "acme", lambda: NOW)
-    return Asking(prometheus=prometheus, customer="acme", since=since, now=NOW)
+    return HistoryQuery(prometheus=prometheus, customer="acme", since=since, now=NOW)
 
 
 def history(series: Series, *variants: str) -> History:
-    found = recorded_requests(asking(series), "embedder", variants)
+    found = recorded_requests(query(series), "embedder", variants)
     assert isinstance(found, History), found
     return found
 
@@ -48,8 +48,8 @@ def test_variants_are_told_apart_and_one_that_was_not_seen_had_nothing() -> None
 
 
 def test_nothing_recorded_is_one_line() -> None:
-    nothing = recorded_requests(asking({}), "embedder", ["small"])
-    zeros = recorded_requests(asking({(ANSWERS, "small"): {0: 0.0}}), "embedder", ["small"])
+    nothing = recorded_requests(query({}), "embedder", ["small"])
+    zeros = recorded_requests(query({(ANSWERS, "small"): {0: 0.0}}), "embedder", ["small"])
 
     assert isinstance(nothing, Unknown)
     labels = '{customer="acme",service="embedder",variant="small"}'
@@ -61,5 +61,5 @@ def test_nothing_recorded_is_one_line() -> None:
 def test_what_a_request_takes_is_taken_from_quiet_times() -> None:
     medians = {**{ago: 0.2 + 0.1 * ago for ago in range(10)}, 10: 0.0, 11: 0.0}
 
-    assert quiet_latency(asking({(MEDIAN, "small"): medians}), "embedder", "small") == 0.2
-    assert isinstance(quiet_latency(asking({}), "embedder", "small"), Unknown)
+    assert quiet_latency(query({(MEDIAN, "small"): medians}), "embedder", "small") == 0.2
+    assert isinstance(quiet_latency(query({}), "embedder", "small"), Unknown)

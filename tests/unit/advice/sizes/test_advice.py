@@ -9,8 +9,7 @@ import pytest
 from ebbtide.advice.sizes.advice import Row, SizesAdvice, advise
 from ebbtide.advice.sizes.containers import Container, containers
 from ebbtide.advice.sizes.evidence import Use
-from ebbtide.advice.sizes.ran import Ran
-from ebbtide.advice.sizes.reading import Recorded
+from ebbtide.advice.sizes.reading import Recorded, RecordedPod
 from ebbtide.prices import on_demand
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.patch import patched
@@ -34,7 +33,7 @@ class Case:
         wanted = containers(settings)
         ran = [one for it in wanted for one in _ran(it, (pods or {}).get(it.place.workload, ("", 0)))]
         recorded = Recorded(
-            uses={it.place: uses.get(it.place.workload, UNSEEN) for it in wanted}, ran=ran, missing={}, source="test"
+            uses={it.place: uses.get(it.place.workload, UNSEEN) for it in wanted}, pods=ran, missing={}, source="test"
         )
         return advise(settings, read_document(self.text, FILE).config, recorded, EVIDENCE, **changes)
 
@@ -42,15 +41,15 @@ class Case:
         self.text = patched(self.text, FILE, found.changes)
 
 
-def _ran(it: Container, where: tuple[str, int]) -> Sequence[Ran]:
+def _ran(it: Container, where: tuple[str, int]) -> Sequence[RecordedPod]:
     group, count = where
     place = it.place
-    one = Ran(namespace=place.namespace, workload=place.workload, group=group, start=HOURS, end=0, size=it.size)
+    one = RecordedPod(namespace=place.namespace, workload=place.workload, group=group, start=HOURS, end=0, size=it.size)
     return [one] * count
 
 
 def row(found: SizesAdvice, workload: str) -> Row:
-    return next(it for it in found.rows if it.of.place.workload == workload)
+    return next(it for it in found.rows if it.container.place.workload == workload)
 
 
 def told(found: SizesAdvice) -> dict[str, object]:

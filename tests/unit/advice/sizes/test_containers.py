@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ebbtide.advice.sizes.containers import Container, containers
-from ebbtide.advice.sizes.rules import Asked, Resource
+from ebbtide.advice.sizes.rules import Requests, Resource
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.fragment.size import PodSize
 from tests.builders.settings import loaded, shortest
@@ -36,9 +36,9 @@ def test_each_section_that_holds_pods_is_looked_at_under_the_name_of_its_contain
         "ray.flow.head": ("flow-head", "ray"),
         "ray.flow.groups.cpu": ("flow-cpu", "ray"),
     }
-    assert found["ray.flow.head"].beside == PodSize(cpu=200, memory=512, gpu=0), "Ray's autoscaler"
-    assert found["ray.flow.head"].asked.careful
-    assert found["ray.flow.groups.cpu"].asked.whole_cores
+    assert found["ray.flow.head"].other_containers == PodSize(cpu=200, memory=512, gpu=0), "Ray's autoscaler"
+    assert found["ray.flow.head"].requests.careful
+    assert found["ray.flow.groups.cpu"].requests.whole_cores
 
 
 WORKLOADS = """\
@@ -61,12 +61,12 @@ ebbtide:services:
 
 
 def test_what_the_file_says_keeps_a_container_from_being_lowered(tmp_path: Path) -> None:
-    found = {path: it.asked for path, it in found_in(tmp_path, WORKLOADS).items()}
-    one = Asked(cpu=1000, memory=4096)
+    found = {path: it.requests for path, it in found_in(tmp_path, WORKLOADS).items()}
+    one = Requests(cpu=1000, memory=4096)
 
-    assert found["workloads.db"] == Asked(cpu=1000, memory=4096, careful=True, least_memory=1024)
-    assert found["workloads.api"] == Asked(cpu=1000, memory=4096, limits_cpu=True, scaled_by=frozenset(Resource))
-    assert found["workloads.cache"] == Asked(
+    assert found["workloads.db"] == Requests(cpu=1000, memory=4096, careful=True, least_memory=1024)
+    assert found["workloads.api"] == Requests(cpu=1000, memory=4096, limits_cpu=True, scaled_by=frozenset(Resource))
+    assert found["workloads.cache"] == Requests(
         cpu=1000, memory=4096, careful=True, set_by="the Vertical Pod Autoscaler"
     ), "its pods keep state"
     assert found["services.ranker"].scaled_by == {Resource.CPU}

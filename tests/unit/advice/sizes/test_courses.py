@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.advice.sizes.courses import PIECE, course
+from ebbtide.advice.sizes.queries import PIECE, course
 from ebbtide.monitoring.client import Course, Prometheus, Silent, Unknown
 from ebbtide.monitoring.links import NoReply, Reply
 from tests.builders.evidence.told import Told, hourly

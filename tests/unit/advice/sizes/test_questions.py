@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from components.monitoring.scraping import CADVISOR_KEPT, GPU_KEPT
-from ebbtide.advice.sizes.questions import Questions, namespaces
+from ebbtide.advice.sizes.queries import Questions, namespaces
 from ebbtide.monitoring.rules import Metrics
 from tests.builders.monitoring.promql import uses
 

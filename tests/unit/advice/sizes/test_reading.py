@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.sizes.answers import NothingRecorded
 from ebbtide.advice.sizes.containers import Container, containers
 from ebbtide.advice.sizes.evidence import Use
-from ebbtide.advice.sizes.ran import is_of_a_daemon
-from ebbtide.advice.sizes.reading import Recorded, read_uses
+from ebbtide.advice.sizes.queries import NothingRecorded
+from ebbtide.advice.sizes.reading import Recorded, is_daemon_pod, read_uses
 from ebbtide.advice.sizes.uses import quantile
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.settings.fragment.size import PodSize
@@ -58,7 +57,7 @@ def test_cpu_is_what_is_enough_for_95_percent_of_the_time_and_memory_the_most(wa
 
     assert found.cpu is not None
     assert found.memory is not None
-    assert (found.cpu.whole, found.memory.whole, found.memory.older) == (500, 2048, 1024)
+    assert (found.cpu.total, found.memory.total, found.memory.older) == (500, 2048, 1024)
 
 
 def test_the_quantile_is_a_value_that_was_seen() -> None:
@@ -139,8 +138,8 @@ def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: lis
         },
     )
 
-    assert [(it.workload, it.start, it.end) for it in found.ran] == [("api", 47.5, 0.0), ("", 23.5, 11.5)]
-    assert found.ran[0].size == PodSize(cpu=2500, memory=0, gpu=0)
+    assert [(it.workload, it.start, it.end) for it in found.pods] == [("api", 47.5, 0.0), ("", 23.5, 11.5)]
+    assert found.pods[0].size == PodSize(cpu=2500, memory=0, gpu=0)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: lis
     ],
 )
 def test_pods_of_daemon_sets_are_known_by_their_names(pod: str, is_daemon: bool) -> None:
-    assert is_of_a_daemon(pod) is is_daemon
+    assert is_daemon_pod(pod) is is_daemon
 
 
 def test_without_cpu_and_memory_there_is_no_advice_and_each_is_a_line(wanted: list[Container]) -> None:
