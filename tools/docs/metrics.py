@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from controllers.workloads.ray.sleep import Seen, decide_sleep
-from ebbtide.operate.ray.wording import REASONS
+from ebbtide.operate.wording import REASONS
 from ebbtide.vocabulary import labels
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
 from tests.builders.monitoring.expositions import (

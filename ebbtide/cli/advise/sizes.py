@@ -120,7 +120,7 @@ def _advice(
 def _recommended(api: "OperatorApi", wanted: "list[Container]") -> "tuple[Recommended, Mapping[str, str]]":
     """What is recommended in the cluster, and why that cannot be read."""
     from ebbtide.advice.sizes.rules import Resource
-    from ebbtide.operate.recommendations import recommendations
+    from ebbtide.operate.services import recommendations
 
     unread: list[str] = []
     places = {(it.place.namespace, it.place.workload, it.place.container): it.place for it in wanted}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.operate.probe.facts import ObjectWant, facts_of
-from ebbtide.operate.probe.wants import Wants, each_once, wants_of
+from ebbtide.operate.probe.wants import Wants, merged_wants, wants_of
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, shortest
 from tests.unit.operate.test_probe import DENIED, SYSTEM, CannedApi, CannedCluster, namespace, run, said, written
@@ -99,7 +99,7 @@ def test_a_stack_wants_the_secrets_of_others_that_it_names_and_not_its_own(tmp_p
 def test_an_object_that_is_wanted_twice_is_looked_for_once_with_all_keys() -> None:
     again = TOKEN._replace(keys=("OTHER", "TOKEN"), wanted_by="workloads.web")
 
-    assert each_once([TOKEN, CLAIM, again]) == (TOKEN._replace(keys=("TOKEN", "OTHER"), pods=2), CLAIM)
+    assert merged_wants([TOKEN, CLAIM, again]) == (TOKEN._replace(keys=("TOKEN", "OTHER"), pods=2), CLAIM)
 
 
 def test_what_the_pods_of_a_file_name_is_wanted_where_they_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ebbtide.operate.objects import rfc3339
 from ebbtide.operate.ray.facts import ray_facts as read_facts
 from ebbtide.operate.ray.text import ray_lines, ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
-from ebbtide.operate.ray.wording import REASONS
+from ebbtide.operate.wording import REASONS
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, SLEEP, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import WorkloadsConfig
@@ -86,7 +86,7 @@ def test_an_idle_cluster_tells_for_how_long_and_when_it_sleeps() -> None:
     [
         (asleep(), "asleep", "asleep since Fri 2026-11-20 14:00 UTC (14:00 UTC): nothing asks for it"),
         (asleep("spec"), "spec-pending", "asleep, to take over a new spec since"),
-        (asleep(""), "asleep", "asleep, suspended by somebody else since"),
+        (asleep(""), "asleep", "asleep, suspended by another manager since"),
         (ray_cluster(suspend=True), "idle-for-long", "going to sleep: pods of it are still there"),
         ({}, "no-such-raycluster", "does not exist since Fri 2026-11-20 14:00 UTC (14:00 UTC): it does not exist"),
     ],

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.recommendations import recommendations
+from ebbtide.operate.services import recommendations
 
 
 class Api:

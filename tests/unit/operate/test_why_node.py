@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.operate.node_use import quantity, utilisation
+from ebbtide.operate.objects import quantity, utilisation
 from ebbtide.operate.why.node import NodeFacts, explain_node
-from ebbtide.operate.why.node_pins import Rules, Surroundings, judge
+from ebbtide.operate.why.node_pins import PodContext, Rules, judge
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from tests.unit.operate.raw_objects import NOW, budget, node, pod
 
@@ -27,7 +27,7 @@ nodeGroups:
 
 
 def reasons(one: dict[str, Any], *budgets: dict[str, Any], rules: Rules | None = None) -> str:
-    return "; ".join(judge(one, Surroundings(budgets=budgets, rules=rules or Rules())).reasons)
+    return "; ".join(judge(one, PodContext(budgets=budgets, rules=rules or Rules())).reasons)
 
 
 def told(facts: NodeFacts) -> str:
@@ -61,7 +61,7 @@ def test_a_pod_pins_its_node_by_itself(one: dict[str, Any], said: str) -> None:
     ],
 )
 def test_a_pod_that_pins_nothing_says_why(one: dict[str, Any], note: str) -> None:
-    verdict = judge(one, Surroundings())
+    verdict = judge(one, PodContext())
 
     assert (verdict.reasons, note in verdict.note) == ((), True), verdict
 

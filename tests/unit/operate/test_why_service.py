@@ -158,7 +158,7 @@ def test_a_route_to_pods_of_two_names_shows_both_and_no_pods_of_its_services_nam
         ),
         (
             {"hpas": [hpa(condition("AbleToScale", "True", "ScaleDownStabilized"))]},
-            "fewer would do, and it waits whether that lasts",
+            "fewer would do, and it waits to see if that lasts",
         ),
         (
             {"hpas": [hpa(condition("ScalingActive", "False", "FailedGetExternalMetric", "no answer"))]},
@@ -197,7 +197,7 @@ def test_what_holds_the_number_is_said_in_plain_words(changes: dict[str, Any], l
         ({"routes": [route(condition("Accepted", "False", "", "no such listener"))]}, "not accepted: no such listener"),
         ({"routes": [route(condition("ResolvedRefs", "False", "BackendNotFound"))]}, "leads nowhere: BackendNotFound"),
         ({"gateway": 404}, "the Gateway ebbtide-gateway/ebbtide does not exist"),
-        ({"gateway": {}}, "the Gateway ebbtide-gateway/ebbtide is not programmed: nobody has looked at it"),
+        ({"gateway": {}}, "the Gateway ebbtide-gateway/ebbtide is not programmed: no controller has processed it"),
     ],
 )
 def test_a_route_that_serves_nobody_says_why(changes: dict[str, Any], trouble: str) -> None:

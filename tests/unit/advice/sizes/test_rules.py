@@ -61,7 +61,7 @@ def test_a_kill_before_the_last_raise_raises_nothing_again_and_lowers_nothing() 
 
 def test_where_nobody_counted_kills_memory_is_not_lowered() -> None:
     assert (
-        decided(MEMORY, use(memory=1000, kills=None)).reason == "not lowered: nobody counted kills for lack of memory"
+        decided(MEMORY, use(memory=1000, kills=None)).reason == "not lowered: kills for lack of memory are not recorded"
     )
     assert decided(MEMORY, use(memory=5000, kills=None)).to > 5000
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ebbtide.operate.node_use import requested
-from ebbtide.operate.objects import at, words_at
+from ebbtide.operate.objects import at, requested, words_at
 from ebbtide.recording.drainable import SAFE_TO_EVICT, local_volumes
 from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
 from ebbtide.simulator.cluster.model import Taint, WorkloadModel
