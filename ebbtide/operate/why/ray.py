@@ -91,7 +91,8 @@ def _why_worker(view: RayView, group: Group | None) -> str:
     limit = f"after {format_duration(group.idle_after)} without tasks" if group.idle_after is not None else "when idle"
     if view.idle_for is None:
         if view.busy:
-            return f"it may be busy ({view.activity}); Ray's autoscaler removes it {limit}, and only it knows which is idle"
+            busy = f"it may be busy ({view.activity})"
+            return f"{busy}; Ray's autoscaler removes it {limit}, and only it knows which is idle"
         if view.activity in (None, "not read"):
             return f"whether it is busy is not known; Ray's autoscaler removes it {limit}"
         return f"whether it is busy is not known, as the head gives no answer: {view.activity}"

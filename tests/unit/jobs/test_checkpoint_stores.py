@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.jobs.checkpoints.errors import StoreError
-from ebbtide.jobs.checkpoints.folder import FolderStore
 from ebbtide.jobs.checkpoints.probe import probe
-from ebbtide.jobs.checkpoints.stores import Store, open_store
+from ebbtide.jobs.checkpoints.stores import FolderStore, Store, open_store
 from tests.contracts.checkpoint_store import StoreContract
 
 

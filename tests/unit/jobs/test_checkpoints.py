@@ -26,8 +26,8 @@ from ebbtide.jobs.checkpoints import (
     running,
 )
 from ebbtide.jobs.checkpoints.environment import VARIABLE
-from ebbtide.jobs.checkpoints.folder import FolderStore
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints, folder_of, remove_what_is_done
+from ebbtide.jobs.checkpoints.stored import KeptCheckpoints, folder_of, remove_what_is_done
+from ebbtide.jobs.checkpoints.stores import FolderStore
 from tests.counts import examples
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ebbtide.jobs.ray_settings import VARIABLE, RayError, RaySettings, ray_settings
+from ebbtide.jobs.ray_node import VARIABLE, RayError, RaySettings, ray_settings
 
 FLOW = {"cluster": "flow", "address": "flow-head:6379", "version": "2.60.0"}
 

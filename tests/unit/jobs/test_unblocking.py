@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from ebbtide.jobs.job_clock import JobClock
+from ebbtide.jobs.checkpoints.shared_memory import JobClock
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 from tests.builders.redis import wait_until
 

@@ -42,7 +42,7 @@ def why(pod: dict[str, Any], **changes: Any) -> str:
     [
         (
             {"cluster": ray_cluster(SHORT)},
-            "it may be busy (driver: 1 job); Ray's autoscaler removes it after 2m without tasks, and only it knows which",
+            "it may be busy (driver: 1 job); Ray's autoscaler removes it after 2m without tasks, and only it knows",
         ),
         (
             {"cluster": ray_cluster(SHORT), "report": IDLE},

@@ -4,7 +4,7 @@ import pytest
 from redis import Redis
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.demo.interrupted import STEPS, STEPS_DONE, Training, read_training, run_interrupted
+from ebbtide.demo.jobs import STEPS, STEPS_DONE, Training, read_training, run_interrupted
 from ebbtide.demo.live import SAFE_WORKER
 
 pytestmark = pytest.mark.redis
@@ -32,7 +32,7 @@ def test_a_step_that_was_done_again_is_counted(client: Redis) -> None:
 
     assert training == Training(steps=4, done=4, repeated=2, first_of_second=2, attempts=2)
     assert training.facts() == {
-        "training told to stop": "went on at step 2, 4 of 4 steps done in 2 attempts",
+        "interrupted training": "resumed at step 2, 4 of 4 steps done in 2 attempts",
         "steps repeated": "2",
     }
 
@@ -40,4 +40,4 @@ def test_a_step_that_was_done_again_is_counted(client: Redis) -> None:
 def test_a_training_that_nobody_interrupted_says_so(client: Redis) -> None:
     client.rpush(STEPS_DONE, "1 1", "1 2")
 
-    assert read_training(client, steps=2).facts()["training told to stop"].startswith("was not interrupted, 2 of 2 ")
+    assert read_training(client, steps=2).facts()["interrupted training"].startswith("was not interrupted, 2 of 2 ")
