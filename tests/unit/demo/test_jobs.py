@@ -22,7 +22,7 @@ def test_another_worker_goes_on_at_the_step_after_the_last_one(server: EmbeddedR
     assert STEPS // 2 <= len(before) < STEPS
     assert training == Training(steps=STEPS, done=STEPS, repeated=0, first_of_second=len(before) + 1, attempts=2)
     (line,) = said
-    assert line.endswith(f" of {STEPS} steps: its worker is told to stop")
+    assert line.endswith(f" of {STEPS} steps: its worker gets SIGTERM")
 
 
 def test_a_step_that_was_done_again_is_counted(client: Redis) -> None:
