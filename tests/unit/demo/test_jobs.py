@@ -1,4 +1,4 @@
-"""The training that the demo interrupts: its figures are those of what happened."""
+"""The training that the demo interrupts: its figures are the recorded ones."""
 
 import pytest
 from redis import Redis
@@ -10,7 +10,7 @@ from ebbtide.demo.live import SAFE_WORKER
 pytestmark = pytest.mark.redis
 
 
-def test_another_worker_goes_on_at_the_step_after_the_last_one(server: EmbeddedRedis, client: Redis) -> None:
+def test_another_worker_resumes_at_the_step_after_the_last_one(server: EmbeddedRedis, client: Redis) -> None:
     said: list[str] = []
 
     training = run_interrupted(client, f"redis://{server.host}:{server.port}", SAFE_WORKER, said.append)
@@ -37,7 +37,7 @@ def test_a_step_that_was_done_again_is_counted(client: Redis) -> None:
     }
 
 
-def test_a_training_that_nobody_interrupted_says_so(client: Redis) -> None:
+def test_a_training_without_interruption_says_so(client: Redis) -> None:
     client.rpush(STEPS_DONE, "1 1", "1 2")
 
     assert read_training(client, steps=2).facts()["interrupted training"].startswith("was not interrupted, 2 of 2 ")

@@ -1,4 +1,4 @@
-"""The live part of the demo, whole: real Redis, real workers, the real loop."""
+"""The entire live part of the demo: real Redis, real workers, the real loop."""
 
 import os
 import signal

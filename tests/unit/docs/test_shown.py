@@ -1,4 +1,4 @@
-"""What the documents show of the demo is held to what it prints."""
+"""The demo's output in the documents is compared with what it prints."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Stores that need no server. The bucket's is held against S3's API in `tests/aws/test_checkpoint_bucket.py`."""
+"""Stores that need no server. `tests/aws/test_checkpoint_bucket.py` tests the bucket's against S3's API."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def test_an_address_that_no_client_knows_is_one_line() -> None:
         open_store("nowhere://bucket")
 
 
-class Replacing(FolderStore):
+class ReplacingStore(FolderStore):
     def create(self, name: str, content: bytes) -> bool:
         self.write(name, content)
         return True
@@ -63,14 +63,14 @@ class Replacing(FolderStore):
 
 def test_the_probe_refuses_a_store_that_replaces_what_exists(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="two attempts of one job could not be told apart"):
-        probe(Replacing(tmp_path))
+        probe(ReplacingStore(tmp_path))
 
 
-class Forgetting(FolderStore):
+class ForgettingStore(FolderStore):
     def read(self, name: str) -> bytes:
         return super().read(name)[1:]
 
 
 def test_the_probe_reads_what_it_wrote(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="what was written is not what is read"):
-        probe(Forgetting(tmp_path))
+        probe(ForgettingStore(tmp_path))

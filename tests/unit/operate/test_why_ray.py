@@ -1,4 +1,4 @@
-"""Why a Ray cluster, a worker of it and the node under it stay, and what a driver and its jobs wait for."""
+"""Why a Ray cluster, its worker and the node of the worker still exist, and what a driver and its jobs wait for."""
 
 from datetime import timedelta
 from typing import Any
@@ -71,7 +71,7 @@ def test_why_a_worker_stays(changes: dict[str, Any], said: str) -> None:
     assert said in why(ray_pod("gpu"), **changes)
 
 
-def test_a_cluster_that_never_sleeps_does_not_promise_that_a_worker_goes_with_it() -> None:
+def test_a_cluster_that_never_sleeps_does_not_promise_to_end_a_worker() -> None:
     cluster = ray_cluster(SHORT, annotations={SLEEP: dump_sleep(Sleep(when=When.NEVER))})
 
     assert why(ray_pod("gpu"), cluster=cluster, report=IDLE).endswith("(kuberay#3738); it never sleeps")
@@ -143,12 +143,12 @@ def test_what_a_driver_waits_for(changes: dict[str, Any], said: str) -> None:
     assert said in chain(**changes)
 
 
-def test_nothing_is_said_to_be_waited_for_where_it_is_not_known() -> None:
+def test_an_unknown_wait_is_not_guessed() -> None:
     assert chain(pods=None, pools={}, cluster=None) == ("Drivers preprocess: unknown wanted, unknown ready, at most 3.")
 
 
 @pytest.mark.parametrize(("status", "lines"), [("queued", True), ("started", True), ("finished", False)])
-def test_a_job_of_a_pool_that_drives_ray_tells_of_the_cluster(status: str, *, lines: bool) -> None:
+def test_a_job_of_a_pool_that_drives_ray_mentions_the_cluster(status: str, *, lines: bool) -> None:
     queue = config().pools[0].queues[0]
 
     told = job_lines({"rq": {"status": status, "queue": queue}}, config(), [known()])

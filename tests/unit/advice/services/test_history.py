@@ -18,30 +18,30 @@ def query(series: Series, since: timedelta = timedelta(hours=2)) -> HistoryQuery
 
 
 def history(series: Series, *variants: str) -> History:
-    found = recorded_requests(query(series), "embedder", variants)
-    assert isinstance(found, History), found
-    return found
+    recorded = recorded_requests(query(series), "embedder", variants)
+    assert isinstance(recorded, History), recorded
+    return recorded
 
 
 def test_a_rate_becomes_the_requests_of_its_window() -> None:
-    found = history({(ANSWERS, "small"): dict.fromkeys(range(12), 0.5)}, "small")
+    recorded = history({(ANSWERS, "small"): dict.fromkeys(range(12), 0.5)}, "small")
 
-    assert found.trace.totals == (300.0,) * 12
-    assert found.trace.window_s == 600
-    assert found.start == NOW - timedelta(hours=2)
+    assert recorded.trace.totals == (300.0,) * 12
+    assert recorded.trace.window_s == 600
+    assert recorded.start == NOW - timedelta(hours=2)
 
 
 def test_it_begins_where_recording_began_and_a_hole_stays_one() -> None:
-    found = history({(ANSWERS, "small"): {0: 1.0, 2: 2.0}}, "small")
+    recorded = history({(ANSWERS, "small"): {0: 1.0, 2: 2.0}}, "small")
 
-    assert found.trace.totals == (1200.0, None, 600.0)
-    assert found.start == NOW - timedelta(minutes=30)
+    assert recorded.trace.totals == (1200.0, None, 600.0)
+    assert recorded.start == NOW - timedelta(minutes=30)
 
 
-def test_variants_are_told_apart_and_one_that_was_not_seen_had_nothing() -> None:
-    found = history({(ANSWERS, "small"): {0: 1.0, 1: 1.0}, (ANSWERS, "large"): {0: 3.0}}, "small", "large")
+def test_variants_are_distinguished_and_an_unseen_one_had_no_requests() -> None:
+    recorded = history({(ANSWERS, "small"): {0: 1.0, 1: 1.0}, (ANSWERS, "large"): {0: 3.0}}, "small", "large")
 
-    assert {name: queue.counts for name, queue in found.trace.queues.items()} == {
+    assert {name: queue.counts for name, queue in recorded.trace.queues.items()} == {
         "small": (600.0, 600.0),
         "large": (0.0, 1800.0),
     }
@@ -58,7 +58,7 @@ def test_nothing_recorded_is_one_line() -> None:
     assert zeros.why == "Prometheus at http://canned has recorded no request of embedder"
 
 
-def test_what_a_request_takes_is_taken_from_quiet_times() -> None:
+def test_the_service_time_is_read_from_quiet_times() -> None:
     medians = {**{ago: 0.2 + 0.1 * ago for ago in range(10)}, 10: 0.0, 11: 0.0}
 
     assert quiet_latency(query({(MEDIAN, "small"): medians}), "embedder", "small") == 0.2

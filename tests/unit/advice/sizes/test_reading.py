@@ -1,4 +1,4 @@
-"""What is made of Prometheus' answers, written down by hand: days, peaks, kills, throttling, pods that ran."""
+"""What is read from Prometheus' answers, written by hand: days, peaks, kills, throttling, recorded pods."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ def read(wanted: list[Container], courses: Mapping[str, Mapping[str, Points]]) -
 
 def api(wanted: list[Container], courses: Mapping[str, Mapping[str, Points]]) -> Use:
     found = read(wanted, {MEMORY: {OF_API: hourly(14, lambda _: GIB)}, **courses})
-    return found.uses[next(it.place for it in wanted if it.place.workload == "api")]
+    return found.uses[next(item.place for item in wanted if item.place.workload == "api")]
 
 
 def test_days_are_those_on_which_it_was_seen(wanted: list[Container]) -> None:
@@ -65,7 +65,7 @@ def test_the_quantile_is_a_value_that_was_seen() -> None:
     assert quantile([7]) == 7
 
 
-def test_memory_that_is_higher_each_day_grows_and_one_day_without_is_none(wanted: list[Container]) -> None:
+def test_memory_that_is_higher_each_day_grows_and_one_level_day_means_it_does_not(wanted: list[Container]) -> None:
     rising = hourly(14, lambda hour: GIB * (2 - hour / 336))
     flat_once = hourly(14, lambda hour: GIB * (2 - (hour if hour // 24 != 3 else 96) / 336))
 
@@ -74,7 +74,7 @@ def test_memory_that_is_higher_each_day_grows_and_one_day_without_is_none(wanted
     assert not api(wanted, {MEMORY: {OF_API: hourly(14, lambda hour: GIB * (2 - hour / 33600))}}).growing
 
 
-def test_a_kill_is_counted_once_and_at_what_its_own_container_asked_for_before_it(wanted: list[Container]) -> None:
+def test_a_kill_is_counted_once_at_its_own_containers_request_before_it(wanted: list[Container]) -> None:
     """The increase is seen in two steps; a rollout follows in the same step. A sidecar asks for 1Gi of the pod's 5."""
     step = EVIDENCE.step.total_seconds() / 3600
     kills = [(30 + step, 0.0), (30.0, 1.0), (30 - step, 1.0), (30 - 2 * step, 0.0)]
@@ -120,7 +120,7 @@ def test_without_throttling_the_share_of_all_counts_and_without_a_limit_none_is_
     assert api(wanted, {}).throttled is None
 
 
-def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: list[Container]) -> None:
+def test_pods_run_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: list[Container]) -> None:
     pod = "customer=acme group=flexible node=n1 namespace=ebbtide"
     placed = {
         f"{pod} workload=api pod=api-6d4f8b7c9d-x2v4z": hourly(2, lambda _: 1),
@@ -138,7 +138,7 @@ def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: lis
         },
     )
 
-    assert [(it.workload, it.start, it.end) for it in found.pods] == [("api", 47.5, 0.0), ("", 23.5, 11.5)]
+    assert [(item.workload, item.start, item.end) for item in found.pods] == [("api", 47.5, 0.0), ("", 23.5, 11.5)]
     assert found.pods[0].size == PodSize(cpu=2500, memory=0, gpu=0)
 
 
@@ -165,7 +165,7 @@ def test_without_cpu_and_memory_there_is_no_advice_and_each_is_a_line(wanted: li
     )
 
 
-def test_what_is_missing_beside_is_named(wanted: list[Container]) -> None:
+def test_other_missing_metrics_are_named(wanted: list[Container]) -> None:
     found = read(wanted, {MEMORY: {OF_API: hourly(1, lambda _: GIB)}})
 
     assert found.missing["CPU used"].endswith("has nothing for container_cpu_usage_seconds_total of its pods")

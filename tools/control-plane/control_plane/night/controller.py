@@ -20,6 +20,7 @@ from controllers.adapters.kube_api import KubeApi, NoCluster, from_kubeconfig
 from controllers.adapters.server import Server
 from controllers.adapters.waker import EventWaker
 from controllers.scaler.main import Process, read
+from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 
 
