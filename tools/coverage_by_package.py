@@ -11,13 +11,13 @@ _COUNTED = ("covered_lines", "num_statements", "covered_branches", "num_branches
 
 
 def package_of(file: str) -> str:
-    """`ebbtide.settings` for ebbtide/settings/load.py; elsewhere the top folder alone."""
+    """Return `ebbtide.settings` for ebbtide/settings/load.py; elsewhere only the top folder."""
     folders = Path(file).parent.parts
     return ".".join(folders[:2] if folders[0] == "ebbtide" else folders[:1])
 
 
 def table(report: dict[str, Any]) -> str:
-    """One row a package, in per cent of statements and of branches, with the total last."""
+    """Return one row per package, in per cent of statements and of branches, with the total last."""
     counts: dict[str, Counter[str]] = {}
     for file, measured in sorted(report["files"].items()):
         for package in (package_of(file), _TOTAL):
@@ -34,8 +34,8 @@ def _row(row: tuple[str, Counter[str]]) -> str:
     return f"| {name} | {count['num_statements']} | {run} | {count['num_branches']} | {taken} |"
 
 
-def _part(covered: int, there_are: int) -> str:
-    return f"{100 * covered / there_are:.1f} %" if there_are else "-"
+def _part(covered: int, total: int) -> str:
+    return f"{100 * covered / total:.1f} %" if total else "-"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Writes the schema of a PodSpec that `pod:` of the stack file is checked against, from Kubernetes' own sources.
+"""Write the schema of a PodSpec for the checks of `pod:` in the stack file, from Kubernetes' own sources.
 
-Run it when a new minor becomes the newest that Ebbtide supports: `python tools/pod_schema.py`. It needs Go, which
-fetches the sources as modules. Three of them are read:
+Run it when Ebbtide supports a new minor: `python tools/pod_schema.py`. It needs Go, which fetches the sources as
+modules. It reads three of them:
 
 - the published OpenAPI has fields, types and the keys of lists;
-- the generated OpenAPI in Go has the enumerations, which the published one leaves out;
-- the documentation of `k8s.io/api` of each older minor tells which fields are newer than that minor.
+- the generated OpenAPI in Go has the enumerations, which the published one lacks;
+- the documentation of `k8s.io/api` of each older minor shows which fields are newer than that minor.
 """
 
 import json
@@ -26,13 +26,13 @@ _PLAIN = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "string",
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "anything",
 }
-# Fields that a type has from another one, which Go embeds in it.
+# Types that Go embeds in others, which get their fields.
 _EMBEDDED = {
     "Volume": "VolumeSource",
     "Probe": "ProbeHandler",
     "EphemeralContainer": "EphemeralContainerCommon",
 }
-_BEHIND_A_GATE = {"Toleration": {"Gt", "Lt"}}  # values of alpha features, which EKS leaves off
+_BEHIND_A_GATE = {"Toleration": {"Gt", "Lt"}}  # values of alpha features, which EKS disables
 _FUNCTION = re.compile(r"func schema_(\w+)\(")
 _OF_CORE = "k8sio_api_core_v1_"
 _PROPERTY = re.compile(r'\t{5}"([^"]+)": \{$')
@@ -42,21 +42,21 @@ _KEY = re.compile(r'^\t"(\w+)":', re.MULTILINE)
 
 
 def module(name: str) -> Path:
-    """Where Go keeps a module's files."""
+    """Return the folder of a module's files."""
     answer = subprocess.run(["go", "mod", "download", "-json", name], check=True, capture_output=True, text=True)
     return Path(json.loads(answer.stdout)["Dir"])
 
 
 def reached(definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """By full name, every type that a PodSpec is made of."""
-    found: dict[str, Any] = {}
+    """Return every type that a PodSpec contains, by full name."""
+    types: dict[str, Any] = {}
     waiting = [_ROOT]
     while waiting:
         name = waiting.pop()
-        if name not in found and name not in _PLAIN:
-            found[name] = definitions[name]
+        if name not in types and name not in _PLAIN:
+            types[name] = definitions[name]
             waiting += re.findall(r'"#/definitions/([^"]+)"', json.dumps(definitions[name]))
-    return found
+    return types
 
 
 def enumerations(text: str) -> dict[tuple[str, str], list[str]]:
@@ -79,13 +79,13 @@ def documented(api: Path) -> set[tuple[str, str]]:
 
 
 def newer() -> dict[tuple[str, str], str]:
-    """By type and field, the first minor that knows a field which the oldest supported one does not."""
+    """Return, by type and field, the first minor of fields that the oldest supported one lacks."""
     since: dict[tuple[str, str], str] = {}
     later, minor = documented(module(f"k8s.io/api@v0.{KUBERNETES.removeprefix('v1.')}")), _minor(KUBERNETES)
     for version in OLDER:
-        there = documented(module(f"k8s.io/api@{version}"))
-        since |= dict.fromkeys(later - there, minor)
-        later, minor = there, _minor(version)
+        earlier = documented(module(f"k8s.io/api@{version}"))
+        since |= dict.fromkeys(later - earlier, minor)
+        later, minor = earlier, _minor(version)
     return since
 
 

@@ -1,8 +1,8 @@
-"""A customer's own stack file with pools and nodes made for a trace; every other line stays as it is, comments too.
+"""Adapt a customer's stack file to a trace: new pools and nodes, every other line and comment unchanged.
 
-Two sections are exchanged in the text, `ebbtide:workers` and `ebbtide:nodeGroups`. The stack's fixed and flexible
-groups stay for its services; its GPU groups only if a service asks for GPUs. A line elsewhere that names a pool or a
-group that is gone makes the file unsound, and that is refused with the line: only its owner knows what it should say.
+Replaces two sections in the text, `ebbtide:workers` and `ebbtide:nodeGroups`. The stack's fixed and flexible groups
+stay for its services; its GPU groups stay only if a service requests GPUs. A line elsewhere that names a removed pool
+or group makes the file invalid. The error shows that line: only the file's owner knows what it should say.
 """
 
 import re
@@ -29,15 +29,15 @@ from ebbtide.units.quantities import cpu_quantity, memory_quantity
 
 
 def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = None) -> str:
-    """The text of the adapted file. Raises `StackInvalid`, `ReplayError` for an existing cluster, `NoSuggestion`."""
+    """Return the adapted file's text. Raises `StackInvalid`, `ReplayError` for an existing cluster, `NoSuggestion`."""
     settings = stack_of_text(text, stack=file, file=file)
     require_node_groups(settings)
     jobs = jobs_up_to(trace, max_job_s)
-    kept = _remaining_groups(settings)
-    pools = suggested_pools(jobs, settings.region, settings.costs.pricing_assumption, kept)
+    remaining = _remaining_groups(settings)
+    pools = suggested_pools(jobs, settings.region, settings.costs.pricing_assumption, remaining)
     if not pools:
         raise nothing_fits(trace, len(jobs), settings.region)
-    adapted = _exchanged(text, {WORKERS: _workers(pools, trace), GROUPS: _groups(pools, kept, settings)})
+    adapted = _with_sections(text, {WORKERS: _workers(pools, trace), GROUPS: _groups(pools, remaining, settings)})
     try:
         stack_of_text(adapted, stack=file, file=file)
     except StackInvalid as invalid:
@@ -60,9 +60,13 @@ def _workers(pools: Sequence[SuggestedPool], trace: Trace) -> str:
     )
 
 
-def _groups(pools: Sequence[SuggestedPool], kept: dict[str, NodeGroupSettings], settings: StackSettings) -> str:
-    made = {pool.group for pool in pools}  # a file that was adapted before has groups of these names already
-    lines = [f"    {name}: {{ {', '.join(_keys(name, group))} }}" for name, group in kept.items() if name not in made]
+def _groups(pools: Sequence[SuggestedPool], remaining: dict[str, NodeGroupSettings], settings: StackSettings) -> str:
+    pool_groups = {pool.group for pool in pools}  # a file that was adapted before has groups of these names
+    lines = [
+        f"    {name}: {{ {', '.join(_keys(name, group))} }}"
+        for name, group in remaining.items()
+        if name not in pool_groups
+    ]
     return "\n".join([f"  {GROUPS}:", *lines, groups_text(pools, len(settings.cluster.zones))]) + "\n"
 
 
@@ -75,15 +79,15 @@ def _keys(name: str, group: NodeGroupSettings) -> Iterator[str]:
     yield f"diskSize: {group.disk_size}"
     if group.priority:
         yield f"priority: {group.priority}"
-    held = group.reserved
-    parts = [f"cpu: {cpu_quantity(held.cpu)}"] if held.cpu else []
-    parts += [f"memory: {memory_quantity(held.memory)}"] if held.memory else []
+    reserved = group.reserved
+    parts = [f"cpu: {cpu_quantity(reserved.cpu)}"] if reserved.cpu else []
+    parts += [f"memory: {memory_quantity(reserved.memory)}"] if reserved.memory else []
     if parts:
         yield f"reserved: {{ {', '.join(parts)} }}"
 
 
-def _exchanged(text: str, sections: dict[str, str]) -> str:
-    """The text with these sections of `config` instead of its own; a section that it lacks comes last."""
+def _with_sections(text: str, sections: dict[str, str]) -> str:
+    """Replace these sections of `config`; append those that are missing."""
     lines = [f"{line}\n" for line in text.splitlines()]
     for key, section in sections.items():
         begin = next((i for i, line in enumerate(lines) if re.match(rf"""\s+["']?{key}["']?\s*:""", line)), len(lines))
@@ -92,7 +96,7 @@ def _exchanged(text: str, sections: dict[str, str]) -> str:
 
 
 def _end(lines: Sequence[str], begin: int) -> int:
-    """Where a section ends: before the next line that is indented no more; what is bare above that belongs to it."""
+    """Return the line after a section: the next one indented no more, with the bare lines above it."""
     if begin >= len(lines):
         return begin
     indent = _indent(lines[begin])

@@ -1,7 +1,7 @@
-"""Stacks side by side over one trace: what a change of hours, sizes or groups does to node-hours, dollars and waits.
+"""Compare stacks over one trace: the effect of other hours, sizes or groups on node-hours, dollars and waits.
 
-All are replayed from the same instant, the one that suits the first. Each aligned by itself, a change of business hours
-would move the jobs along with the hours, and would show no effect at all.
+All are replayed from the same instant, the one that suits the first. If each were aligned alone, a change of business
+hours would move the jobs along with the hours and would show no effect.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from ebbtide.report.pages.sentences import coverage_line, scope_line
+from ebbtide.report.words import DASH, count, dollars, duration, percent, short
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import replay
-from ebbtide.simulator.results import Replay, StrategyResult, as_json
+from ebbtide.simulator.results import Replay, Strategy, StrategyResult, as_json
 from ebbtide.simulator.setup import ReplayOptions
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Trace
@@ -23,7 +29,7 @@ Play = Callable[[StackSettings, Trace, ReplayOptions], Replay]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One strategy on a stack, less the same on the first stack."""
+    """One strategy on a stack, minus the same strategy on the first stack."""
 
     strategy: str
     node_hours: float
@@ -38,7 +44,7 @@ class Difference:
 def replay_each(
     stacks: Sequence[StackSettings], trace: Trace, options: ReplayOptions, play: Play = replay
 ) -> list[Replay]:
-    """One replay for each stack, in their order. Raises what `replay` raises."""
+    """Replay each stack, in their order. Raises what `replay` raises."""
     first = play(stacks[0], trace, options)
     same_start = replace(options, start=first.start)
     return [first, *(play(stack, trace, same_start) for stack in stacks[1:])]
@@ -47,14 +53,14 @@ def replay_each(
 def replay_shifted(
     stack: StackSettings, trace: Trace, options: ReplayOptions, shifts: Sequence[timedelta], play: Play = replay
 ) -> list[Replay]:
-    """The stack's replay, and one more for each shift of its start. Raises what `replay` raises."""
+    """Replay the stack, and once more for each shift of its start. Raises what `replay` raises."""
     first = play(stack, trace, options)
     starts = shifted_starts(first.start, shifts)
     return [first, *(play(stack, trace, replace(options, start=start)) for start in starts)]
 
 
 def differences(first: Replay, other: Replay) -> Iterator[Difference]:
-    """For each strategy that both replays have."""
+    """Yield a difference for each strategy that both replays have."""
     for name, result in other.strategies.items():
         if name in first.strategies:
             yield _difference(name, first.strategies[name], result)
@@ -74,13 +80,13 @@ def _difference(name: str, before: StrategyResult, after: StrategyResult) -> Dif
 
 
 def comparison_json(replays: Sequence[Replay]) -> dict[str, Any]:
-    """`stacks`: a document as of one replay for each; `differences`: of each further one to the first."""
+    """Return the JSON document: `stacks` are the replays, `differences` compare each later one with the first."""
     first = replays[0]
     return {
         "schema": SCHEMA,
         "trace": first.trace,
         "start": first.start.isoformat(),
-        "stacks": [as_json(found) for found in replays],
+        "stacks": [as_json(result) for result in replays],
         "differences": [
             {"stack": other.stack, "against": first.stack, "strategies": _as_json(first, other)}
             for other in replays[1:]
@@ -90,21 +96,21 @@ def comparison_json(replays: Sequence[Replay]) -> dict[str, Any]:
 
 def _as_json(first: Replay, other: Replay) -> dict[str, Any]:
     return {
-        found.strategy: {
-            "node_hours": found.node_hours,
-            "usd": found.usd,
-            "wait_p50_s": found.wait_p50_s,
-            "wait_p95_s": found.wait_p95_s,
-            "wait_p99_s": found.wait_p99_s,
-            "jobs_interrupted": found.jobs_interrupted,
-            "jobs_unfinished": found.jobs_unfinished,
+        difference.strategy: {
+            "node_hours": difference.node_hours,
+            "usd": difference.usd,
+            "wait_p50_s": difference.wait_p50_s,
+            "wait_p95_s": difference.wait_p95_s,
+            "wait_p99_s": difference.wait_p99_s,
+            "jobs_interrupted": difference.jobs_interrupted,
+            "jobs_unfinished": difference.jobs_unfinished,
         }
-        for found in differences(first, other)
+        for difference in differences(first, other)
     }
 
 
 def shifts_json(replays: Sequence[Replay]) -> dict[str, Any]:
-    """The document of the replay itself, with those of its shifts beside it."""
+    """Return the replay's document, with `shifts` for the shifted starts."""
     first = replays[0]
     return {
         **as_json(first),
@@ -113,3 +119,100 @@ def shifts_json(replays: Sequence[Replay]) -> dict[str, Any]:
             for other in replays[1:]
         ],
     }
+
+
+_SAME_START = (
+    "All stacks are replayed from the same start, aligned with the first stack's hours: a change of hours moves no job."
+)
+
+
+def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
+    """Return a row per strategy and stack, and the changes of each further stack."""
+    first = replays[0]
+    table = _table(f"{' against '.join(result.stack for result in reversed(replays))} on {first.trace}")
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("stack", no_wrap=True)
+    _figures(table)
+    for name in first.strategies:
+        for result in replays:
+            if name in result.strategies:
+                table.add_row(name if result is first else "", result.stack, *_cells(result.strategies[name]))
+        for other in replays[1:]:
+            change = next((row for row in differences(first, other) if row.strategy == name), None)
+            if change is not None:
+                cells = (
+                    _signed(count(abs(change.node_hours)), change.node_hours),
+                    _signed(dollars(abs(change.usd)), change.usd),
+                    _signed(short(duration(abs(change.wait_p50_s))), change.wait_p50_s),
+                    _signed(short(duration(abs(change.wait_p95_s))), change.wait_p95_s),
+                    _signed(count(abs(change.jobs_interrupted)), change.jobs_interrupted),
+                )
+                table.add_row("", f"  {other.stack} changes", *cells, style="bold")
+    table.caption = Text("\n".join([*map(_covers, replays), _SAME_START, *_assumed(first, shown=assumptions)]))
+    return table
+
+
+def shift_table(replays: Sequence[Replay]) -> Table:
+    """Compare the starts for the product's own strategy, or for the first if it was not replayed."""
+    first = replays[0]
+    product = Strategy.FIXED_FLEXIBLE.value
+    strategy = product if product in first.strategies else next(iter(first.strategies))
+    table = _table(f"{strategy} of {first.stack} on {first.trace}, by the trace's start")
+    table.add_column("start", no_wrap=True)
+    _figures(table)
+    table.add_column("saves", justify="right")
+    table.add_column("attain-\nable", justify="right")
+    for shifted in replays:
+        result = shifted.strategies[strategy]
+        hours = (shifted.start - first.start).total_seconds() / 3600
+        table.add_row(
+            f"{shifted.start:%a %H:%M}" + (f" ({hours:+g} h)" if hours else ""),
+            *_cells(result),
+            *(
+                DASH if share is None else percent(share)
+                for share in (result.saving_vs_fixed_fleet, shifted.attainable)
+            ),
+        )
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _figures(table: Table) -> None:
+    for heading in ("node-\nhours", "dollars", "wait\np50", "wait\np95", "inter-\nrupted"):
+        table.add_column(heading, justify="right", vertical="bottom")
+
+
+def _cells(result: StrategyResult) -> tuple[str, ...]:
+    return (
+        count(result.node_hours),
+        dollars(result.usd),
+        short(duration(result.wait_p50_s)),
+        short(duration(result.wait_p95_s)),
+        count(result.jobs_interrupted),
+    )
+
+
+def _signed(text: str, value: float) -> str:
+    if not any(digit in text for digit in "123456789"):
+        return "="
+    return f"{'+' if value > 0 else '-'}{text}"
+
+
+def _covers(replay: Replay) -> str:
+    return f"{replay.stack} covers {coverage_line(replay)}."
+
+
+def _assumed(replay: Replay, *, shown: bool) -> list[str]:
+    assumed = ["Assumed:", *(f"- {sentence}" for sentence in replay.assumptions)]
+    return [f"Replayed: {scope_line(replay)}.", *(assumed if shown else [])]

@@ -1,7 +1,7 @@
-"""What a list of jobs wants when nothing makes it wait: peaks, and the node-hours of nodes of one size.
+"""Demand of jobs that never wait: peaks, and node-hours on nodes of one size.
 
-"Wanted at once" starts every job when it is submitted. It is a load's own shape, free of any cluster: no scaler can
-need more workers than its peak without keeping idle ones.
+"Wanted at once" starts every job when it is submitted. It depends on the load alone, not on a cluster: a scaler that
+needs more workers than its peak keeps idle ones.
 """
 
 import heapq
@@ -14,33 +14,33 @@ Span: TypeAlias = tuple[float, float]  # start and end, in seconds
 
 _UNNEEDED_S = max(UNNEEDED_S.values())
 NODE_OVERHEAD_S = NODE_BOOT_S + _UNNEEDED_S
-"""What a node is paid for besides its work: its start, and the time it has to be empty before it may go."""
+"""Paid seconds of a node besides its work: its start, and the time that it must be empty before it is removed."""
 
 
 def changes(spans: Iterable[tuple[float, float, float]]) -> list[tuple[float, float]]:
-    """The instants at which the amount wanted changes, and the amount from then on; `spans` are start, end, amount."""
+    """Return the instants at which the demand changes, and the demand from then on; `spans` are start, end, amount."""
     steps: dict[float, float] = {}
     for start, end, amount in spans:
         steps[start] = steps.get(start, 0.0) + amount
         steps[end] = steps.get(end, 0.0) - amount
-    wanted, found = 0.0, list[tuple[float, float]]()
+    demand, course = 0.0, list[tuple[float, float]]()
     for at in sorted(steps):
-        wanted += steps[at]
-        found.append((at, wanted))
-    return found
+        demand += steps[at]
+        course.append((at, demand))
+    return course
 
 
 def peak_at_once(spans: Iterable[Span]) -> int:
-    """The most spans that overlap; one that ends when another starts does not overlap it."""
-    return round(max((wanted for _, wanted in changes((start, end, 1.0) for start, end in spans)), default=0.0))
+    """Return the largest number of overlapping spans; a span that ends when another starts does not overlap it."""
+    return round(max((demand for _, demand in changes((start, end, 1.0) for start, end in spans)), default=0.0))
 
 
 def spread_node_hours(spans: Sequence[Span], copies: int) -> float:
-    """Node-hours of spans on nodes that hold `copies` each, where nothing is ever moved.
+    """Return the node-hours of spans on nodes that hold `copies` each, where no span is ever moved.
 
-    As kube-scheduler spreads: a span goes to the emptiest node that is there, and a node goes once it has been empty
-    for the autoscaler's unneeded time. So large nodes are kept by a few long jobs, which is what this is to show.
-    `spans` are in the order of their starts.
+    As kube-scheduler spreads pods, a span goes to the emptiest existing node, and a node is removed once it has been
+    empty for the autoscaler's unneeded time. This shows how a few long jobs keep large nodes. `spans` are in the order
+    of their starts.
     """
     return _Spread(copies).hours(spans)
 
@@ -51,8 +51,8 @@ class _Spread:
         self._ends: list[tuple[float, int]] = []
         self._used: dict[int, int] = {}
         self._born: list[float] = []
-        self._gone: list[float] = []  # when an empty node may go; a node is empty again and again
-        # nodes by pods on them; a dict keeps the order in which they came, so that equals are told apart the same way
+        self._gone: list[float] = []  # when an empty node may be removed; a node may become empty several times
+        # nodes by pods on them; a dict keeps their order of arrival, so that ties are broken the same way each time
         self._by_used: list[dict[int, None]] = [{} for _ in range(copies + 1)]
         self._node_s = 0.0
 

@@ -1,7 +1,7 @@
-"""What a load of requests is like, before anything is chosen: predictable or bursty, and what one pod bears.
+"""Describe a load of requests: how predictable and bursty it is, and how much load one pod can carry.
 
-Every figure but the last is of the trace alone. How like a day is to the day before, and a week to the week before, is
-the correlation of their windows (Pearson): 1 is the same shape, 0 none. Windows that are missing are left out.
+Every figure but the last is of the trace alone. The likeness of a day to the day before, and of a week to the week
+before, is the correlation of their windows (Pearson): 1 is the same shape, 0 none. Missing windows are left out.
 """
 
 import math
@@ -12,7 +12,8 @@ from random import Random
 from statistics import fmean, median
 from typing import Any
 
-from ebbtide.report.words import several
+from ebbtide.report.pages.sheets import Sheet, SheetRow
+from ebbtide.report.words import DASH, percent, several
 from ebbtide.simulator.services.counts import within
 from ebbtide.simulator.services.run import Span, play, quantile
 from ebbtide.simulator.services.served import SimulatedService
@@ -21,20 +22,20 @@ from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.durations import DAY_S, WEEK_S
 
 ALIKE = 0.8
-"""From this correlation on a day is called like the one before."""
+"""Least correlation of a day that counts as like the one before."""
 BURSTY_CV = 1.5
-"""From this variation of the times between requests on they are called bursty; independent ones have 1."""
+"""Least variation of the times between requests that counts as bursty; independent requests have 1."""
 TRIED = 3000
-"""Requests that pods are tried with at each rate."""
+"""Requests simulated at each rate."""
 BUSY = (0.5, 0.7, 0.8, 0.9)
-"""Shares of the time for which latency is tried."""
+"""Shares of busy time for which latency is simulated."""
 _STEPS = 8
 _SHORT = {"predictable": "yes", "partly predictable": "partly", "not predictable": "no"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLoad:
-    """Of one queue, or of all together."""
+    """Figures of one queue, or of all together."""
 
     queue: str
     requests: float
@@ -53,11 +54,11 @@ class RequestLoad:
 
     @property
     def shape(self) -> str:
-        known = [it for it in (self.like_the_day_before, self.like_the_week_before) if it is not None]
-        if not known:
+        correlations = [r for r in (self.like_the_day_before, self.like_the_week_before) if r is not None]
+        if not correlations:
             return "too short to say"
-        alike = max(known)
-        return "predictable" if alike >= ALIKE else "partly predictable" if alike >= ALIKE / 2 else "not predictable"
+        best = max(correlations)
+        return "predictable" if best >= ALIKE else "partly predictable" if best >= ALIKE / 2 else "not predictable"
 
     @property
     def verdict(self) -> str:
@@ -66,23 +67,23 @@ class RequestLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Borne:
-    """The most that one pod of a service bears within its SLO, tried with independent requests."""
+    """The highest load of one pod within its SLO, simulated with independent requests."""
 
     service: str
     rate: float  # requests a second
-    busy: float  # the share of its places that are taken then
+    busy: float  # the share of its places taken at that rate
     p95_s: float
     slo_s: float
-    meant: float  # requests a second for which its targets have one pod
+    meant: float  # requests a second per pod by its targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Of so many pods of a service that are busy for that share of the time."""
+    """Latency of so many pods that are busy for that share of the time."""
 
     pods: int
     busy: float
-    p95_s: float  # of requests that come independently; endless where more than one in a hundred is lost
+    p95_s: float  # of independent requests; infinite if more than one in a hundred is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +93,16 @@ class RequestDescription:
     window_s: float
     loads: tuple[RequestLoad, ...]  # all together, then each queue if there are several
     borne: Borne | None
-    latencies: tuple[Latency, ...]  # by how busy the pods are, then by how many they are
+    latencies: tuple[Latency, ...]  # by busy share, then by number of pods
 
 
 def describe_requests(trace: RequestTrace, service: SimulatedService | None = None) -> RequestDescription:
-    alone = [trace.only(queue) for queue in trace.queues] if len(trace.queues) > 1 else []
+    queues = [trace.only(queue) for queue in trace.queues] if len(trace.queues) > 1 else []
     return RequestDescription(
         trace=trace.name,
         days=trace.days,
         window_s=trace.window_s,
-        loads=(_load("all", trace), *(_load(next(iter(it.queues)), it) for it in alone)),
+        loads=(_load("all", trace), *(_load(next(iter(queue.queues)), queue) for queue in queues)),
         borne=None if service is None else borne(service),
         latencies=() if service is None else latencies(service),
     )
@@ -109,26 +110,26 @@ def describe_requests(trace: RequestTrace, service: SimulatedService | None = No
 
 def _load(name: str, trace: RequestTrace) -> RequestLoad:
     counts = trace.totals
-    known = [count for count in counts if count is not None]
-    mean = fmean(known) or 1.0
-    pairs = [(one, other) for one, other in pairwise(counts) if one is not None and other is not None]
+    recorded = [count for count in counts if count is not None]
+    mean = fmean(recorded) or 1.0
+    pairs = [(before, after) for before, after in pairwise(counts) if before is not None and after is not None]
     varied = [cv for queue in trace.queues.values() for count, cv in zip(queue.counts, queue.cv, strict=True) if count]
     return RequestLoad(
         queue=name,
-        requests=sum(known),
+        requests=sum(recorded),
         mean_rate=mean / trace.window_s,
-        peak_to_mean=max(known) / mean,
-        jump=max((other - one for one, other in pairs), default=0.0) / mean,
+        peak_to_mean=max(recorded) / mean,
+        jump=max((after - before for before, after in pairs), default=0.0) / mean,
         like_the_day_before=_alike(counts, round(DAY_S / trace.window_s)),
         like_the_week_before=_alike(counts, round(WEEK_S / trace.window_s)),
         between=median(varied) if varied else 1.0,
-        idle=sum(not count for count in known) / len(known),
-        missing=1 - len(known) / len(counts),
+        idle=sum(not count for count in recorded) / len(recorded),
+        missing=1 - len(recorded) / len(counts),
     )
 
 
 def _alike(counts: Sequence[float | None], apart: int) -> float | None:
-    """Correlation of the windows with those so many windows before; at least a day of them has to be known."""
+    """Correlate the windows with those so many windows before; None with less than a day of both."""
     pairs = [
         (before, after)
         for before, after in zip(counts, counts[apart:], strict=False)
@@ -136,20 +137,20 @@ def _alike(counts: Sequence[float | None], apart: int) -> float | None:
     ]
     if len(pairs) < 24:
         return None
-    first, second = fmean(one for one, _ in pairs), fmean(other for _, other in pairs)
-    both = sum((one - first) * (other - second) for one, other in pairs)
-    spread = math.sqrt(sum((one - first) ** 2 for one, _ in pairs) * sum((other - second) ** 2 for _, other in pairs))
-    return both / spread if spread else 0.0
+    mean, later_mean = fmean(count for count, _ in pairs), fmean(later for _, later in pairs)
+    covariance = sum((count - mean) * (later - later_mean) for count, later in pairs)
+    spread = sum((count - mean) ** 2 for count, _ in pairs) * sum((later - later_mean) ** 2 for _, later in pairs)
+    return covariance / math.sqrt(spread) if spread else 0.0
 
 
 def borne(service: SimulatedService, seed: int = 0) -> Borne:
-    """By halving between nothing and what keeps a pod busy all the time."""
+    """Bisect between no load and the load that keeps a pod busy all the time."""
     low, high, p95_s = 0.0, service.full_rate, 0.0
     for _ in range(_STEPS):
         rate = (low + high) / 2
-        found = _p95(service, rate, seed)
-        if found <= service.slo_s:
-            low, p95_s = rate, found
+        latency = _p95(service, rate, seed)
+        if latency <= service.slo_s:
+            low, p95_s = rate, latency
         else:
             high = rate
     return Borne(
@@ -163,7 +164,7 @@ def borne(service: SimulatedService, seed: int = 0) -> Borne:
 
 
 def latencies(service: SimulatedService, seed: int = 0) -> tuple[Latency, ...]:
-    """What pods that share a load gain: with more of them a request finds an idle one more often."""
+    """Return latencies by busy share and number of pods: with more pods a request finds an idle one more often."""
     counts = sorted({1, math.ceil(math.sqrt(service.most)), service.most})
     return tuple(
         Latency(pods=pods, busy=busy, p95_s=_p95(service, busy * service.full_rate, seed, pods))
@@ -173,7 +174,7 @@ def latencies(service: SimulatedService, seed: int = 0) -> tuple[Latency, ...]:
 
 
 def _p95(service: SimulatedService, rate: float, seed: int, pods: int = 1) -> float:
-    """Seconds, of so many requests a second for each pod; endless where more than one in a hundred was lost."""
+    """Return seconds at so many requests a second per pod; infinite if more than one in a hundred was lost."""
     until = TRIED / (rate * pods)
     served = play(service, Fixed(pods), _independent(until, seed), Span(0, until), seed=seed)
     lost = served.lost + served.turned_away
@@ -184,30 +185,30 @@ def _independent(until: float, seed: int) -> Iterator[float]:
     return iter(within(0, until, TRIED, 1.0, Random(f"{seed} tried")))
 
 
-def requests_json(found: RequestDescription) -> dict[str, Any]:
+def requests_json(description: RequestDescription) -> dict[str, Any]:
     return {
-        "trace": found.trace,
-        "days": found.days,
-        "window_s": found.window_s,
-        "loads": [{**asdict(load), "verdict": load.verdict} for load in found.loads],
-        "borne": None if found.borne is None else asdict(found.borne),
-        "latencies": [{**asdict(it), "p95_s": _finite(it.p95_s)} for it in found.latencies],
+        "trace": description.trace,
+        "days": description.days,
+        "window_s": description.window_s,
+        "loads": [{**asdict(load), "verdict": load.verdict} for load in description.loads],
+        "borne": None if description.borne is None else asdict(description.borne),
+        "latencies": [{**asdict(latency), "p95_s": _finite(latency.p95_s)} for latency in description.latencies],
     }
 
 
-def requests_text(found: RequestDescription) -> str:
-    return "\n".join(_lines(found))
+def requests_text(description: RequestDescription) -> str:
+    return "\n".join(_lines(description))
 
 
-def _lines(found: RequestDescription) -> Iterator[str]:
-    whole = found.loads[0]
+def _lines(description: RequestDescription) -> Iterator[str]:
+    total = description.loads[0]
     yield (
-        f"{found.trace}: {whole.requests:,.0f} requests in {found.days:.3g} days, counted every {found.window_s:g} s; "
-        f"{whole.missing:.1%} of the windows are missing"
+        f"{description.trace}: {total.requests:,.0f} requests in {description.days:.3g} days, counted every "
+        f"{description.window_s:g} s; {total.missing:.1%} of the windows are missing"
     )
     yield ""
     yield f"{'queue':<22}{'a second':>9}{'peak':>6}{'jump':>6}{'day':>7}{'week':>7}{'cv':>6}  predictable"
-    for load in found.loads:
+    for load in description.loads:
         day, week = _text(load.like_the_day_before), _text(load.like_the_week_before)
         yield (
             f"{load.queue:<22}{load.mean_rate:>9,.3g}{load.peak_to_mean:>6.1f}{load.jump:>6.1f}{day:>7}{week:>7}"
@@ -218,22 +219,27 @@ def _lines(found: RequestDescription) -> Iterator[str]:
         "Peak and jump: the busiest window, and the largest growth from one to the next, in means. Day, week: "
         "correlation with the day and with the week before. cv: how the times between requests vary (independent: 1)."
     )
-    if (its := found.borne) is not None:
+    if (borne := description.borne) is not None:
         yield ""
         yield (
-            f"One pod of {its.service} bears {its.rate:.3g} requests a second within its SLO (p95 {its.p95_s:.3g} s of "
-            f"{its.slo_s:.3g} s), {its.busy:.0%} busy; by its targets it is meant for {its.meant:.3g}."
+            f"One pod of {borne.service} bears {borne.rate:.3g} requests a second within its SLO (p95 "
+            f"{borne.p95_s:.3g} s of {borne.slo_s:.3g} s), {borne.busy:.0%} busy; by its targets it is meant for "
+            f"{borne.meant:.3g}."
         )
         yield ""
-        yield from _latency_lines(found.latencies)
+        yield from _latency_lines(description.latencies)
 
 
-def _latency_lines(found: Sequence[Latency]) -> Iterator[str]:
-    counts = sorted({it.pods for it in found})
+def _latency_lines(latencies: Sequence[Latency]) -> Iterator[str]:
+    counts = sorted({latency.pods for latency in latencies})
     yield "p95 in seconds, by how busy the pods are, and by how many share the load:"
     yield "busy  " + "".join(f"{several(pods, 'pod'):>10}" for pods in counts)
     for busy in BUSY:
-        row = (f"{it.p95_s:.3g}" if math.isfinite(it.p95_s) else "lost" for it in found if it.busy == busy)
+        row = (
+            f"{latency.p95_s:.3g}" if math.isfinite(latency.p95_s) else "lost"
+            for latency in latencies
+            if latency.busy == busy
+        )
         yield f"{busy:>4.0%}  " + "".join(f"{text:>10}" for text in row)
 
 
@@ -243,3 +249,26 @@ def _finite(value: float) -> float | None:
 
 def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+def load_sheet(description: RequestDescription) -> Sheet:
+    return Sheet(
+        caption="Peak and jump: the busiest window, and the largest growth from one to the next, in means. Day and "
+        "week: correlation with the day and the week before. Spread: the coefficient of variation of the times between "
+        "requests; independent ones have 1.",
+        over="queue",
+        columns=["verdict", "peak", "jump", "day", "week", "spread", "windows without a request"],
+        rows=[SheetRow(load.queue, _cells(load)) for load in description.loads],
+    )
+
+
+def _cells(load: RequestLoad) -> list[str]:
+    correlations = (load.like_the_day_before, load.like_the_week_before)
+    return [
+        load.verdict,
+        f"{load.peak_to_mean:.1f}",
+        f"{load.jump:.1f}",
+        *(DASH if value is None else f"{value:.2f}" for value in correlations),
+        f"{load.between:.1f}",
+        percent(load.idle),
+    ]

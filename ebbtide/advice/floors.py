@@ -1,19 +1,111 @@
-"""Floors that a stack file can plan, learnt from the jobs of some weeks: rules, the lines they give, and their reasons.
+"""Floors of a stack file, learnt from the jobs of some weeks: rules, the lines that follow, and their reasons.
 
-Three means, all the stack file's own: `morning` (workers ready at each opening), `overnight` (workers from a time of
-the day, every day) and a pool's `min`. A rule is a means with a quantile of the seasonal baseline: it knows weeks and
-gives lines, so it can be judged on weeks that it has not seen.
+The stack file has three means: `morning` (workers ready at each opening), `overnight` (workers from a time of the day,
+every day) and a pool's `min`. A rule is a means with a quantile of the seasonal baseline. It turns weeks into lines, so
+it can be tested on weeks that it was not trained on.
+
+The baseline of a slot of the week is a quantile of the same slot on the same weekday. Each weekday is computed alone,
+over the training weeks: the value that a given share of those weeks did not exceed (nearest rank). A line of a stack
+file covers several weekdays, so it takes their lower median. Anyone can check it by hand; it is not a forecast.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from ebbtide.advice.baseline import Calendar, PoolDemand, by_weekday, daily_slots, middle, morning_slots
+from ebbtide.advice.demand import changes
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.settings.sections.workers import Morning
+from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.simulator.world.waits import percentile
+from ebbtide.units.durations import ONE_DAY as _DAY
+from ebbtide.units.durations import WEEK_S as WEEK_S
+from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """Business hours, and the instant of the trace's second 0 (aware)."""
+
+    hours: BusinessHours
+    start: datetime
+
+    def seconds(self, instant: datetime) -> float:
+        return (instant - self.start).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class DemandHour:
+    """An hour of the trace, and the weekday (0 is Monday) that it counts for."""
+
+    weekday: int
+    begins: float  # seconds from the trace's second 0
+
+
+class PoolDemand:
+    """Workers that a pool needs if each job starts when it is submitted."""
+
+    def __init__(self, jobs: Sequence[PooledJob]) -> None:
+        steps = changes((job.submitted_at, job.submitted_at + job.duration_s, float(job.members)) for job in jobs)
+        self._at = [at for at, _ in steps]
+        self._amount = [round(amount) for _, amount in steps]
+
+    def peak(self, start: float, end: float) -> int:
+        """Return the most workers needed at any time of [start, end)."""
+        first = bisect_right(self._at, start) - 1
+        peak = self._amount[first] if first >= 0 else 0
+        for i in range(first + 1, len(self._at)):
+            if self._at[i] >= end:
+                break
+            peak = max(peak, self._amount[i])
+        return peak
+
+
+def morning_slots(calendar: Calendar, weeks: Sequence[int], hour: int) -> list[DemandHour]:
+    """Return the `hour`-th hour after each opening in these weeks of the trace."""
+    slots: list[DemandHour] = []
+    for week in weeks:
+        begin = calendar.start.astimezone(UTC) + timedelta(seconds=week * WEEK_S)
+        for span in calendar.hours.open_spans(begin, begin + 7 * _DAY):
+            if begin <= span.start < begin + 7 * _DAY:
+                local = calendar.hours.local(span.start)
+                slots.append(DemandHour(local.weekday(), calendar.seconds(span.start + hour * HOUR)))
+    return slots
+
+
+def daily_slots(calendar: Calendar, weeks: Sequence[int], hour: int) -> list[DemandHour]:
+    """Return the hour from `hour` o'clock, local time, on each day of these weeks."""
+    return [DemandHour(day.weekday(), calendar.seconds(instant)) for day, instant in _clock(calendar, weeks, hour)]
+
+
+def _clock(calendar: Calendar, weeks: Sequence[int], hour: int) -> Iterator[tuple[datetime, datetime]]:
+    for week in weeks:
+        begin = calendar.start.astimezone(UTC) + timedelta(seconds=week * WEEK_S)
+        local = calendar.hours.local(begin)
+        for offset in range(8):
+            day = local + offset * _DAY
+            instant = wall_to_instant(calendar.hours.timezone, day.date(), 60 * hour, last=False)
+            if begin <= instant < begin + 7 * _DAY:
+                yield day, instant
+
+
+def by_weekday(demand: PoolDemand, slots: Sequence[DemandHour], quantile: float) -> Mapping[int, int]:
+    """Return the quantile of peak demand in these slots, for each weekday that has any."""
+    values: dict[int, list[int]] = {}
+    for slot in slots:
+        values.setdefault(slot.weekday, []).append(demand.peak(slot.begins, slot.begins + 3600))
+    return {weekday: round(percentile(peaks, quantile)) for weekday, peaks in sorted(values.items())}
+
+
+def middle(values: Sequence[int]) -> int:
+    """Return the lower median, 0 without values."""
+    return sorted(values)[(len(values) - 1) // 2] if values else 0
+
 
 LONGEST_MORNING = 4  # hours after opening that one floor may reach
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -27,7 +119,7 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FloorRule:
-    """How a floor follows from what was wanted."""
+    """A way to derive a floor from demand."""
 
     means: Means
     quantile: float
@@ -38,18 +130,18 @@ RULES = tuple(FloorRule(means, quantile) for means in Means for quantile in (0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntFloor:
-    """One pool's floor. `at` is an hour of the local day, of `overnight` only; `hours` is 0 for `min`."""
+    """One pool's floor. `at` is an hour of the local day, for `overnight` only; `hours` is 0 for `min`."""
 
     pool: str
     means: Means
     workers: int
     hours: int = 0
     at: int = 0
-    wanted: Mapping[int, int] = field(hash=False)  # the baseline by weekday of the slot that the floor starts with
+    wanted: Mapping[int, int] = field(hash=False)  # baseline by weekday, of the slot in which the floor starts
 
     @property
     def line(self) -> str:
-        """As it stands in a stack file, below the pool's key or below `ebbtide:businessHours`."""
+        """Line of a stack file, below the pool's key or below `ebbtide:businessHours`."""
         match self.means:
             case Means.MORNING:
                 return f"morning: {{ workers: {self.workers}, for: {self.hours}h }}"
@@ -73,7 +165,7 @@ class LearntFloor:
 def floor_of(
     rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
 ) -> LearntFloor | None:
-    """What the rule asks of a pool after these weeks; None where nobody was wanted."""
+    """Apply the rule to a pool's demand in these weeks; None if no worker was needed."""
     match rule.means:
         case Means.MORNING:
             return _morning(rule, pool, demand, calendar, weeks)
@@ -86,25 +178,25 @@ def floor_of(
 def _morning(
     rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
 ) -> LearntFloor | None:
-    """As many as the first hour wants, for as long as the hours after it want no fewer."""
-    wanted = [
+    """Return the first hour's demand as a floor, for as long as the following hours need no fewer."""
+    baselines = [
         by_weekday(demand, morning_slots(calendar, weeks, hour), rule.quantile) for hour in range(LONGEST_MORNING)
     ]
-    workers = middle(list(wanted[0].values()))
+    workers = middle(list(baselines[0].values()))
     if not workers:
         return None
     hours = 1
-    while hours < LONGEST_MORNING and middle(list(wanted[hours].values())) >= workers:
+    while hours < LONGEST_MORNING and middle(list(baselines[hours].values())) >= workers:
         hours += 1
-    return LearntFloor(pool=pool, means=rule.means, workers=workers, hours=hours, wanted=wanted[0])
+    return LearntFloor(pool=pool, means=rule.means, workers=workers, hours=hours, wanted=baselines[0])
 
 
 def _overnight(
     rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
 ) -> LearntFloor | None:
-    """The stretch of the day with most worker-hours wanted without a break; a whole day is `min`'s."""
-    wanted = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
-    count = [middle(list(of_hour.values())) for of_hour in wanted]
+    """Return the unbroken part of the day with most worker-hours of demand; an entire day is left to `min`."""
+    baselines = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
+    count = [middle(list(by_day.values())) for by_day in baselines]
     if all(count):
         return None
     best: tuple[int, int, int] | None = None  # worker-hours, how early, hours
@@ -116,21 +208,21 @@ def _overnight(
         return None
     total, earliness, hours = best
     return LearntFloor(
-        pool=pool, means=rule.means, workers=total // hours, hours=hours, at=-earliness, wanted=wanted[-earliness]
+        pool=pool, means=rule.means, workers=total // hours, hours=hours, at=-earliness, wanted=baselines[-earliness]
     )
 
 
 def _min(
     rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
 ) -> LearntFloor | None:
-    wanted = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
-    least = min(wanted, key=lambda of_hour: middle(list(of_hour.values())))
+    baselines = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
+    least = min(baselines, key=lambda by_day: middle(list(by_day.values())))
     workers = middle(list(least.values()))
     return LearntFloor(pool=pool, means=rule.means, workers=workers, wanted=least) if workers else None
 
 
 def with_floors(settings: StackSettings, floors: Sequence[LearntFloor]) -> StackSettings:
-    """The stack with these floors beside what it plans already; none above its pool's max, none below what is there."""
+    """Add these floors to the stack's own; none exceeds its pool's max, and none lowers an existing floor."""
     workers = dict(settings.workers)
     overnight = list(settings.business_hours.overnight)
     for floor in floors:
@@ -143,8 +235,8 @@ def with_floors(settings: StackSettings, floors: Sequence[LearntFloor]) -> Stack
                 if pool.morning is None or pool.morning.workers < count:
                     workers[floor.pool] = pool.model_copy(update={"morning": planned})
             case Means.OVERNIGHT:
-                given = {"pool": floor.pool, "at": f"{floor.at:02d}:00", "for": lasting, "workers": count}
-                overnight.append(Overnight.model_validate(given))
+                entry = {"pool": floor.pool, "at": f"{floor.at:02d}:00", "for": lasting, "workers": count}
+                overnight.append(Overnight.model_validate(entry))
             case Means.MIN:
                 workers[floor.pool] = pool.model_copy(update={"min": max(pool.min, count)})
     hours = settings.business_hours.model_copy(update={"overnight": tuple(overnight)})

@@ -1,4 +1,4 @@
-"""Advice about floors: stack-file lines with their reasons, and what they did on weeks that they had not seen."""
+"""Advice about floors: stack-file lines with their reasons, and their effect on held-out weeks."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -12,8 +12,8 @@ SCHEMA = 1
 
 
 def as_json(advice: FloorAdvice) -> dict[str, Any]:
-    """Plain values; `advised` are the places of those advised in `trials`."""
-    total = None if advice.total is None else _outcome(advice.total)
+    """Return plain values; `advised` are indexes into `trials`."""
+    outcome = None if advice.total is None else _outcome(advice.total)
     return {
         "schema": SCHEMA,
         "stack": advice.stack,
@@ -22,7 +22,7 @@ def as_json(advice: FloorAdvice) -> dict[str, Any]:
         "spend": advice.spend,
         "trials": [_trial(trial, advice.weeks) for trial in advice.trials],
         "advised": [advice.trials.index(trial) for trial in advice.advised],
-        "total": total,
+        "total": outcome,
     }
 
 
@@ -77,12 +77,12 @@ def _advice(advice: FloorAdvice) -> Iterator[str]:
         yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
         yield f"{above}:"
         yield f"  {trial.floor.line}"
-    found = advice.total
+    total = advice.total
     yield ""
     yield (
-        f"In total: the p95 wait of {found.jobs} jobs from {duration(found.p95_wait_s[0])} to "
-        f"{duration(found.p95_wait_s[1])}, the mean from {duration(found.mean_wait_s[0])} to "
-        f"{duration(found.mean_wait_s[1])}, for {dollars(found.usd_a_month)} a month ({percent(found.cost_share)})."
+        f"In total: the p95 wait of {total.jobs} jobs from {duration(total.p95_wait_s[0])} to "
+        f"{duration(total.p95_wait_s[1])}, the mean from {duration(total.mean_wait_s[0])} to "
+        f"{duration(total.mean_wait_s[1])}, for {dollars(total.usd_a_month)} a month ({percent(total.cost_share)})."
     )
 
 

@@ -1,7 +1,7 @@
-"""A stack file for a trace: pools by size class, the nodes they fill, and limits from what was wanted at once.
+"""Suggest a stack file for a trace: pools by size class, the nodes they fill, and limits from peak demand.
 
-The text is put together by hand, since a YAML library would lose the comments that say where each figure comes from.
-A trace knows nothing of services, images, hours and zones: those lines are placeholders, and the file says so.
+The text is a template, since a YAML library would lose the comments that explain each figure. A trace says nothing of
+services, images, hours and zones: those lines are placeholders, and the file says so.
 """
 
 import math
@@ -9,9 +9,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.advice.classes import SizeClass, members, size_classes, spans_of
+from ebbtide.advice.classes import SizeClass, members, size_classes, slots, spans_of
 from ebbtide.advice.demand import peak_at_once
-from ebbtide.advice.slots import slots
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.simulator.trace.traces import Job, Trace
@@ -19,11 +18,27 @@ from ebbtide.units.quantities import cpu_text, memory_text
 
 REGION = "us-east-1"
 ASSUMPTION = PricingAssumption.COMPUTE_1Y
-"""As in the demo's stack: the owner of a fixed fleet would buy a plan, and on-demand prices would flatter savings."""
+"""Same as the demo's stack: the owner of a fixed fleet would buy a plan; on-demand prices would exaggerate savings."""
 
 _ZONES = 2
-_LONGEST_HOURS = (1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 1440, 2880, 5760, 8784)  # the last: the stack file's most
-_SHORT = 24  # letters of a customer's name
+_LONGEST_HOURS = (
+    1,
+    2,
+    4,
+    8,
+    12,
+    24,
+    48,
+    72,
+    168,
+    336,
+    720,
+    1440,
+    2880,
+    5760,
+    8784,
+)  # the last is the maximum of a stack file
+_MAX_NAME = 24  # letters of a customer's name
 
 
 class NoSuggestion(ValueError):
@@ -32,7 +47,7 @@ class NoSuggestion(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedPool:
-    """A pool with the figures that its lines rest on."""
+    """A pool with the figures that its lines follow from."""
 
     name: str
     group: str
@@ -48,24 +63,24 @@ class SuggestedPool:
 def suggested_pools(
     jobs: Sequence[Job], region: str = REGION, assumption: str = ASSUMPTION, taken: Collection[str] = ()
 ) -> list[SuggestedPool]:
-    """Pools for these jobs, the smallest first; none where no known node runs any of them. `taken`: names of groups."""
+    """Return pools for these jobs, the smallest first; none if no known node runs any of them. `taken`: group names."""
     classes = size_classes([job for job in jobs if _hours(job) is not None], slots(region, assumption))
     groups = _group_names(classes, taken)
     names = _pool_names(classes)
     return [
         SuggestedPool(
             name=name,
-            group=groups[some.slot.types],
-            of=some,
-            most=max(1, peak_at_once(spans_of(some.jobs))),
-            longest_h=max(hours for job in some.jobs if (hours := _hours(job)) is not None),
+            group=groups[size_class.slot.types],
+            of=size_class,
+            most=max(1, peak_at_once(spans_of(size_class.jobs))),
+            longest_h=max(hours for job in size_class.jobs if (hours := _hours(job)) is not None),
         )
-        for name, some in zip(names, classes, strict=True)
+        for name, size_class in zip(names, classes, strict=True)
     ]
 
 
 def suggested_stack(trace: Trace, name: str = "suggested", max_job_s: float | None = None) -> str:
-    """The text of a stack file whose pools run the trace's jobs up to `max_job_s`. Raises `NoSuggestion`."""
+    """Return the text of a stack file whose pools run the trace's jobs up to `max_job_s`. Raises `NoSuggestion`."""
     jobs = jobs_up_to(trace, max_job_s)
     pools = suggested_pools(jobs)
     if not pools:
@@ -108,13 +123,13 @@ def nothing_fits(trace: Trace, jobs: int, region: str) -> NoSuggestion:
 
 
 def customer_name(text: str) -> str:
-    """The nearest that a stack file takes for a customer's name."""
+    """Return the closest valid customer name."""
     letters = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return (letters if letters[:1].isalpha() else f"stack-{letters}")[:_SHORT].strip("-")
+    return (letters if letters[:1].isalpha() else f"stack-{letters}")[:_MAX_NAME].strip("-")
 
 
 def _hours(job: Job) -> int | None:
-    """The length allowed to the pool of a job like this; None if a stack file allows none as long."""
+    """Return the `longestJob` of a pool for this job; None if it exceeds the maximum of a stack file."""
     return next((hours for hours in _LONGEST_HOURS if job.duration_s <= hours * 3600), None)
 
 
@@ -123,39 +138,41 @@ def _limit(max_job_s: float | None) -> str:
 
 
 def _group_names(classes: Sequence[SizeClass], taken: Collection[str]) -> Mapping[tuple[str, ...], str]:
-    """The kind's own name for the nodes with most work; the others say their size."""
+    """Name the group with most work after its kind; name the others after their size."""
     work: dict[tuple[str, ...], float] = {}
-    for some in classes:
-        work[some.slot.types] = work.get(some.slot.types, 0.0) + sum(job.duration_s for job in some.jobs)
+    for size_class in classes:
+        work[size_class.slot.types] = work.get(size_class.slot.types, 0.0) + sum(
+            job.duration_s for job in size_class.jobs
+        )
     names: dict[tuple[str, ...], str] = {}
     for types in sorted(work, key=lambda types: (-work[types], types)):
         kind = "gpu" if _has_gpu(types, classes) else "flexible"
-        free = kind not in (*names.values(), *taken)
-        names[types] = kind if free else f"{kind}-{types[0].replace('.', '-')}"
+        unused = kind not in (*names.values(), *taken)
+        names[types] = kind if unused else f"{kind}-{types[0].replace('.', '-')}"
     return names
 
 
 def _has_gpu(types: tuple[str, ...], classes: Sequence[SizeClass]) -> bool:
-    return any(some.slot.size.gpu > 0 for some in classes if some.slot.types == types)
+    return any(size_class.slot.size.gpu > 0 for size_class in classes if size_class.slot.types == types)
 
 
 def _pool_names(classes: Sequence[SizeClass]) -> list[str]:
-    """`jobs-8cpu`, `jobs-1gpu-8cpu`; the memory too where that would not tell two apart."""
-    short = [_pool_name(some, memory=False) for some in classes]
+    """Return names such as `jobs-8cpu` or `jobs-1gpu-8cpu`, with the memory if two would be equal."""
+    short = [_pool_name(size_class, memory=False) for size_class in classes]
     return [
-        name if short.count(name) == 1 else _pool_name(some, memory=True)
-        for name, some in zip(short, classes, strict=True)
+        name if short.count(name) == 1 else _pool_name(size_class, memory=True)
+        for name, size_class in zip(short, classes, strict=True)
     ]
 
 
-def _pool_name(some: SizeClass, *, memory: bool) -> str:
-    size = some.slot.size
+def _pool_name(size_class: SizeClass, *, memory: bool) -> str:
+    size = size_class.slot.size
     parts = ["jobs", *([f"{size.gpu}gpu"] if size.gpu else []), f"{math.ceil(size.cpu / 1000)}cpu"]
     return "-".join([*parts, *([f"{size.memory // 1024}gib"] if memory else [])])
 
 
 def groups_text(pools: Sequence[SuggestedPool], zones: int) -> str:
-    """The lines of the pools' groups in a stack file."""
+    """Return the lines of the pools' groups in a stack file."""
     most: dict[str, int] = {}
     types: dict[str, tuple[str, ...]] = {}
     for pool in pools:
@@ -172,7 +189,7 @@ def _kind_text(group: str) -> str:
 
 
 def pool_text(pool: SuggestedPool) -> str:
-    """The lines of a pool in a stack file, with what they rest on."""
+    """Return the lines of a pool in a stack file, with a comment that explains them."""
     size, slot = pool.of.slot.size, pool.of.slot
     share = "a whole node" if slot.copies == 1 else f"1/{slot.copies} of a node"
     hours = sum(members(job) * job.duration_s for job in pool.of.jobs) / 3600

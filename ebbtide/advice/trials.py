@@ -1,10 +1,10 @@
-"""Floors on trial: learnt from all weeks of a trace but one, replayed on that one with and without, week by week.
+"""Cross-validate floors: learn each from all weeks of a trace but one, and replay that week with and without it.
 
-So no floor is judged on a week it was learnt from. Each week is replayed from an empty cluster, before and after alike.
-What counts is what people feel, the waiting of jobs that were submitted in the first hours after an opening, and what
-it costs. A floor is advised if it cut that waiting on the held-out weeks in total and in most of them; of several for a
-pool the one that cut most within the spending limit; of all pools those that cut most for their money until the limit
-is spent. Those advised are then tried together, since their nodes are shared.
+So no floor is judged on a week it was learnt from. Each week is replayed from an empty cluster, with and without. The
+measure is what people notice, the waiting of jobs submitted in the first hours after an opening, and the cost. A floor
+is advised if it cut that waiting on the held-out weeks in total and in most of them. Of several floors for a pool the
+one that cut most within the spending limit is taken, then the pools that cut most per dollar until the limit is spent.
+The advised floors are then replayed together, since they share nodes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeAlias
 
-from ebbtide.advice.baseline import WEEK_S, Calendar, PoolDemand, morning_slots
-from ebbtide.advice.floors import RULES, FloorRule, LearntFloor, Means, floor_of, with_floors
+from ebbtide.advice.floors import (
+    RULES,
+    WEEK_S,
+    Calendar,
+    FloorRule,
+    LearntFloor,
+    Means,
+    PoolDemand,
+    floor_of,
+    morning_slots,
+    with_floors,
+)
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import usd_per_day
 from ebbtide.simulator.results import Strategy
@@ -34,13 +44,13 @@ WEEKS_PER_MONTH = 365.25 / 12 / 7
 _ROUNDING = 1e-9
 
 Progress = Callable[[int, int], None]
-_Asked: TypeAlias = tuple[FloorRule, str]  # a rule for a pool
-_Replayed: TypeAlias = tuple[int, tuple[LearntFloor, ...]]  # a week with floors
+_PoolRule: TypeAlias = tuple[FloorRule, str]
+_FlooredWeek: TypeAlias = tuple[int, tuple[LearntFloor, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Week:
-    """What one replayed week cost, and how long the jobs of its mornings waited."""
+    """Cost of one replayed week, and waits of the jobs of its mornings."""
 
     usd: float
     waits_s: tuple[float, ...]
@@ -52,7 +62,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
-    """A set of floors on the held-out weeks in total: before and after."""
+    """Totals over the held-out weeks, without and with a set of floors."""
 
     weeks: int
     weeks_better: int
@@ -77,7 +87,7 @@ class TrialOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A rule for one pool: the floor it gives after all weeks, and how it did on weeks it had not seen."""
+    """A rule for one pool: its floor after all weeks, and its result on held-out weeks."""
 
     rule: FloorRule
     floor: LearntFloor
@@ -92,7 +102,7 @@ class FloorAdvice:
     spend: float  # the most that the floors may add to the bill, a fraction
     trials: tuple[Trial, ...]
     advised: tuple[Trial, ...]
-    total: TrialOutcome | None  # of those advised; None where none is
+    total: TrialOutcome | None  # of the advised floors; None if none is advised
 
 
 def floor_advice(
@@ -105,11 +115,11 @@ def floor_advice(
 ) -> FloorAdvice:
     """Try every rule on every pool. Raises `ReplayError`, `ebbtide.prices.NoPrice`."""
     course = _Course(settings, trace, options)
-    asked = [(rule, pool) for pool in course.demands for rule in _distinct_rules(len(course.weeks) - 1)]
-    course.play([[each] for each in asked], processes, progress)
+    candidates = [(rule, pool) for pool in course.demands for rule in _distinct_rules(len(course.weeks) - 1)]
+    course.play([[candidate] for candidate in candidates], processes, progress)
     trials = [
         Trial(rule=rule, floor=floor, verdict=course.judged([(rule, pool)]))
-        for rule, pool in asked
+        for rule, pool in candidates
         if (floor := course.learnt(rule, pool, course.weeks)) is not None
     ]
     advised = tuple(within(spend, trials))
@@ -127,28 +137,26 @@ def floor_advice(
 
 
 def _distinct_rules(weeks: int) -> list[FloorRule]:
-    """The rules that differ after so many weeks: of quantiles that take the same value only the middle-most stays."""
-    kept: dict[tuple[Means, int], FloorRule] = {}
+    """Return the rules that differ after so many weeks: of quantiles with equal values, the one nearest the median."""
+    distinct: dict[tuple[Means, int], FloorRule] = {}
     for rule in sorted(RULES, key=lambda rule: abs(rule.quantile - 0.5)):
-        kept.setdefault((rule.means, rank(weeks, rule.quantile)), rule)
-    return [rule for rule in RULES if rule in kept.values()]
+        distinct.setdefault((rule.means, rank(weeks, rule.quantile)), rule)
+    return [rule for rule in RULES if rule in distinct.values()]
 
 
 def within(spend: float, trials: Sequence[Trial]) -> Iterator[Trial]:
-    """Of each pool the best, and of these the ones that cut most for their money, until the limit is spent."""
+    """Yield each pool's best floor, in the order of waiting cut per dollar, until the limit is spent."""
     best: dict[str, Trial] = {}
     for trial in trials:
-        found = trial.verdict
-        held_out = (
-            found.saved_hours > 0 and found.weeks_better * 2 > found.weeks and found.cost_share <= spend + _ROUNDING
-        )
-        if held_out:
-            other = best.get(trial.floor.pool)
-            best[trial.floor.pool] = trial if other is None else max(other, trial, key=_cuts)
-    left = spend
+        outcome = trial.verdict
+        pays = outcome.saved_hours > 0 and outcome.weeks_better * 2 > outcome.weeks
+        if pays and outcome.cost_share <= spend + _ROUNDING:
+            previous = best.get(trial.floor.pool)
+            best[trial.floor.pool] = trial if previous is None else max(previous, trial, key=_cuts)
+    remaining = spend
     for trial in sorted(best.values(), key=lambda trial: trial.verdict.cost_share / trial.verdict.saved_hours):
-        if trial.verdict.cost_share <= left + _ROUNDING:
-            left -= max(0.0, trial.verdict.cost_share)
+        if trial.verdict.cost_share <= remaining + _ROUNDING:
+            remaining -= max(0.0, trial.verdict.cost_share)
             yield trial
 
 
@@ -157,57 +165,62 @@ def _cuts(trial: Trial) -> tuple[float, float]:
 
 
 class _Course:
-    """The weeks of a trace on one stack, each with its replay as it is."""
+    """The weeks of a trace on one stack, with the replays that were played of each."""
 
     def __init__(self, settings: StackSettings, trace: Trace, options: ReplayOptions) -> None:
-        whole = replay_setup_of(settings, trace, options)
+        setup = replay_setup_of(settings, trace, options)
         self._settings, self._trace, self._options = settings, trace, options
-        self._calendar = Calendar(hours=whole.config.hours, start=whole.start)
+        self._calendar = Calendar(hours=setup.config.hours, start=setup.start)
         self.demands: Mapping[str, PoolDemand] = {
-            pool: PoolDemand([job for job in whole.jobs if job.pool == pool])
+            pool: PoolDemand([job for job in setup.jobs if job.pool == pool])
             for pool in settings.workers
-            if any(job.pool == pool for job in whole.jobs)
+            if any(job.pool == pool for job in setup.jobs)
         }
-        weeks = range(int(whole.end_s // WEEK_S))
+        weeks = range(int(setup.end_s // WEEK_S))
         self.weeks = [week for week in weeks if self._jobs_of(week)]
         if len(self.weeks) < FEWEST_WEEKS:
             raise ReplayError(
                 f"trace {trace.name}: wanted at least {FEWEST_WEEKS} whole weeks with jobs, one to learn from and one "
-                f"to judge by, found {len(self.weeks)} in {whole.end_s / 86400:.0f} days (for example itp2021-a)"
+                f"to judge by, found {len(self.weeks)} in {setup.end_s / 86400:.0f} days (for example itp2021-a)"
             )
-        self._known: dict[_Replayed, Week] = {}
+        self._replays: dict[_FlooredWeek, Week] = {}
 
-    def play(self, asked: Sequence[Sequence[_Asked]], processes: int, progress: Progress) -> None:
-        """Every week that these are judged by; two rules often give the same floor, which is replayed once."""
-        wanted = [(week, floors) for some in asked for week in self.weeks for floors in ((), self._floors(some, week))]
-        missing = list(dict.fromkeys(each for each in wanted if each not in self._known))
+    def play(self, rule_sets: Sequence[Sequence[_PoolRule]], processes: int, progress: Progress) -> None:
+        """Replay every week with and without these rules; a floor that several rules give is replayed once."""
+        replays = [
+            (week, floors) for rules in rule_sets for week in self.weeks for floors in ((), self._floors(rules, week))
+        ]
+        missing = list(dict.fromkeys(replay for replay in replays if replay not in self._replays))
         progress(0, len(missing))
-        for done, each in enumerate(ended(_week, list(map(self._call, missing)), processes=processes), 1):
-            self._known[missing[each.number]] = each.result()
+        for done, call in enumerate(ended(_week, list(map(self._call, missing)), processes=processes), 1):
+            self._replays[missing[call.number]] = call.result()
             progress(done, len(missing))
 
     def learnt(self, rule: FloorRule, pool: str, weeks: Sequence[int]) -> LearntFloor | None:
         return floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
 
-    def judged(self, asked: Sequence[_Asked]) -> TrialOutcome:
-        """Each week, played before, with what the others teach."""
-        return _verdict([(self._known[week, ()], self._known[week, self._floors(asked, week)]) for week in self.weeks])
+    def judged(self, rules: Sequence[_PoolRule]) -> TrialOutcome:
+        """Compare each week, replayed before, with the floors that the other weeks teach."""
+        played = self._replays
+        return _verdict([(played[week, ()], played[week, self._floors(rules, week)]) for week in self.weeks])
 
-    def _floors(self, asked: Sequence[_Asked], week: int) -> tuple[LearntFloor, ...]:
+    def _floors(self, rules: Sequence[_PoolRule], week: int) -> tuple[LearntFloor, ...]:
         others = [other for other in self.weeks if other != week]
-        floors = (self.learnt(rule, pool, others) for rule, pool in asked)
+        floors = (self.learnt(rule, pool, others) for rule, pool in rules)
         return tuple(replace(floor, wanted={}) for floor in floors if floor is not None)
 
     def _jobs_of(self, week: int) -> list[Job]:
         begin = week * WEEK_S
         return [job for job in self._trace.jobs if begin <= job.submitted_at < begin + WEEK_S]
 
-    def _call(self, replayed: _Replayed) -> Call:
-        week, floors = replayed
+    def _call(self, floored_week: _FlooredWeek) -> Call:
+        week, floors = floored_week
         begin = week * WEEK_S
         jobs = tuple(replace(job, submitted_at=job.submitted_at - begin) for job in self._jobs_of(week))
         (start,) = shifted_starts(self._calendar.start, [timedelta(seconds=begin)])
-        options = replace(self._options, days=None, start=start.replace(tzinfo=None))  # which the customer's is again
+        options = replace(
+            self._options, days=None, start=start.replace(tzinfo=None)
+        )  # the replay adds the customer's zone again
         return with_floors(self._settings, floors), Trace(self._trace.name, jobs), options
 
 

@@ -242,8 +242,14 @@ def _compare(
     *,
     full: bool,
 ) -> None:
-    from ebbtide.advice.comparison import comparison_json, replay_each, replay_shifted, shifts_json
-    from ebbtide.advice.comparison_text import comparison_table, shift_table
+    from ebbtide.advice.comparison import (
+        comparison_json,
+        comparison_table,
+        replay_each,
+        replay_shifted,
+        shift_table,
+        shifts_json,
+    )
 
     write_page = None if outputs.main is None else _page_writer(outputs.main)
     if shifts:

@@ -107,8 +107,7 @@ def _write_report(replay: "ServiceReplay", requests: "RequestTrace", request: Se
 
         write(path, served_day_picture(replay, request.day) + "\n")
         return
-    from ebbtide.advice.describe_requests import describe_requests
-    from ebbtide.advice.load_sheet import load_sheet
+    from ebbtide.advice.describe_requests import describe_requests, load_sheet
     from ebbtide.report.pages.service_page import write_service_report
 
     load = load_sheet(describe_requests(requests))

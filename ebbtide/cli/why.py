@@ -11,7 +11,7 @@ from ebbtide.operate.api import controller_config_of
 from ebbtide.operate.why.job import explain_job, job_facts
 from ebbtide.operate.why.node import explain_node, node_facts
 from ebbtide.operate.why.pools_and_budgets import explain_budget, explain_pool, status_or_reason
-from ebbtide.operate.why.ray import explain_ray, job_known, of_a_job, ray_known
+from ebbtide.operate.why.ray import clusters_or_reason, explain_ray, job_lines, read_clusters
 from ebbtide.operate.why.service import explain_service
 from ebbtide.terminal import console
 
@@ -48,14 +48,14 @@ def why(
         elif what is What.JOB:
             config, now = controller_config_of(api, namespace), datetime.now(UTC)
             job = job_facts(api, config, name)
-            known, unread = job_known(api, namespace, config, now)
-            lines = [*explain_job(job, config, now), *of_a_job(job, config, known)]
+            clusters, unread = clusters_or_reason(api, namespace, config, now)
+            lines = [*explain_job(job, config, now), *job_lines(job, config, clusters)]
             lines += [f"not known: Ray: {unread}"] if unread else []
         elif what is What.RAY:
             config = controller_config_of(api, namespace)
             document, _ = status_or_reason(api, namespace, url)
-            known = ray_known(api, namespace, config, document, datetime.now(UTC))
-            lines = explain_ray(known, name, config.hours.timezone)
+            clusters = read_clusters(api, namespace, config, document, datetime.now(UTC))
+            lines = explain_ray(clusters, name, config.hours.timezone)
         else:
             config = controller_config_of(api, namespace)
             document, silence = status_or_reason(api, namespace, url)

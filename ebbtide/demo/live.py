@@ -1,7 +1,7 @@
 """The live part of the demo: a real Redis, real RQ jobs and workers, and the controller's own loop.
 
-From the rendered config document only the edges are replaced: the Redis endpoint, and sizes and times that suit a
-laptop and half a minute.
+Only the edges of the rendered config document are replaced: the Redis endpoint, and sizes and times for a laptop and
+half a minute.
 """
 
 import threading
@@ -25,8 +25,7 @@ from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Action, Outcome, PodName, PoolName, Ports, ReconcileReport, Scale, Unknown
 from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.demo.interrupted import NotFinished, Training, run_interrupted
-from ebbtide.demo.jobs import Records, read_records, work
+from ebbtide.demo.jobs import NotFinished, Records, Training, read_records, run_interrupted, work
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
@@ -34,10 +33,10 @@ from ebbtide.vocabulary.documents import dump, load
 RESYNC = timedelta(seconds=1)
 STABILIZATION_WINDOW = timedelta(seconds=2)
 MAX_WORKERS = (4, 2)  # of the first pool and the second
-JOB_SECONDS = (0.4, 2.5, 0.8, 1.6)  # in turns: short jobs end while long ones still run
-REACTION_LIMIT = 2.0  # seconds: what takes longer is no reaction to this job
+JOB_SECONDS = (0.4, 2.5, 0.8, 1.6)  # in turns: short jobs end while long ones run
+REACTION_LIMIT = 2.0  # seconds; a later action is no reaction to this job
 NAIVE_POLL = 0.1  # seconds
-LIMIT = 90.0  # seconds: usually it takes a third of it
+LIMIT = 90.0  # seconds; usually it takes a third
 SAFE_WORKER, STOCK_WORKER = "ebbtide.jobs.rq_worker.SafeWorker", "rq.Worker"
 
 Say = Callable[[str], None]
@@ -50,12 +49,12 @@ class LiveError(RuntimeError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult:
     reaction_ms: tuple[float, ...]  # job enqueued -> scale action done, one per growth
-    first_job_started_ms: float  # from the first enqueue, with the start of a worker process in it
+    first_job_started_ms: float  # from the first enqueue, including the start of a worker process
     jobs_done: int
     jobs_interrupted: int  # counted from the jobs' own records
     peak_workers: int
     seconds: float
-    training: Training | None = None  # that was interrupted; none is when jobs are shown without care
+    training: Training | None = None  # None in the unsafe run
 
     @property
     def reaction_p50_ms(self) -> float:
@@ -66,10 +65,10 @@ class LiveResult:
         return max(self.reaction_ms)
 
     def facts(self) -> dict[str, str]:
-        """For readers: what was measured, in words and with units."""
+        """Return the measurements for readers, in words and with units."""
         growths = len(self.reaction_ms)
         return {
-            "job enqueued, workers asked for": f"{self.reaction_p50_ms:.0f} ms (median of {growths})",
+            "job enqueued, workers requested": f"{self.reaction_p50_ms:.0f} ms (median of {growths})",
             "first job started": f"{self.first_job_started_ms:.0f} ms after it was enqueued, process start included",
             "jobs done": str(self.jobs_done),
             "jobs interrupted": str(self.jobs_interrupted),
@@ -79,7 +78,7 @@ class LiveResult:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: the fields, and the two figures drawn from the reactions."""
+        """Return the fields, and the two figures of the reactions, for programs."""
         return {
             **asdict(self),
             "reaction_p50_ms": self.reaction_p50_ms,
@@ -89,7 +88,7 @@ class LiveResult:
 
 @dataclass
 class _LiveJournal:
-    """Prints what is done, and remembers when each pool last grew."""
+    """Prints actions, and records when each pool last grew."""
 
     say: Say
     grown: dict[PoolName, float] = field(default_factory=dict[PoolName, float])
@@ -123,13 +122,13 @@ class _Stage:
 
 
 def run_live(config: ControllerConfig, say: Say, *, jobs: int = 12, unsafe: bool = False) -> LiveResult:
-    """From no worker to no worker, with `jobs` jobs between. `unsafe` shows a careless controller instead."""
+    """Run from no worker to no worker, with `jobs` jobs between. `unsafe` shows a careless controller instead."""
     began = time.monotonic()
     try:
         with EmbeddedRedis() as server:
-            settings = adapted(config, server.port)
+            local = local_config(config, server.port)
             say(f"Redis answers on {server.host}:{server.port}")
-            result = _on_stage(settings, server.client(), began, _LiveOptions(say=say, jobs=jobs, unsafe=unsafe))
+            result = _run(local, server.client(), began, _LiveOptions(say=say, jobs=jobs, unsafe=unsafe))
             return result if unsafe else replace(result, training=_training(server, say))
     except RedisError as error:
         raise LiveError(f"the demo's Redis is gone: {error}") from error
@@ -143,7 +142,7 @@ def _training(server: EmbeddedRedis, say: Say) -> Training:
         raise LiveError(str(error)) from error
 
 
-def _on_stage(config: ControllerConfig, connection: Redis, began: float, options: _LiveOptions) -> LiveResult:
+def _run(config: ControllerConfig, connection: Redis, began: float, options: _LiveOptions) -> LiveResult:
     names = [pool.name for pool in config.pools]
     with connection, ProcessCluster(names, _commands(config, unsafe=options.unsafe), blind=options.unsafe) as cluster:
         journal = _LiveJournal(options.say)
@@ -165,8 +164,8 @@ def _on_stage(config: ControllerConfig, connection: Redis, began: float, options
     )
 
 
-def adapted(config: ControllerConfig, port: int) -> ControllerConfig:
-    """The rendered document, read back, with this machine's edges: at most two pools, small and quick to shrink."""
+def local_config(config: ControllerConfig, port: int) -> ControllerConfig:
+    """Return the rendered document, read back, for this machine: at most two pools, small and quick to shrink."""
     if not config.pools:
         raise LiveError("the stack has no worker pool: nothing to show live")
     document = load(ControllerConfig, dump(config))
@@ -194,7 +193,7 @@ def _commands(config: ControllerConfig, *, unsafe: bool) -> Callable[[PoolName, 
 
 @contextmanager
 def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
-    """The controller in a thread; gives a check that raises what the thread raised."""
+    """Run the controller in a thread; yield a check that raises the thread's error."""
     waker = EventWaker()
     over = threading.Event()
     failures: list[BaseException] = []
@@ -203,7 +202,7 @@ def _controlling(stage: _Stage) -> Generator[Callable[[], None]]:
     def guarded() -> None:
         try:
             loop()
-        except BaseException as error:  # handed over to the main thread, which raises it
+        except BaseException as error:  # the main thread raises it
             failures.append(error)
 
     def check() -> None:
@@ -238,9 +237,9 @@ def _safe(stage: _Stage, waker: EventWaker) -> Callable[[], None]:
 
 
 def _naive(stage: _Stage, over: threading.Event) -> Callable[[], None]:
-    """What a hurried script does: as many workers as jobs *wait*. It shows what the safe controller avoids.
+    """Return a naive loop: as many workers as jobs *wait*. It shows what the safe controller avoids.
 
-    It forgets the jobs that run, so the moment the queue is empty it removes workers that are busy.
+    It ignores running jobs, so it removes busy workers as soon as the queue is empty.
     """
 
     def loop() -> None:
@@ -248,9 +247,9 @@ def _naive(stage: _Stage, over: threading.Event) -> Callable[[], None]:
             observed = stage.cluster.observe()
             if not isinstance(observed, Unknown):
                 for pool in stage.config.pools:
-                    wanted = min(_waiting(stage, pool), pool.max_workers)
-                    if wanted != observed.pools[pool.name].replicas:
-                        action = Scale(pool=pool.name, replicas=wanted, version=None, reason="jobs-waiting")
+                    replicas = min(_waiting(stage, pool), pool.max_workers)
+                    if replicas != observed.pools[pool.name].replicas:
+                        action = Scale(pool=pool.name, replicas=replicas, version=None, reason="jobs-waiting")
                         stage.journal.acted(SystemClock().now(), action, stage.cluster.act(action))
             time.sleep(NAIVE_POLL)
 
@@ -279,7 +278,7 @@ def _enqueue(stage: _Stage, pool: PoolPolicy, number: int) -> None:
 
 
 def _reaction(stage: _Stage, pool: PoolName, before: float, check: Callable[[], None]) -> list[float]:
-    """How long the controller took to act on the job just enqueued, in ms; nothing if it saw no need to."""
+    """Return the milliseconds until the controller acted on the job just enqueued; nothing if it saw no need."""
     while time.monotonic() < before + REACTION_LIMIT:
         check()
         at = stage.journal.grown.get(pool, 0.0)
@@ -305,8 +304,8 @@ def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
             stage.options.say("0 workers again")
             return read_records(stage.connection)
         time.sleep(0.1)
-    left = _workers(stage.cluster.live_workers())
-    raise LiveError(f"not finished after {LIMIT:.0f} s: {reported} of {jobs} jobs done, {left}")
+    workers = _workers(stage.cluster.live_workers())
+    raise LiveError(f"not finished after {LIMIT:.0f} s: {reported} of {jobs} jobs done, {workers}")
 
 
 def _waiting(stage: _Stage, pool: PoolPolicy) -> int:

@@ -1,8 +1,8 @@
-"""Requests at a gateway as they come, whether or not the ones before them are answered (an open loop).
+"""An open loop of requests at a gateway: each is sent at its time, whether or not earlier ones are answered.
 
-Arrivals are a Poisson process, drawn from a seed before the first is sent. What a request took is counted from the
-instant at which it should have been sent: a client that falls behind does not hide what its users would have waited.
-Connections are kept alive, as many as are in flight at once, unless told otherwise.
+Arrivals are a Poisson process, drawn from a seed before the first is sent. A request's time counts from the instant at
+which it should have been sent, so that a slow client does not hide the users' waits. By default connections are kept
+alive, as many as requests are in flight.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One request. `failed` says why there was no answer of the model; times in seconds from the start of the load."""
+    """One request. `failed` says why the model did not answer; times are seconds from the start of the load."""
 
     at: float  # when it should have been sent
-    took: float  # until the whole answer was there, or until it failed
+    took: float  # until the answer was complete, or until it failed
     failed: str | None = None
     sent: Headers = field(default_factory=dict[str, str])
-    told: Headers = field(default_factory=dict[str, str])  # the headers that came back, names in small letters
+    received: Headers = field(default_factory=dict[str, str])  # response headers, names in small letters
 
     @property
     def pod(self) -> str:
-        return self.told.get("x-pod", "")
+        return self.received.get("x-pod", "")
 
     @property
     def variant(self) -> str:
-        return self.told.get("x-variant", "")
+        return self.received.get("x-variant", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What came back, in the order in which the requests should have been sent."""
+    """All requests, in the order in which they should have been sent."""
 
     all: tuple[Answer, ...]
 
@@ -62,22 +62,22 @@ class Answers:
 
     @property
     def reasons(self) -> Counter[str]:
-        """Of those that were lost."""
+        """Reasons of the lost requests."""
         return Counter(answer.failed for answer in self.all if answer.failed is not None)
 
     def between(self, begin: float, end: float) -> "Answers":
-        """Those that should have been sent in [begin, end), seconds from the start."""
+        """Return the requests that should have been sent in [begin, end), seconds from the start."""
         return Answers(tuple(answer for answer in self.all if begin <= answer.at < end))
 
     def quantile(self, share: float) -> float:
-        """Seconds that this share of the answered requests took at most; nan when none was answered."""
+        """Return the seconds within which this share of the answered requests ended; nan when none was answered."""
         took = sorted(answer.took for answer in self.all if answer.failed is None)
         return took[math.ceil(share * len(took)) - 1] if took else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """`address` is asked for each new connection: what a Service does for its clients."""
+    """A load to send. `address` is called for each new connection, as a Service is resolved for its clients."""
 
     address: Callable[[], Address]
     stretches: Sequence[Stretch]
@@ -85,12 +85,12 @@ class Load:
     headers: Callable[[random.Random], Headers] = lambda _: {}
     path: str = "/"
     timeout: float = 60.0  # seconds from sending to the end of the answer
-    keeps: bool = True  # a connection alive for the next request
-    heard: Callable[[Answer], None] = lambda _: None  # told of each request as it ends
+    keeps: bool = True  # connections alive for the next request
+    heard: Callable[[Answer], None] = lambda _: None  # called with each request as it ends
 
 
 def arrivals(stretches: Sequence[Stretch], draw: random.Random) -> list[float]:
-    """Instants in seconds from the start."""
+    """Return the instants in seconds from the start."""
     at: list[float] = []
     begin = 0.0
     for stretch in stretches:
@@ -102,7 +102,7 @@ def arrivals(stretches: Sequence[Stretch], draw: random.Random) -> list[float]:
 
 
 async def offer(load: Load) -> Answers:
-    """Send them all, and wait for the last."""
+    """Send all requests, and wait for the last answer."""
     draw = random.Random(load.seed)
     plan = [(at, load.headers(draw)) for at in arrivals(load.stretches, draw)]
     client = _Client(load)
@@ -125,14 +125,14 @@ class _Client:
     def __init__(self, load: Load) -> None:
         self.began = time.monotonic()
         self._load = load
-        self._idle: list[_Connection] = []  # the one that was used longest ago first, so that none grows stale
+        self._idle: list[_Connection] = []  # least recently used first, so that none grows stale
 
     async def send(self, at: float, headers: Headers) -> Answer:
         failed: str | None = None
-        told: Headers = {}
+        received: Headers = {}
         try:
             async with asyncio.timeout(self._load.timeout):
-                status, told = await self._exchange(headers)
+                status, received = await self._exchange(headers)
             if status != 200:
                 failed = f"status {status}"
         except TimeoutError:
@@ -140,7 +140,7 @@ class _Client:
         except (ConnectionError, asyncio.IncompleteReadError) as error:
             failed = "refused" if isinstance(error, ConnectionRefusedError) else "connection lost"
         took = time.monotonic() - self.began - at
-        answer = Answer(at=at, took=took, failed=failed, sent=headers, told=told)
+        answer = Answer(at=at, took=took, failed=failed, sent=headers, received=received)
         self._load.heard(answer)
         return answer
 
@@ -150,18 +150,18 @@ class _Client:
 
     async def _exchange(self, headers: Headers) -> tuple[int, Headers]:
         reader, writer = await self._connection()
-        kept = False
+        reusable = False
         try:
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            given = "" if "host" in headers else "host: models\r\n"
-            writer.write(f"POST {self._load.path} HTTP/1.1\r\n{given}{lines}content-length: 2\r\n\r\n{{}}".encode())
+            host = "" if "host" in headers else "host: models\r\n"
+            writer.write(f"POST {self._load.path} HTTP/1.1\r\n{host}{lines}content-length: 2\r\n\r\n{{}}".encode())
             head = await reader.readuntil(b"\r\n\r\n")
-            status, told = _parsed(head)
-            await _skip_body(reader, told)
-            kept = self._load.keeps and told.get("connection") != "close"
-            return status, told
+            status, received = _parsed(head)
+            await _skip_body(reader, received)
+            reusable = self._load.keeps and received.get("connection") != "close"
+            return status, received
         finally:
-            if kept:
+            if reusable:
                 self._idle.append((reader, writer))
             else:
                 writer.close()
@@ -181,9 +181,9 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
     return int(first.split()[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-async def _skip_body(reader: asyncio.StreamReader, told: Headers) -> None:
-    if told.get("transfer-encoding") != "chunked":
-        await reader.readexactly(int(told.get("content-length", "0")))
+async def _skip_body(reader: asyncio.StreamReader, headers: Headers) -> None:
+    if headers.get("transfer-encoding") != "chunked":
+        await reader.readexactly(int(headers.get("content-length", "0")))
         return
     while size := int(await reader.readline(), 16):
         await reader.readexactly(size + 2)

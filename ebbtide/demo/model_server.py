@@ -1,14 +1,14 @@
-"""One model server as a process: `python -m ebbtide.demo.model_server '{"port": 8001, "pod": "embedder-1"}'`.
+"""A model server as a process: `python -m ebbtide.demo.model_server '{"port": 8001, "pod": "embedder-1"}'`.
 
-It works on so many requests at a time; the others wait in its queue. A request may ask for several times the work
-(header `x-work: 3`), and for its answer in parts (`x-parts: 5`), spread over the time that it takes. The answer says in
-headers and as JSON which variant and which pod it is from. `/ready` answers 503 while the model is loaded. A request at
-`/pace` makes this one slower from then on: `x-work: 3` by three times. After one at `/refuse` it takes no connection.
+It works on `concurrency` requests at a time; the others wait in its queue. A request may have several times the work
+(header `x-work: 3`), and get its answer in parts (`x-parts: 5`), spread over its time. The answer names its variant and
+pod in headers and as JSON. `/ready` answers 503 while the model is loading. A request to `/pace` slows the server down
+from then on: `x-work: 3` makes it three times slower. After one to `/refuse` it accepts no connection.
 
-`/metrics` tells what runs and what waits, and how busy a GPU would be, by the name that NVIDIA's exporter has for it:
-a stand-in, since there is none. It is the share of slots that were busy since the last time that somebody asked.
+`/metrics` reports running and waiting requests, and how busy a GPU would be, under NVIDIA's name of that metric. The
+value is the share of slots that were busy since the last scrape, since there is no GPU.
 
-Standard library alone, so that a process is there quickly.
+Uses only the standard library, so that a process starts quickly.
 """
 
 import asyncio
@@ -29,33 +29,33 @@ METRICS = "/metrics"
 RUNNING, WAITING = "model_requests_running", "model_requests_waiting"
 GPU_BUSY = "DCGM_FI_DEV_GPU_UTIL"
 PARENT_CHECK = 0.5  # seconds
-_BACKLOG = 4096  # connections that are not accepted yet
+_BACKLOG = 4096  # connections not accepted yet
 _MIB = 1 << 20
 _EXPOSITION = "text/plain; version=0.0.4"  # without it Prometheus reads nothing
 
 
 class OnSigterm(StrEnum):
-    DRAIN = "drain"  # takes no more, answers what it has, ends
+    DRAIN = "drain"  # takes no more, answers open requests, ends
     EXIT = "exit"  # ends at once
-    IGNORE = "ignore"  # goes on until it is killed
+    IGNORE = "ignore"  # continues until it is killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelServer:
-    """What one is started with. Times in seconds."""
+    """Settings of a server. Times in seconds."""
 
     port: int
     host: str = "127.0.0.1"
     pod: str = field(default_factory=lambda: os.environ.get("POD_NAME", "pod"))
     variant: str = "model"
-    service: float = 0.1  # what a request of work 1 takes
+    service: float = 0.1  # for a request of work 1
     concurrency: int = 1  # requests at a time
     loading: float = 0.0  # from its start to ready
     on_sigterm: OnSigterm = OnSigterm.DRAIN
-    burns: float = 0.0  # of `service`, on a CPU: while it does, nothing else is done
-    holds: int = 0  # MiB for each request that it has, those that wait included
-    metrics_port: int | None = None  # besides `port`
-    parent: int | None = None  # the process that starts it, which it does not outlive
+    burns: float = 0.0  # part of `service` that blocks the CPU
+    holds: int = 0  # MiB for each open request, waiting ones included
+    metrics_port: int | None = None  # in addition to `port`
+    parent: int | None = None  # the starting process, which it does not outlive
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "ebbtide.demo.model_server", json.dumps(asdict(self))]
@@ -63,21 +63,21 @@ class ModelServer:
 
 @dataclass
 class _Load:
-    """Requests that there are."""
+    """Open requests."""
 
-    has: int = 0
-    runs: int = 0
-    _asked: float = field(default_factory=time.monotonic)
+    total: int = 0
+    running_now: int = 0
+    _scraped: float = field(default_factory=time.monotonic)
     _changed: float = field(default_factory=time.monotonic)
-    _busy: float = 0.0  # seconds of slots, since it was asked last
+    _busy: float = 0.0  # slot-seconds since the last scrape
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        self.has += 1
+        self.total += 1
         try:
             yield
         finally:
-            self.has -= 1
+            self.total -= 1
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -89,21 +89,21 @@ class _Load:
 
     def _count(self, more: int) -> None:
         now = time.monotonic()
-        self._busy += self.runs * (now - self._changed)
+        self._busy += self.running_now * (now - self._changed)
         self._changed = now
-        self.runs += more
+        self.running_now += more
 
     def mean_running(self) -> float:
-        """Since the last time that somebody asked."""
+        """Return the mean since the last call."""
         self._count(0)
-        mean = self._busy / max(self._changed - self._asked, 1e-6)
-        self._busy, self._asked = 0.0, self._changed
+        mean = self._busy / max(self._changed - self._scraped, 1e-6)
+        self._busy, self._scraped = 0.0, self._changed
         return mean
 
 
 @dataclass
 class _Serving:
-    its: ModelServer
+    settings: ModelServer
     slots: asyncio.Semaphore
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     loaded: bool = False
@@ -115,11 +115,11 @@ class _Serving:
     connections: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
 
     async def run(self) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._told_to_stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._on_sigterm)
         background = [asyncio.create_task(self._load()), asyncio.create_task(self._follow_parent())]
-        ports = [self.its.port, *([] if self.its.metrics_port is None else [self.its.metrics_port])]
+        ports = [self.settings.port, *([] if self.settings.metrics_port is None else [self.settings.metrics_port])]
         self.servers = [
-            await asyncio.start_server(self._connected, self.its.host, port, backlog=_BACKLOG) for port in ports
+            await asyncio.start_server(self._connected, self.settings.host, port, backlog=_BACKLOG) for port in ports
         ]
         await self.stopping.wait()
         if self.connections:
@@ -128,26 +128,26 @@ class _Serving:
             task.cancel()
 
     def _hang_up(self) -> None:
-        """No new connection, and no further request on those that there are."""
+        """Accept no new connection, and no further request on open ones."""
         self.closed = True
         for server in self.servers:
             server.close()
         for writer in self.idle:
             writer.close()
 
-    def _told_to_stop(self) -> None:
-        if self.its.on_sigterm is OnSigterm.EXIT:
+    def _on_sigterm(self) -> None:
+        if self.settings.on_sigterm is OnSigterm.EXIT:
             os._exit(0)
-        if self.its.on_sigterm is OnSigterm.DRAIN:
+        if self.settings.on_sigterm is OnSigterm.DRAIN:
             self._hang_up()
             self.stopping.set()
 
     async def _load(self) -> None:
-        await asyncio.sleep(self.its.loading)
+        await asyncio.sleep(self.settings.loading)
         self.loaded = True
 
     async def _follow_parent(self) -> None:
-        while self.its.parent in (None, os.getppid()):
+        while self.settings.parent in (None, os.getppid()):
             await asyncio.sleep(PARENT_CHECK)
         os._exit(1)
 
@@ -165,7 +165,7 @@ class _Serving:
                 await reader.readexactly(int(headers.get("content-length", "0")))
                 await self._answer(path, headers, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
-            return  # the other side has left, or this one drains
+            return  # the client has left, or this server drains
         finally:
             self.idle.discard(writer)
             writer.close()
@@ -189,19 +189,19 @@ class _Serving:
             await self._work(work, int(headers.get("x-parts", "1")), writer)
 
     async def _work(self, work: float, parts: int, writer: asyncio.StreamWriter) -> None:
-        told = json.dumps({"variant": self.its.variant, "pod": self.its.pod}).encode()
-        held = b"." * (self.its.holds * _MIB)
+        body = json.dumps({"variant": self.settings.variant, "pod": self.settings.pod}).encode()
+        memory = b"." * (self.settings.holds * _MIB)
         async with self.slots:
             with self.load.running():
-                _burn(self.its.burns * work)
-                seconds = max(0.0, self.its.service * self.pace - self.its.burns) * work
-                await self._send(writer, "200 OK", [told] * parts, seconds)
-        del held
+                _burn(self.settings.burns * work)
+                seconds = max(0.0, self.settings.service * self.pace - self.settings.burns) * work
+                await self._send(writer, "200 OK", [body] * parts, seconds)
+        del memory
 
     def _metrics(self) -> str:
         load = self.load
-        busy = 100 * load.mean_running() / self.its.concurrency
-        gauges = {RUNNING: load.runs, WAITING: load.has - load.runs, GPU_BUSY: round(busy)}
+        busy = 100 * load.mean_running() / self.settings.concurrency
+        gauges = {RUNNING: load.running_now, WAITING: load.total - load.running_now, GPU_BUSY: round(busy)}
         return "".join(f"# TYPE {name} gauge\n{name} {value}\n" for name, value in gauges.items())
 
     async def _send(
@@ -213,13 +213,13 @@ class _Serving:
         *,
         kind: str = "application/json",
     ) -> None:
-        """An answer in one piece comes after its time, one in parts begins with the first of them."""
+        """Send an answer in one piece after its time, or in parts spread over it."""
         in_parts = len(parts) > 1
         length = "transfer-encoding: chunked" if in_parts else f"content-length: {len(parts[0])}"
         connection = "connection: close\r\n" if self.closed else ""
         head = (
             f"HTTP/1.1 {status}\r\n{length}\r\n{connection}content-type: {kind}\r\n"
-            f"x-variant: {self.its.variant}\r\nx-pod: {self.its.pod}\r\n\r\n"
+            f"x-variant: {self.settings.variant}\r\nx-pod: {self.settings.pod}\r\n\r\n"
         ).encode()
         for part in parts:
             await asyncio.sleep(seconds / len(parts))
@@ -238,17 +238,17 @@ def _burn(seconds: float) -> None:
 
 
 def _parsed(head: bytes) -> tuple[str, dict[str, str]]:
-    """Path, and headers by their name in small letters."""
+    """Return the path, and headers by name in small letters."""
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     pairs = (line.partition(":") for line in lines)
     return first.split()[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-async def _serve(its: ModelServer) -> None:
-    await _Serving(its, asyncio.Semaphore(its.concurrency)).run()
+async def _serve(settings: ModelServer) -> None:
+    await _Serving(settings, asyncio.Semaphore(settings.concurrency)).run()
 
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[1])
-    told["on_sigterm"] = OnSigterm(told.get("on_sigterm", OnSigterm.DRAIN))
-    asyncio.run(_serve(ModelServer(**told)))
+    arguments = json.loads(sys.argv[1])
+    arguments["on_sigterm"] = OnSigterm(arguments.get("on_sigterm", OnSigterm.DRAIN))
+    asyncio.run(_serve(ModelServer(**arguments)))

@@ -1,10 +1,10 @@
-"""A cluster of one machine: a pool's replicas are real RQ worker processes, removed as a ReplicaSet removes pods.
+"""A cluster on one machine: a pool's replicas are real RQ worker processes, removed as a ReplicaSet removes pods.
 
 It implements `controllers.ports.Cluster`, so the real loop scales real workers. Each process reports its pod name as
 its host name, as a pod does.
 
-With `blind` the marks are ignored, pods are picked by bad luck (busy ones among them), and the grace period is short:
-what happens to jobs when nobody takes care.
+With `blind` the marks are ignored, the oldest pods (busy ones among them) are removed first, and the grace period is
+short: this shows the effect of careless scaling on jobs.
 """
 
 import os
@@ -44,11 +44,11 @@ class _Pod:
     name: PodName
     process: "subprocess.Popen[bytes]"
     marked: bool = False
-    told_to_stop: float | None = None  # monotonic
+    terminated_at: float | None = None  # monotonic
 
     @property
     def phase(self) -> PodPhase:
-        return PodPhase.RUNNING if self.told_to_stop is None else PodPhase.TERMINATING
+        return PodPhase.RUNNING if self.terminated_at is None else PodPhase.TERMINATING
 
 
 @dataclass
@@ -58,11 +58,11 @@ class _Pool:
     pods: dict[PodName, _Pod] = field(default_factory=dict[PodName, _Pod])
 
     def live(self) -> list[_Pod]:
-        return [pod for pod in self.pods.values() if pod.told_to_stop is None]
+        return [pod for pod in self.pods.values() if pod.terminated_at is None]
 
 
 class ProcessCluster:
-    """Use as a context manager: at its end every process that it started is gone, whatever happened inside."""
+    """Context manager; at its end every process that it started has ended, whatever happened inside."""
 
     def __init__(
         self, pools: Iterable[PoolName], command_of: CommandOf, *, grace: float = 60.0, blind: bool = False
@@ -72,7 +72,7 @@ class ProcessCluster:
         self._grace = BLIND_GRACE if blind else grace
         self._blind = blind
         self._born = 0
-        self._lock = threading.RLock()  # the loop's thread acts while the demo's thread looks
+        self._lock = threading.RLock()  # the loop's thread acts while the demo's thread reads
         self._closed = False
         self.peak = 0
 
@@ -89,13 +89,13 @@ class ProcessCluster:
             return sum(len(pool.live()) for pool in self._pools.values())
 
     def pids(self) -> list[int]:
-        """Every process that is still there, terminating ones included."""
+        """Return all processes, terminating ones included."""
         with self._lock:
             self._tend()
             return [pod.process.pid for pool in self._pools.values() for pod in pool.pods.values()]
 
     def close(self) -> None:
-        """Kill what is left, each by its own process group, and wait for it."""
+        """Kill the remaining processes, each by its process group, and wait for them."""
         with self._lock:
             self._closed = True
             for pool in self._pools.values():
@@ -137,14 +137,14 @@ class ProcessCluster:
     # --- the ReplicaSet and the kubelet ---------------------------------------------------------------------------
 
     def _tend(self) -> None:
-        """Reap what has ended, kill what outlived its grace period, and replace what is missing."""
+        """Reap ended processes, kill those that outlived their grace period, and replace missing ones."""
         for name, pool in self._pools.items():
             for pod in list(pool.pods.values()):
-                overdue = pod.told_to_stop is not None and time.monotonic() > pod.told_to_stop + self._grace
+                overdue = pod.terminated_at is not None and time.monotonic() > pod.terminated_at + self._grace
                 if overdue:
                     _kill(pod)
                 if pod.process.poll() is not None:
-                    _kill_group(pod.process.pid)  # a job that its worker left behind
+                    _kill_group(pod.process.pid)  # a job that outlived its worker
                     del pool.pods[pod.name]
                     pool.version += 1
             if not self._closed:
@@ -157,12 +157,12 @@ class ProcessCluster:
             pod = f"{name}-{self._born}"
             pool.pods[pod] = _Pod(pod, _launch(self._command_of(name, pod)))
         for pod in sorted(live, key=self._rank)[: max(0, len(live) - pool.replicas)]:
-            pod.told_to_stop = time.monotonic()
+            pod.terminated_at = time.monotonic()
             pod.process.send_signal(signal.SIGTERM)
         self.peak = max(self.peak, sum(len(other.live()) for other in self._pools.values()))
 
     def _rank(self, pod: _Pod) -> tuple[bool, int]:
-        """Marked ones first, then the newest; blindly, the oldest: that is the one that got the first job."""
+        """Rank marked ones first, then the newest; if blind, the oldest, which got the first job."""
         number = int(pod.name.rsplit("-", 1)[1])
         return (False, number) if self._blind else (not pod.marked, -number)
 
@@ -173,7 +173,7 @@ def _observed(pool: _Pool) -> ObservedPool:
 
 
 def _launch(command: Sequence[str]) -> "subprocess.Popen[bytes]":
-    # A session of its own: the terminal's Ctrl-C is for the demo, and a kill reaches the worker's job as well.
+    # A separate session: the terminal's Ctrl-C reaches only the demo, and a kill reaches the worker's job too.
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -197,5 +197,5 @@ def _kill_group(leader: int) -> None:
 
 
 def rq_worker_command(url: str, pod: PodName, queues: Sequence[str], worker_class: str) -> list[str]:
-    """The command of one worker process that reports `pod` as its host name."""
+    """Return the command of a worker process that reports `pod` as its host name."""
     return [sys.executable, "-m", "ebbtide.demo.worker", str(os.getpid()), pod, url, worker_class, *queues]

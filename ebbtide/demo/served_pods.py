@@ -1,8 +1,8 @@
 """Replicas of a model server as processes, which start and end as pods do.
 
-This stands in for a ReplicaSet, a kubelet and the endpoints of a Service: a pod is an endpoint from its first good
-answer to its readiness probe; one that has to go stops being one first, waits for its preStop, is then told to stop,
-and is killed when its grace period is over.
+This stands in for a ReplicaSet, a kubelet and the endpoints of a Service: a pod is an endpoint from the first success
+of its readiness probe; at its end it first stops being one, waits for its preStop, gets SIGTERM, and is killed when
+its grace period is over.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from ebbtide.demo.embedded import free_port
 from ebbtide.demo.model_server import READY, ModelServer
 
 PROBE_S = 0.1  # seconds from one readiness probe to the next
-_LOOK_S = 0.02  # seconds
-LEAST_GRACE_S = 2.0  # seconds: what a kubelet leaves a container after a preStop that took all of its grace period
+_POLL_S = 0.02  # seconds
+LEAST_GRACE_S = 2.0  # seconds that a kubelet grants after a preStop that took the entire grace period
 
 Address = tuple[str, int]
 Publish = Callable[[Sequence[Address]], None]
@@ -24,7 +24,7 @@ Publish = Callable[[Sequence[Address]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Of a pod's spec: `lifecycle.preStop.sleep` and `terminationGracePeriodSeconds`, which includes it. Seconds."""
+    """A pod's `lifecycle.preStop.sleep`, and `terminationGracePeriodSeconds`, which includes it. Seconds."""
 
     pre_stop: float = 5.0
     grace: float = 65.0
@@ -49,9 +49,9 @@ class Pod:
 
 @dataclass
 class ServedPods:
-    """Use as an asynchronous context manager: at its end no process is left. `publish` is told the endpoints."""
+    """Asynchronous context manager; at its end no process is left. `publish` receives the endpoints."""
 
-    like: ModelServer  # `pod` is the name that all of them start with
+    like: ModelServer  # `pod` is the prefix of all names
     publish: Publish
     ending: Ending = field(default_factory=Ending)
     pods: list[Pod] = field(default_factory=list[Pod])
@@ -72,7 +72,7 @@ class ServedPods:
 
     @property
     def replicas(self) -> int:
-        """That should be there."""
+        """Number of pods that should exist."""
         return sum(not pod.leaving for pod in self.pods)
 
     @property
@@ -80,7 +80,7 @@ class ServedPods:
         return len(self._endpoints)
 
     def scale(self, replicas: int) -> None:
-        """Begin to start or end as many as that takes: those that are not ready go first, then the newest."""
+        """Start or end pods to reach the number: unready ones end first, then the newest."""
         for _ in range(replicas - self.replicas):
             self.start()
         staying = [pod for pod in self.pods if not pod.leaving]
@@ -88,10 +88,10 @@ class ServedPods:
             self.end(pod)
 
     def start(self, **other: object) -> Pod:
-        """One more, which may differ from the others in what is named."""
+        """Start one more pod; `other` replaces fields of its server."""
         self._born += 1
-        own = replace(self.like, pod=f"{self.like.pod}-{self._born}", port=free_port(), parent=os.getpid())
-        server = replace(own, **other)  # pyright: ignore[reportArgumentType] - fields by name
+        server = replace(self.like, pod=f"{self.like.pod}-{self._born}", port=free_port(), parent=os.getpid())
+        server = replace(server, **other)  # pyright: ignore[reportArgumentType] - fields by name
         process = subprocess.Popen(server.command(), stdin=subprocess.DEVNULL, start_new_session=True)
         pod = Pod(server, process)
         self.pods.append(pod)
@@ -99,7 +99,7 @@ class ServedPods:
         return pod
 
     def end(self, pod: Pod) -> None:
-        """As an eviction or a deletion does."""
+        """End a pod as an eviction or a deletion does."""
         if not pod.leaving:
             pod.leaving, pod.ready = True, False
             self._publish()
@@ -108,21 +108,21 @@ class ServedPods:
             pod.life = asyncio.create_task(self._finish(pod))
 
     async def replace(self, pod: Pod, **other: object) -> Pod:
-        """As a rollout with one surplus pod does, or a drain that waits for the replacement."""
+        """Replace a pod as a rollout with one surplus pod does, or a drain that waits for the replacement."""
         successor = self.start(**other)
         await self.until_ready([successor])
         self.end(pod)
         return successor
 
     async def until_ready(self, pods: Iterable[Pod] | None = None) -> None:
-        waited = list(self.pods if pods is None else pods)
-        while not all(pod.ready or pod.leaving for pod in waited):
-            await asyncio.sleep(_LOOK_S)
+        awaited = list(self.pods if pods is None else pods)
+        while not all(pod.ready or pod.leaving for pod in awaited):
+            await asyncio.sleep(_POLL_S)
 
     async def until_ended(self) -> None:
-        """All that leave have left."""
+        """Wait until all leaving pods have ended."""
         while any(pod.leaving for pod in self.pods):
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def _begin(self, pod: Pod) -> None:
         while not await _answers(pod.address):
@@ -133,10 +133,10 @@ class ServedPods:
     async def _finish(self, pod: Pod) -> None:
         await asyncio.sleep(self.ending.pre_stop)
         pod.process.terminate()
-        left = max(self.ending.grace - self.ending.pre_stop, LEAST_GRACE_S)
-        end = asyncio.get_running_loop().time() + left
+        grace = max(self.ending.grace - self.ending.pre_stop, LEAST_GRACE_S)
+        end = asyncio.get_running_loop().time() + grace
         while pod.process.poll() is None and asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         if pod.process.poll() is None:
             self.killed += 1
             pod.process.kill()
@@ -149,7 +149,7 @@ class ServedPods:
 
 
 async def _answers(address: Address) -> bool:
-    """Whether a readiness probe is answered with 200."""
+    """Return True if a readiness probe is answered with 200."""
     try:
         async with asyncio.timeout(1):
             reader, writer = await asyncio.open_connection(*address)

@@ -1,8 +1,8 @@
 """The serving part of the demo: a service that grows with its load, shrinks after it, and loses no request.
 
-A real gateway (Envoy), model servers as processes, and requests that come whether or not the ones before are answered.
-What decides here is the arithmetic of the HorizontalPodAutoscaler, fed by the gateway's own gauge; in a cluster that is
-the real one's work. Its times are shortened, and said.
+A real gateway (Envoy), model servers as processes, and an open loop of requests. The arithmetic of the
+HorizontalPodAutoscaler decides, fed by the gateway's own gauge; in a cluster the real one does. Its times are
+shortened, and the output says so.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ ENDING = Ending(pre_stop=1.0, grace=10.0)
 IN_A_CLUSTER = Ending()
 SYNC = 1.0  # seconds
 STABILIZATION = 3.0  # seconds
-LOOK = 0.1  # seconds between two looks at the gauge
-WINDOW = 1.0  # seconds: of the picture, and of what the lines tell
-TOLD_EVERY = 4  # windows without a change
+POLL = 0.1  # seconds between two readings of the gauge
+WINDOW = 1.0  # seconds, of the picture and of the lines
+SAY_EVERY = 4  # windows without a change
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Counted by the client, which sees the gateway alone."""
+    """Figures of the client, which sees only the gateway."""
 
     sent: int
     answered: int
-    reasons: dict[str, int]  # of those that were lost
+    reasons: dict[str, int]  # of the lost requests
     peak: int  # replicas ready at once
     at_the_end: int  # replicas
     killed: int  # pods that outlived their grace period
@@ -54,7 +54,7 @@ class Served:
         return self.sent - self.answered
 
     def facts(self) -> dict[str, str]:
-        """For readers: what was measured, in words and with units."""
+        """Return the measurements for readers, in words and with units."""
         why = f" ({', '.join(f'{reason}: {count}' for reason, count in self.reasons.items())})" if self.lost else ""
         return {
             "requests sent": str(self.sent),
@@ -65,7 +65,7 @@ class Served:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the figures for programs."""
         names = ("sent", "answered", "lost", "reasons", "peak", "at_the_end", "killed", "latency_p95")
         return {name: getattr(self, name) for name in names}
 
@@ -77,7 +77,7 @@ class Served:
 
 
 def run_serving(say: Say) -> Served:
-    """Half a minute. Raises: `NoEnvoy`."""
+    """Run for half a minute. Raises: `NoEnvoy`."""
     with EmbeddedEnvoy([Upstream(name=SERVICE)], [Route(to={SERVICE: 1})]) as gateway:
         return asyncio.run(_served(gateway, say))
 
@@ -97,12 +97,12 @@ async def _served(gateway: EmbeddedEnvoy, say: Say) -> Served:
             load = Load(address=lambda: (gateway.host, gateway.port), stretches=STRETCHES, seed=1)
             answers = await offer(load)
             while pods.replicas > 1 and not scaling.done():
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL)
         finally:
             scaling.cancel()
             await asyncio.wait([scaling])
         if not scaling.cancelled():
-            scaling.result()  # what it raised
+            scaling.result()  # raises its error
         await pods.until_ended()
         return _counted(answers, scaler, pods)
 
@@ -121,12 +121,12 @@ def _beginning(gateway: EmbeddedEnvoy) -> list[str]:
 
 def _counted(answers: Answers, scaler: "_Scaler", pods: ServedPods) -> Served:
     windows = scaler.windows
-    each = [answers.between(place * WINDOW, (place + 1) * WINDOW) for place in range(len(windows))]
-    p95 = [found.quantile(0.95) for found in each]
+    by_window = [answers.between(index * WINDOW, (index + 1) * WINDOW) for index in range(len(windows))]
+    p95 = [part.quantile(0.95) for part in by_window]
     step = LoadStep(
         step=WINDOW,
-        rate=[found.sent / WINDOW for found in each],
-        wanted=[window.wanted for window in windows],
+        rate=[part.sent / WINDOW for part in by_window],
+        wanted=[window.replicas for window in windows],
         ready=[window.ready for window in windows],
         p95=[None if math.isnan(value) else value for value in p95],
     )
@@ -144,9 +144,9 @@ def _counted(answers: Answers, scaler: "_Scaler", pods: ServedPods) -> Served:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What there was at its beginning."""
+    """State at the beginning of a window."""
 
-    wanted: int
+    replicas: int
     ready: int
 
 
@@ -156,7 +156,7 @@ class _Scaler:
     pods: ServedPods
     say: Say
     windows: list[_Window] = field(default_factory=list[_Window])
-    _told: int = 0  # the window in which something was said last
+    _said: int = 0  # the window of the last line
 
     async def run(self) -> None:
         hpa = Hpa(hpa_of_total(TARGET, least=1, most=MOST, stabilization_s=STABILIZATION))
@@ -164,22 +164,22 @@ class _Scaler:
         completed = self._completed()
         while True:
             self.windows.append(_Window(self.pods.replicas, self.pods.ready))
-            seen: list[int] = []
+            readings: list[int] = []
             while time.monotonic() < began + SYNC * len(self.windows):
-                seen.append(self.gateway.in_flight(SERVICE))
-                await asyncio.sleep(LOOK)
-            in_flight = fmean(seen) if seen else float(self.gateway.in_flight(SERVICE))
+                readings.append(self.gateway.in_flight(SERVICE))
+                await asyncio.sleep(POLL)
+            in_flight = fmean(readings) if readings else float(self.gateway.in_flight(SERVICE))
             before = self.pods.replicas
             self.pods.scale(hpa.sync(time.monotonic(), HpaSight(before, (in_flight,))))
-            done, completed = completed, self._completed()
-            self._tell(before, in_flight, (completed - done) / SYNC)
+            previous, completed = completed, self._completed()
+            self._report(before, in_flight, (completed - previous) / SYNC)
 
-    def _tell(self, before: int, in_flight: float, rate: float) -> None:
-        wanted, now = self.pods.replicas, len(self.windows)
-        if wanted == before and now - self._told < TOLD_EVERY:
+    def _report(self, before: int, in_flight: float, rate: float) -> None:
+        after, now = self.pods.replicas, len(self.windows)
+        if after == before and now - self._said < SAY_EVERY:
             return
-        self._told = now
-        change = f"from {before} to {wanted} replicas" if wanted != before else _replicas(wanted)
+        self._said = now
+        change = f"from {before} to {after} replicas" if after != before else _replicas(after)
         self.say(f"{now:>3} s: {rate:3.0f} answers a second, {in_flight:4.1f} in flight: {change}")
 
     def _completed(self) -> int:

@@ -1,7 +1,7 @@
-"""The entry of one worker process of the demo: `python -m ebbtide.demo.worker PARENT POD URL WORKER_CLASS QUEUE...`.
+"""Entry point of the demo's worker processes: `python -m ebbtide.demo.worker PARENT POD URL WORKER_CLASS QUEUE...`.
 
-It stands in for a container: the host name is the pod's, the job's process dies with the worker's, and the whole ends
-when the demo is gone, even if nobody could tell it.
+It stands in for a container: the host name is the pod's, the job's process dies with the worker's, and both end when
+the demo has ended, even without a signal.
 """
 
 import logging
@@ -23,8 +23,8 @@ PARENT_CHECK = 0.5  # seconds
 
 def main(pod: str, url: str, worker_class: str, queues: Sequence[str]) -> None:
     socket.gethostname = lambda: pod
-    chosen: Any = import_attribute(worker_class)
-    contained: type[Worker] = type("ContainedWorker", (chosen,), {"setup_work_horse_signals": _contained(chosen)})
+    base: Any = import_attribute(worker_class)
+    contained: type[Worker] = type("ContainedWorker", (base,), {"setup_work_horse_signals": _contained(base)})
     worker = contained(
         list(queues),
         name=f"{pod}.{time.time():.0f}",
@@ -35,11 +35,11 @@ def main(pod: str, url: str, worker_class: str, queues: Sequence[str]) -> None:
     worker.work(logging_level="WARNING")
 
 
-def _contained(chosen: Any) -> Any:
+def _contained(base: Any) -> Any:
     def setup(self: Any) -> None:
-        # RQ gives the job a process group of its own; back in the worker's, one kill reaches both, as in a container.
+        # RQ gives the job its own process group; back in the worker's, one kill reaches both, as in a container.
         os.setpgid(0, os.getppid())
-        chosen.setup_work_horse_signals(self)
+        base.setup_work_horse_signals(self)
 
     return setup
 
@@ -51,7 +51,7 @@ def _die_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    logging.disable(logging.ERROR)  # the demo speaks for its workers
-    # The parent's id is handed over: asked for here, it might be that of whoever adopted an orphan.
+    logging.disable(logging.ERROR)  # the demo reports for its workers
+    # The parent's id is an argument: read here, it might be that of an orphan's new parent.
     threading.Thread(target=_die_with, args=(int(sys.argv[1]),), daemon=True).start()
     main(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])

@@ -1,6 +1,6 @@
 """Workers that can be scaled down without losing a job. Installed in worker images as `ebbtide-jobs`.
 
-The distribution `ebbtide` brings the same files, so with two versions in one environment nobody could tell which runs.
+The distribution `ebbtide` contains the same files, so two versions in one environment would leave unclear which runs.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -13,17 +13,17 @@ __version__ = "0.1.0"
 
 
 class VersionsDiffer(RuntimeError):
-    """Not an `ImportError`: `rq worker` replaces one by a message of its own."""
+    """Two versions are installed. Not an `ImportError`, which `rq worker` would replace by its own message."""
 
 
 def _refuse_two_versions() -> None:
     try:
-        jobs, whole = version("ebbtide-jobs"), version("ebbtide")
+        jobs, product = version("ebbtide-jobs"), version("ebbtide")
     except PackageNotFoundError:
         return
-    if jobs != whole:
+    if jobs != product:
         raise VersionsDiffer(
-            f"ebbtide {whole} and ebbtide-jobs {jobs} are both installed and both bring ebbtide.jobs: "
+            f"ebbtide {product} and ebbtide-jobs {jobs} are both installed and both bring ebbtide.jobs: "
             "pip uninstall --yes ebbtide ebbtide-jobs, then install the one you need (in a worker image: ebbtide-jobs)"
         )
 

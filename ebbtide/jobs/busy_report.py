@@ -1,11 +1,11 @@
-"""A worker reports whether it is idle, for frameworks whose Redis keys cannot tell an idle pod from a busy one.
+"""Report idle workers, for frameworks whose Redis keys do not distinguish idle pods from busy ones.
 
 Keys: per queue and worker a hash `ebbtide:worker:<queue>:<worker>` (hostname, state, heartbeat, facts of the framework)
 that expires when the worker dies; per queue the set `ebbtide:workers:<queue>` of reporting workers. `ebbtide:queues`
 lists every queue ever served; it only shrinks when the database is flushed.
 
-Any framework's hooks can call this: `busy` is asked on each beat, from a thread, so it must be cheap and safe there;
-so is `counts`, for numbers that change. `connect` gives a client that adds no prefix to keys.
+Any framework's hooks can use this. `busy`, and `counts` for changing numbers, are called on each beat from a thread, so
+they must be cheap and thread-safe. `connect` returns a client that adds no prefix to keys.
 A worker without a report counts as busy: a missing report is never a reason to remove a pod.
 """
 
@@ -40,9 +40,9 @@ class Reporter:
 
 
 class BusyReport(threading.Thread):
-    """`connect` returns a client of the database that holds the queues; called in the thread, and again after an error.
+    """Thread that reports. `connect` returns a client of the queues' database, and is called again after an error.
 
-    `on_stop` is called in the thread as well, once, after `stopping()`: for what a signal handler may not do itself.
+    `on_stop` is called in the thread, once, after `stopping()`: for work that a signal handler may not do.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BusyReport(threading.Thread):
         self._busy = busy
         self._on_stop = on_stop
         self._counts = counts
-        # Not an Event: setting one in a signal handler can deadlock with the code that the signal interrupted.
+        # Not an Event: setting one in a signal handler can deadlock with the interrupted code.
         self._news: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
         self._over = False
@@ -69,7 +69,7 @@ class BusyReport(threading.Thread):
         self._news.put(None)
 
     def stopping(self) -> None:
-        """The worker takes no more jobs. Not reported as idle: it exits by itself. Safe in a signal handler."""
+        """Report that the worker takes no more jobs: not idle, since it exits by itself. Safe in a signal handler."""
         self._stopping = True
         self._news.put(None)
 
@@ -118,7 +118,7 @@ class BusyReport(threading.Thread):
             pipe.execute()
 
     def _leave(self, client: Redis | None) -> None:
-        """None when the last beat failed: Redis may be back by now."""
+        """Delete the report; `client` is None after a failed beat, but Redis may be back."""
         try:
             with (client or self._connect()).pipeline() as pipe:
                 for queue in self._reporter.queues:

@@ -1,15 +1,14 @@
-"""Tasks with checkpoints in a Celery app that has `celery_worker.install(app)`: what its tasks are made from.
+"""Base classes of tasks with checkpoints, in a Celery app with `celery_worker.install(app)`.
 
-- Told to stop: the task saves at its next offer, and its message goes back to the head of its queue.
-- Its process killed: the worker puts the message of a task that has had a checkpoint, or whose pool requires one,
-  there too, and no failure counts.
-  After three hard ends without a new checkpoint the task fails.
-- The whole worker killed: Celery gives the message to another worker after the visibility timeout.
+- The worker stops: the task saves at its next offer, and its message goes back to the head of its queue.
+- The task's process is killed: the worker returns the message of a task that has had a checkpoint, or whose pool
+  requires one, and counts no failure. After three hard ends without a new checkpoint the task fails.
+- The entire worker is killed: Celery gives the message to another worker after the visibility timeout.
 
 Celery counts no attempts: a message that comes back keeps its id, its arguments and its retries.
 """
 
-# Celery is installed in the customer's image and in a test environment of its own, so its types are not at hand here.
+# Celery is installed in the customer's image and in a separate test environment, so its types are not available here.
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
@@ -41,10 +40,9 @@ from ebbtide.jobs.checkpoints.attempts import (
 )
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import CheckpointError, NeverOpened, Paused, Superseded
-from ebbtide.jobs.checkpoints.in_process import Attempt
-from ebbtide.jobs.checkpoints.opening import open_within
+from ebbtide.jobs.checkpoints.in_process import Attempt, open_within
 from ebbtide.jobs.checkpoints.probe import await_store
-from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.checkpoints.shared_memory import StopFlag
 from ebbtide.jobs.patience import Patience, make_patient
 
 PAUSED, SUPERSEDED = "paused at a checkpoint", "another attempt is newer"
@@ -56,17 +54,17 @@ _stop = StopFlag()  # made when the app is imported, before the pool forks
 def install(app: Celery) -> None:
     base = symbol_by_name(app.task_cls)
     app.task_cls = type("PausingTask", (PausingTask, base), {"abstract": True})
-    app.__dict__.pop("Task", None)  # made from the class before
+    app.__dict__.pop("Task", None)  # cached from the previous class
     signals.worker_init.connect(_await_store, weak=False)
 
 
-def tell_tasks_to_stop() -> None:
-    """Safe in a signal handler."""
-    _stop.tell()
+def stop_tasks() -> None:
+    """Make tasks save and end at their next offer. Safe in a signal handler."""
+    _stop.set()
 
 
 def _await_store(**_: Any) -> None:
-    """Before the pool forks and the first message is taken."""
+    """Wait for the store before the pool forks and the first message is taken."""
     if pool_checkpoints() is None:
         return
     before = signal.signal(signal.SIGTERM, _leave)  # as process 1 of a container it would be dropped
@@ -79,7 +77,7 @@ def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
 
 
 class RunningTask(Attempt):
-    """A task's checkpoint sees its worker by it."""
+    """One attempt of a task, for its checkpoint."""
 
     def __init__(self, app: Celery, task_id: str, delivery_tag: str) -> None:
         self._app = app
@@ -92,27 +90,27 @@ class RunningTask(Attempt):
 
     @cached_property
     def _channel(self) -> Any:
-        """Waits for Redis: a task that is done must not fail because nobody can be asked whether it may say so."""
+        """Channel that waits for Redis: a finished task must not fail because its attempt cannot be checked."""
         channel = self._app.connection_for_write().channel()
         make_patient(channel.client, Patience())
         return channel
 
     @property
     def stopping(self) -> bool:
-        return _stop.told
+        return _stop.is_set
 
     def _held(self) -> tuple[Redis, Hold]:
         return self._channel.client, Hold(self._channel.unacked_key, self._tag)
 
     def raise_if_superseded(self) -> None:
-        """Celery stores how the task ended by itself right after, so this is a look and no lock."""
+        """Check the attempt. No lock: Celery itself stores the task's end right after."""
         if self.token is None:
             return
         raise_if_superseded(self.id, self.token, self._channel.client.hget(attempt_key(self.id), "token"))
 
 
 class PausingTask(Task):
-    """`app.Task` after `install`. A task with `base=` of its own must derive from `app.Task` to have checkpoints."""
+    """`app.Task` after `install`. A task with its own `base=` must derive from `app.Task` to have checkpoints."""
 
     abstract = True
     Request = "ebbtide.jobs.celery_checkpoints:PausingRequest"
@@ -135,11 +133,11 @@ class PausingTask(Task):
             raise CheckpointError(str(why)) from None
 
     def _publishable(self, job: RunningTask, *args: Any, **kwargs: Any) -> Any:
-        """A result or an error of the task, if no other attempt of it is newer."""
+        """Return or raise the task's result or error, if no other attempt of it is newer."""
         try:
             result = self.run(*args, **kwargs)
         except Exception:
-            with suppress(RedisError):  # the task's own error says more
+            with suppress(RedisError):  # the task's own error is more useful
                 job.raise_if_superseded()
             raise
         job.raise_if_superseded()
@@ -147,7 +145,7 @@ class PausingTask(Task):
 
 
 class PausingRequest(Request):
-    """In the worker's own process."""
+    """Request of a pausing task, in the worker's process."""
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
         error = exc_info.exception
@@ -162,12 +160,12 @@ class PausingRequest(Request):
         return super().on_failure(exc_info, *args, **kwargs)
 
     def _forget(self) -> None:
-        """Neither acknowledged nor given back: the message has the same number in the hands of the newer attempt."""
+        """Drop the message without acknowledging or returning it: the newer attempt holds it under the same number."""
         self.message.channel.qos._delivered.pop(self.message.delivery_tag, None)  # noqa: SLF001 - no public way
         self.acknowledged = True
 
     def _after_a_hard_end(self, error: Any) -> Any:
-        """It begins again if it has had a checkpoint, or its pool requires one."""
+        """Restart a task that has had a checkpoint, or whose pool requires one."""
         client = self.message.channel.client
         try:
             if open_within(pool_checkpoints()) is None and not client.exists(attempt_key(self.id)):
@@ -181,8 +179,10 @@ class PausingRequest(Request):
 
 
 class _RestoreFirst:
-    """In the place of a channel's `restore_by_tag`: kombu gives a rejected message back at the end that is taken from
-    last. Lasts as long as the channel, since the rejection itself comes later, from the event loop."""
+    """Replacement for a channel's `restore_by_tag`: kombu returns a rejected message to the tail of its queue.
+
+    Installed for the channel's lifetime, since the rejection comes later, from the event loop.
+    """
 
     def __init__(self, restore: Callable[..., Any]) -> None:
         self._restore = restore

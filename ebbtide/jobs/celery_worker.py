@@ -1,18 +1,18 @@
-"""For a Celery app whose workers are scaled: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is made.
+"""Make a Celery app's workers scalable: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is created.
 
 It does five things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
-are idle (`busy_report`). Workers and producers report the settings that the controller and the stack file must agree
-with. On SIGTERM a worker stops taking messages at once. And a task is not run again because Redis
-was unavailable or full when the task ended, or because the worker's connection broke while it ran.
+are idle (`busy_report`). Workers and producers report the settings that must match the controller and the stack file.
+On SIGTERM a worker stops taking messages at once. And a task does not run again because Redis was unavailable or full
+when it ended, or because the worker's connection broke while it ran.
 
 The stock worker handles SIGTERM only at the next iteration of its event loop, up to a second later, and may take one
-more message. With other tasks running it neither runs that message nor returns it before they have ended: a job waits
-for hours in a pod that is about to exit. And a task just sent to a prefork pool is forgotten: it runs, is not
-acknowledged, delays the exit by 30 s and runs again elsewhere. Here the signal wakes the event loop, a message of the
-last pop is returned at once, and the worker waits until a task that was sent to the pool has begun.
+more message. While other tasks run it neither runs that message nor returns it: a job waits for hours in a pod that is
+about to exit. And it forgets a task just sent to a prefork pool: the task runs, is not acknowledged, delays the exit by
+30 s and runs again elsewhere. Here the signal wakes the event loop, a message of the last pop is returned at once, and
+the worker waits until a task that was sent to the pool has begun.
 """
 
-# Celery is installed in the customer's image and in a test environment of its own, so its types are not at hand here.
+# Celery is installed in the customer's image and in a separate test environment, so its types are not available here.
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
 
@@ -48,26 +48,26 @@ SENT = "ebbtide_sent"
 BEGIN_WITHIN = 2.0  # seconds; Celery itself returns the tasks that wait for a busy pool
 VISIBILITY = 3600.0  # seconds: Celery's own default
 LAYOUT = ("global_keyprefix", "sep", "unacked_key", "unacked_index_key")  # attributes of a channel: names of its keys
-REMEMBERED = 86_400  # seconds that a queue's settings are kept, for pools without workers
+REMEMBERED = 86_400  # seconds that a queue's settings stay in Redis, for pools without workers
 REMIND = 3600.0  # seconds after which a producer writes them again
 
 _log = logging.getLogger(__name__)
 
 
 class StopTaking(bootsteps.StartStopStep):
-    """Before the consumer closes and forgets tasks that the pool has not accepted: takes no more, lets those begin."""
+    """Step before the consumer closes: take no more messages, and let tasks begin that the pool has not accepted."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        self._kept: list[Any] = []
+        self._running: list[Any] = []
 
     def start(self, c: Any) -> None:
         _await_redis(c.task_consumer.channel)
-        _keep_running_tasks(c.task_consumer.channel, self._kept)
+        _keep_running_tasks(c.task_consumer.channel, self._running)
         close = c.blueprint.on_close
-        if not isinstance(close, _Closing):  # a consumer starts anew whenever its connection was lost
+        if not isinstance(close, _Closing):  # a consumer starts again whenever its connection was lost
             c.blueprint.on_close = _Closing(c, close)
 
 
@@ -113,12 +113,12 @@ class _Hooks:
             return  # ready again after the connection was lost
         for problem in unsafe_settings(self._app):
             _log.warning("%s", problem)
-        told = settings(self._app, sender.task_consumer.channel)
-        told["concurrency"] = getattr(sender.controller, "max_concurrency", None) or sender.pool.num_processes
+        reported = settings(self._app, sender.task_consumer.channel)
+        reported["concurrency"] = getattr(sender.controller, "max_concurrency", None) or sender.pool.num_processes
         queues = tuple(self._app.amqp.queues.consume_from)
         facts = {
-            "patience": told.get("visibility_timeout", VISIBILITY),
-            "settings": json.dumps(told),
+            "patience": reported.get("visibility_timeout", VISIBILITY),
+            "settings": json.dumps(reported),
             "queues": " ".join(queues),
         }
         reporter = Reporter(queues=queues, facts=facts)
@@ -126,9 +126,9 @@ class _Hooks:
         self._report.start()
 
     def published(self, declare: Sequence[Any] | None = None, **_: Any) -> None:
-        """The producer's settings decide in which list a task waits; a pool without workers has no other report."""
+        """Store the producer's settings, which decide a task's list: a pool without workers has no other report."""
         now = time.monotonic()
-        names = [it.name for it in declare or () if now - self._published.get(it.name, -math.inf) > REMIND]
+        names = [queue.name for queue in declare or () if now - self._published.get(queue.name, -math.inf) > REMIND]
         if names:
             self._published |= dict.fromkeys(names, now)
             with suppress(RedisError, OSError, OperationalError), self._app.connection_for_write() as connection:
@@ -146,13 +146,13 @@ class _Hooks:
         return bool(state.requests) or self._held() > 0
 
     def _counts(self) -> dict[str, int]:
-        """`held`: the messages in this worker's hands; `active`: those that run, or are about to."""
+        """Return `held`, the messages that this worker holds, and `active`, those that run or are about to."""
         return {"held": self._held(), "active": max(len(state.active_requests), int(bool(state.reserved_requests)))}
 
     def _held(self) -> int:
-        """Also what waits for its `eta` or a rate limit: `state.requests` does not always have it."""
+        """Count also messages that wait for their `eta` or a rate limit: `state.requests` may lack them."""
         consumer = self._consumer.task_consumer
-        qos = getattr(getattr(consumer, "channel", None), "qos", None)  # none while it connects anew
+        qos = getattr(getattr(consumer, "channel", None), "qos", None)  # none while it reconnects
         delivered = 0 if qos is None else len(qos._delivered) - len(qos._dirty)  # noqa: SLF001 - kombu counts them so
         return max(delivered, len(state.requests))
 
@@ -161,8 +161,8 @@ class _Hooks:
             self._report.changed()
 
     def stopping(self, **_: Any) -> None:
-        """Runs in the signal handler: only notifies the thread, which may take the event loop's locks."""
-        celery_checkpoints.tell_tasks_to_stop()
+        """Notify the thread, which may take the event loop's locks; this runs in the signal handler."""
+        celery_checkpoints.stop_tasks()
         if self._report is not None:
             self._report.stopping()
 
@@ -171,8 +171,8 @@ class _Hooks:
             self._report.finish()
 
     def _connect(self) -> Redis:
-        # The broker's own connections: TLS, Sentinel and passwords are Celery's settings. Not its client, which adds
-        # a global_keyprefix to HSET and SADD, and none to EXPIRE and EXISTS.
+        # The broker's connections, since TLS, Sentinel and passwords are Celery's settings. Not its client, which adds
+        # a global_keyprefix to HSET and SADD, but not to EXPIRE and EXISTS.
         channel = self._app.connection_for_write().channel()
         self._remember(channel, tuple(self._app.amqp.queues.consume_from))
         return Redis(connection_pool=channel.pool)
@@ -180,23 +180,23 @@ class _Hooks:
 
 def settings(app: Celery, channel: Any) -> dict[str, Any]:
     """Return the settings that the controller compares with the stack file."""
-    told: dict[str, Any] = {name: getattr(channel, name) for name in LAYOUT if hasattr(channel, name)}
+    reported: dict[str, Any] = {name: getattr(channel, name) for name in LAYOUT if hasattr(channel, name)}
     if hasattr(channel, "priority_steps"):
-        told["priority_steps"] = sorted(channel.priority_steps)
-        told["visibility_timeout"] = float(channel.visibility_timeout)
-    told["acks_late"] = bool(app.conf.task_acks_late)
-    told["prefetch"] = 1 if app.conf.worker_disable_prefetch else app.conf.worker_prefetch_multiplier
-    return told
+        reported["priority_steps"] = sorted(channel.priority_steps)
+        reported["visibility_timeout"] = float(channel.visibility_timeout)
+    reported["acks_late"] = bool(app.conf.task_acks_late)
+    reported["prefetch"] = 1 if app.conf.worker_disable_prefetch else app.conf.worker_prefetch_multiplier
+    return reported
 
 
 def unsafe_settings(app: Celery) -> list[str]:
-    """One sentence for each setting that makes this app's workers unsafe to scale."""
-    found: list[str] = []
+    """Return one sentence for each setting that makes this app's workers unsafe to scale."""
+    problems: list[str] = []
     if not app.conf.task_acks_late:
-        found.append("task_acks_late is off: a running task is in no key of Redis, and is lost with its worker")
+        problems.append("task_acks_late is off: a running task is in no key of Redis, and is lost with its worker")
     if app.conf.worker_prefetch_multiplier != 1 and not app.conf.worker_disable_prefetch:
-        found.append("worker_prefetch_multiplier is not 1: waiting tasks hide in busy workers")
-    return found
+        problems.append("worker_prefetch_multiplier is not 1: waiting tasks hide in busy workers")
+    return problems
 
 
 def _stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
@@ -205,7 +205,7 @@ def _stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
 
 
 def _let_tasks_begin(hub: Any) -> None:
-    """A task that was sent to the pool and not yet accepted is run by the pool and forgotten by the worker."""
+    """Wait for tasks that were sent to the pool and not yet accepted: the pool would run them and the worker forget."""
     loop = hub.create_loop()
     deadline = time.monotonic() + BEGIN_WITHIN
     while any(task not in state.active_requests for task in state.reserved_requests) and time.monotonic() < deadline:
@@ -213,31 +213,32 @@ def _let_tasks_begin(hub: Any) -> None:
 
 
 def _await_redis(channel: Any) -> None:
-    """The stock worker drops an acknowledgement that Redis does not accept, and the task is run again elsewhere.
+    """Make writes wait for Redis.
 
-    Only writes wait. The pop has another connection pool: when it fails, Celery reconnects by itself.
+    The stock worker drops an acknowledgement that Redis does not accept, and the task runs again elsewhere. The pop has
+    another connection pool: when it fails, Celery reconnects by itself.
     """
     if hasattr(channel, "pool"):  # a transport in memory has none
         channel.pool.set_retry(Patience())
 
 
-def _keep_running_tasks(channel: Any, kept: list[Any]) -> None:
-    """A stock worker whose connection breaks also returns the messages of running tasks, and they run twice.
+def _keep_running_tasks(channel: Any, running_messages: list[Any]) -> None:
+    """Keep the messages of running tasks when the connection breaks; a stock worker returns them, and they run twice.
 
-    Here they stay in `unacked` and are acknowledged on the new connection when they end (`kept` holds those of the
+    They stay in `unacked` and are acknowledged on the new connection when they end (`running_messages` are those of the
     previous connection); if the worker dies, another finds them there.
     """
     qos = channel.qos
-    for message in kept:
+    for message in running_messages:
         message.channel = channel
-        qos._delivered[message.delivery_tag] = message  # noqa: SLF001 - in `unacked` already, by the previous connection
-    kept.clear()
+        qos._delivered[message.delivery_tag] = message  # noqa: SLF001 - in `unacked` since the previous connection
+    running_messages.clear()
     restore = qos.restore_unacked_once
 
     def restore_the_others(*args: Any, **kwargs: Any) -> None:
         if not state.should_terminate:  # otherwise they are interrupted, and must run again
             running = {request.message.delivery_tag for request in list(state.active_requests)}
-            kept.extend(qos._delivered.pop(tag) for tag in running & qos._delivered.keys())  # noqa: SLF001
+            running_messages.extend(qos._delivered.pop(tag) for tag in running & qos._delivered.keys())  # noqa: SLF001
         restore(*args, **kwargs)
 
     qos.restore_unacked_once = restore_the_others
@@ -250,7 +251,7 @@ def _wake_event_loop() -> None:
 
 
 def _read_last_pop(channel: Any) -> None:
-    """Kombu has no public way to do this. Without a consumer, the message that is read goes back to its queue."""
+    """Read the last pop, which has no public function; without a consumer its message goes back to the queue."""
     if getattr(channel, "_in_poll", None):
         with suppress(Empty):
             channel._brpop_read()  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""A payload that a `ListWorker` handles, as the checkpoint that its job opens sees it."""
+"""A payload that a `ListWorker` handles, as an attempt of a job with checkpoints."""
 
 import json
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from redis import Redis
 from ebbtide.jobs.checkpoints.attempts import Hold
 from ebbtide.jobs.checkpoints.errors import CheckpointError
 from ebbtide.jobs.checkpoints.in_process import Attempt
-from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.checkpoints.shared_memory import StopFlag
 
-# KEYS: the processing list, the queue. ARGV: the payload. Reply: whether it was still this worker's.
+# KEYS: the processing list, the queue. ARGV: the payload. Reply: 1 if it was still this worker's.
 PUT_BACK = """
 local held = redis.call('LREM', KEYS[1], 1, ARGV[1])
 if held == 1 then redis.call('LPUSH', KEYS[2], ARGV[1]) end
@@ -20,16 +20,16 @@ return held
 
 
 class HandledPayload(Attempt):
-    """The payload that this process handles, for the checkpoint that its job opens."""
+    """The payload that this process handles, for its checkpoint."""
 
     def __init__(
-        self, connection: Redis, payload: bytes, job_id: Callable[[bytes], str], hold: Hold, told: StopFlag
+        self, connection: Redis, payload: bytes, job_id: Callable[[bytes], str], hold: Hold, stop: StopFlag
     ) -> None:
         self._connection = connection
         self._payload = payload
         self._job_id = job_id
         self._hold = hold
-        self._told = told
+        self._stop = stop
 
     @property
     def id(self) -> str:
@@ -44,22 +44,22 @@ class HandledPayload(Attempt):
 
     @property
     def stopping(self) -> bool:
-        return self._told.told
+        return self._stop.is_set
 
     def _held(self) -> tuple[Redis, Hold]:
         return self._connection, self._hold
 
 
 def id_in(payload: bytes) -> str:
-    """The member `id` of a JSON object. Two payloads with one id would be two attempts of one job."""
+    """Return the member `id` of a JSON object. Two payloads with one id would be two attempts of one job."""
     try:
-        given: Any = json.loads(payload)
+        document: Any = json.loads(payload)
     except ValueError:
-        given = None
-    found = cast("dict[str, Any]", given).get("id") if isinstance(given, dict) else None
-    if not isinstance(found, str | int) or not str(found):
+        document = None
+    job_id = cast("dict[str, Any]", document).get("id") if isinstance(document, dict) else None
+    if not isinstance(job_id, str | int) or not str(job_id):
         raise CheckpointError(
             f"no id in the payload {payload[:60]!r}: wanted a JSON object with one for its checkpoints, for example "
             '{"id": "4f1c"}, or ListWorker(…, job_id=…)'
         )
-    return str(found)
+    return str(job_id)

@@ -1,17 +1,17 @@
-"""A worker for a plain Redis list that can be scaled: `ListWorker(connection, "train", handle).run()`.
+"""A scalable worker for a plain Redis list: `ListWorker(connection, "train", handle).run()`.
 
 Producers `RPUSH` payloads. A worker moves the next one to its own processing list in one command, so at every instant
 it is in exactly one key, and removes it when `handle` has returned. SIGTERM ends the wait through the server; a payload
 that was already moved is handled to its end, then the worker exits. If `handle` raises, it goes to `<queue>:failed`.
 
-A payload whose `handle` opens a checkpoint pauses when the worker is told to stop: its state is saved and
-it goes back to the head of the queue. Its key is the member `id` of a JSON payload, or what `job_id` makes of it.
+A payload whose `handle` opens a checkpoint pauses when the worker stops: its state is saved and it goes back to the
+head of the queue. Its key is the member `id` of a JSON payload, or the result of `job_id`.
 
-A worker that dies leaves its list behind and its heartbeat expires: the others put such entries back at the head of the
-queue, so a payload may be handled twice. A worker that is frozen for longer than its heartbeat lives counts as dead.
+When a worker dies, its heartbeat expires and the others put the entries of its list back at the head of the queue, so a
+payload may be handled twice. A worker that is frozen for longer than its heartbeat lives counts as dead.
 
 While Redis is unavailable, full or failing over, a worker waits, without a limit, to remove the payload that it has
-handled. Told to stop, it exits after that, or at once if it has no payload.
+handled. When stopping, it exits after that, or at once if it has no payload.
 """
 
 import logging
@@ -34,7 +34,7 @@ from ebbtide.jobs.checkpoints.attempts import Hold
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import NeverOpened, Paused, Superseded
 from ebbtide.jobs.checkpoints.probe import await_store
-from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.checkpoints.shared_memory import StopFlag
 from ebbtide.jobs.list_checkpoints import PUT_BACK, HandledPayload, id_in
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
@@ -42,7 +42,7 @@ POP_FOR = 5  # seconds
 BEAT = 5.0
 LIFE = 30  # seconds without a heartbeat until a consumer counts as dead
 CLEAN_EVERY = 15.0
-LAST_CHANCE = 10.0  # seconds that a consumer without a heartbeat has to send one: after an outage none has one
+LAST_CHANCE = 10.0  # seconds that a consumer without a heartbeat has to send one: an outage expires all of them
 RETRY = 1.0  # seconds after an error of Redis
 LOG_EVERY = 60.0  # seconds between two log lines about an outage
 ANSWER_WITHIN = 15.0  # seconds; longer than a pop
@@ -70,11 +70,11 @@ return reply
 
 
 class _Leave(Exception):
-    """The worker must take no more payloads."""
+    """Raised when the worker must take no more payloads."""
 
 
 class ListWorker:
-    """One per pod: its name is the host name. Give a `name` where several share a host."""
+    """One worker per pod, named by the host name. Pass `name` if several share a host."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class ListWorker:
         self._taken = f"{queue}:processing:{self._name}"
         self._alive = f"{queue}:consumer:{self._name}"
         self._job_id = job_id or id_in
-        self._told = StopFlag()
+        self._stop_flag = StopFlag()
         self._pool = pool_checkpoints()
         self._gate = PopGate(_Leave)
         self._unblocker = Unblocker(self._gate, connection.connection_pool, lambda _: None)
         self._over = threading.Event()
         self._doubt_until = 0.0
         self._clean_at = 0.0
-        self._dead: dict[str, float] = {}  # and since when we know
+        self._dead: dict[str, float] = {}  # name, and when its death was first seen
         self._log_from = 0.0
 
     def run(self) -> None:
@@ -131,7 +131,7 @@ class ListWorker:
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         if not self._gate.closed:
             self._gate.closed = True
-            self._told.tell()
+            self._stop_flag.set()
             self._unblocker.ask()
 
     def _handle_next(self) -> None:
@@ -150,7 +150,7 @@ class ListWorker:
             try:
                 payload = cast("bytes | None", single.blmove(self._queue, self._taken, POP_FOR, "LEFT", "RIGHT"))
             except RedisError:
-                # The reply may be lost after the move; and a server that resumes may still serve the old connection.
+                # The reply may be lost after the move; and a resumed server may still serve the old connection.
                 self._doubt_until = time.monotonic() + 2 * POP_FOR
                 raise
             finally:
@@ -158,7 +158,7 @@ class ListWorker:
         return payload
 
     def _do(self, payload: bytes) -> None:
-        job = HandledPayload(self._connection, payload, self._job_id, Hold(self._taken, payload), self._told)
+        job = HandledPayload(self._connection, payload, self._job_id, Hold(self._taken, payload), self._stop_flag)
         try:
             with job.running(self._pool):
                 self._handle(payload)
@@ -217,8 +217,8 @@ class ListWorker:
 
     def _clean(self, *, own: bool) -> None:
         now = time.monotonic()
-        given = [name for name, since in self._dead.items() if now - since >= LAST_CHANCE] + [self._name] * own
-        back, *dead = cast("list[Any]", self._connection.eval(_CLEAN, 0, self._queue, self._name, *given))
+        expired = [name for name, since in self._dead.items() if now - since >= LAST_CHANCE] + [self._name] * own
+        back, *dead = cast("list[Any]", self._connection.eval(_CLEAN, 0, self._queue, self._name, *expired))
         names = [name.decode() if isinstance(name, bytes) else str(name) for name in dead]
         self._dead = {name: self._dead.get(name, now) for name in names}
         if back:
@@ -237,7 +237,7 @@ class ListWorker:
     # --- outages --------------------------------------------------------------------------------------------------
 
     def _until_done(self, task: Callable[[], None]) -> None:
-        """Also when stopping: a payload that was handled must not be handled again because Redis was unavailable."""
+        """Retry even when stopping: a handled payload must not be handled again because Redis was unavailable."""
         while True:
             try:
                 return task()
@@ -252,7 +252,7 @@ class ListWorker:
 
 
 def _single_tries(connection: Redis) -> Redis:
-    """Without retries and with a timeout: a retried pop would take another payload, and could not be ended."""
+    """Disable retries and set a timeout: a retried pop would take another payload, and could not be ended."""
     pool = connection.connection_pool
     settings: dict[str, Any] = {
         **pool.connection_kwargs,

@@ -1,4 +1,4 @@
-"""Commands that wait for Redis: while it is unavailable, full or failing over, no worker loses its job.
+"""Retry policy that waits for Redis: while it is unavailable, full or failing over, no worker loses its job.
 
 In RQ an error of any command ends the worker, and in a pod the container and the running job. With `Patience` as its
 retry policy, a connection repeats each command until Redis accepts it, or until its owner ends the wait.
@@ -29,21 +29,21 @@ from redis.exceptions import (
 from redis.retry import Retry
 from redis.sentinel import SentinelManagedConnection
 
-PAUSE = 1.0  # seconds between two tries, on average: a thousand workers must not return at the same instant
+PAUSE = 1.0  # seconds between two tries, on average: workers must not all return at the same instant
 LOG_EVERY = 60.0  # seconds between two log lines about the same outage
 
-_log = logging.getLogger("rq.worker")  # whose handlers RQ sets up
+_log = logging.getLogger("rq.worker")  # RQ sets up its handlers
 _T = TypeVar("_T")
 
 # `OSError`: an older redis-py turns it into its own error only after the last retry.
 _AWAY = (OSError, ConnectionError, TimeoutError, MasterDownError, OutOfMemoryError, ReadOnlyError)
-# Known by its message only: a full disk, too few replicas, a script that blocks the server, a pop ended by a failover;
-# and all of these when a transaction is refused as a whole.
+# Recognized by the message alone: a full disk, too few replicas, a script that blocks the server, a pop ended by a
+# failover; and all of these when an entire transaction is refused.
 _REFUSED = re.compile(r"(^|: )(BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|UNBLOCKED) ")
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether Redis may accept the same command later, with nothing changed on our side."""
+    """Return True if Redis may accept the same command later, with nothing changed on the client's side."""
     return isinstance(error, _AWAY) or (isinstance(error, RedisError) and _REFUSED.search(str(error)) is not None)
 
 
@@ -58,7 +58,7 @@ def make_patient(connection: Redis, patience: "Patience") -> None:
 
 
 class _AskingAgain(SentinelManagedConnection):
-    """redis-py asks a Sentinel when it takes a connection, but repeats a failed command at the old address."""
+    """Connection that asks the Sentinel before each retry; redis-py asks once and retries at the old address."""
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:  # noqa: FBT001, FBT002 - redis-py's signature
         if not self._sock:
@@ -67,7 +67,7 @@ class _AskingAgain(SentinelManagedConnection):
 
 
 class Patience(Retry):
-    """`on_outage(error, seconds waited)` is called before each further try; what it raises ends the wait."""
+    """Retries forever; `on_outage(error, seconds waited)` is called before each try, and may raise to end the wait."""
 
     def __init__(self, on_outage: Callable[[Exception, float], None] = lambda _error, _waited: None) -> None:
         super().__init__(NoBackoff(), 0)

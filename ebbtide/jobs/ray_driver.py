@@ -1,12 +1,12 @@
-"""A queue's job drives Ray: the queue's depth bounds the drivers, and what they ask of Ray brings pods and GPUs.
+"""Drive Ray from a queue's job: the queue's depth bounds the drivers, and their Ray requests bring pods and GPUs.
 
 def label(day):
     with checkpoint() as saved, ray_cluster() as ray:
         embed = ray.remote(num_gpus=1)(embed_images)
         …
 
-The driver is this process, with a raylet of its own beside it. However it ends, Ray ends its tasks and actors at once
-and frees its objects; a job that is paused starts at its own checkpoint again. Ray has no priorities among drivers.
+The driver is this process, with its own raylet. However it ends, Ray ends its tasks and actors at once and frees its
+objects; a paused job resumes at its own checkpoint. Ray has no priorities among drivers.
 """
 
 import hashlib
@@ -26,16 +26,24 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.jobs import __version__
-from ebbtide.jobs.checkpoints.durations import seconds
+from ebbtide.jobs.checkpoints.environment import seconds
 from ebbtide.jobs.checkpoints.errors import Paused
 from ebbtide.jobs.checkpoints.running import running_job
-from ebbtide.jobs.ray_node import OBJECT_STORE, HeadAway, ask, node_beside
-from ebbtide.jobs.ray_settings import VARIABLE, RayError, RaySettings, ray_settings
+from ebbtide.jobs.ray_node import (
+    OBJECT_STORE,
+    VARIABLE,
+    HeadAway,
+    RayError,
+    RaySettings,
+    ask,
+    node_beside,
+    ray_settings,
+)
 
 __all__ = ["RayError", "ray_cluster"]
 
 META = "ebbtide:run"  # of RQ's job
-PAUSE = 2.0  # seconds between two looks for the head, on average
+PAUSE = 2.0  # seconds between two connection attempts, on average
 CONNECT_WITHIN = 5.0  # seconds
 LOG_EVERY = 60.0  # seconds
 
@@ -49,10 +57,10 @@ def ray_cluster(
     object_store: int = OBJECT_STORE,
     runtime_env: Mapping[str, Any] | None = None,
 ) -> Generator[Any]:
-    """The module `ray`, connected to the pool's cluster until the end of the block.
+    """Yield the module `ray`, connected to the pool's cluster until the end of the block.
 
-    `within`: how long a job waits for a head that sleeps or restarts; a worker that is told to stop meanwhile puts the
-    job back. `object_store`: bytes for what the driver itself puts and gets.
+    `within`: how long a job waits for a head that sleeps or restarts; a worker that stops meanwhile returns the job to
+    its queue. `object_store`: bytes for objects that the driver itself puts and gets.
 
     Raises `RayError` with one line, and `Paused`.
     """
@@ -63,7 +71,7 @@ def ray_cluster(
         job = running_job()
         ray.init(
             settings.address,
-            _temp_dir=str(folder),  # the raylet of this driver, should the pod have several
+            _temp_dir=str(folder),  # of this driver's raylet, since a pod may have several
             runtime_env=dict(runtime_env) if runtime_env else None,
             job_config=ray.job_config.JobConfig(metadata={"queue_job": job.id if job else ""}),
             logging_level=logging.WARNING,
@@ -79,13 +87,13 @@ def ray_cluster(
 
 def _matching_ray(settings: RaySettings) -> Any:
     try:
-        found = version("ray")
+        installed = version("ray")
     except PackageNotFoundError:
         raise RayError(f"{VARIABLE}: this image has no Ray, wanted ray[default]=={settings.version}") from None
-    if found != settings.version:
+    if installed != settings.version:
         raise RayError(
-            f"{VARIABLE}: this image has Ray {found} and the Ray cluster {settings.cluster} has {settings.version}: "
-            "both must be equal"
+            f"{VARIABLE}: this image has Ray {installed} and the Ray cluster {settings.cluster} has "
+            f"{settings.version}: both must be equal"
         )
     return importlib.import_module("ray")
 
@@ -117,15 +125,15 @@ def _patiently_beside(settings: RaySettings, within: float, object_store: int) -
 
 
 def _connect(settings: RaySettings) -> None:
-    """Asked first, because Ray waits for long where nobody listens."""
+    """Check the port first, because Ray waits long for a port without a listener."""
     try:
         socket.create_connection(settings.host_and_port, CONNECT_WITHIN).close()
     except OSError as error:
-        raise HeadAway(f"nobody answers at {settings.address} ({error})") from error
+        raise HeadAway(f"no answer at {settings.address} ({error})") from error
 
 
 def _record(settings: RaySettings) -> None:
-    """What it takes to repeat the run; RQ keeps the arguments themselves for as long as the job's result."""
+    """Log what is needed to repeat the run; RQ keeps the arguments themselves as long as the job's result."""
     job = running_job()
     record: dict[str, Any] = {
         "image": settings.image,

@@ -1,10 +1,10 @@
-"""The part of the safe worker that knows jobs with checkpoints: they pause when it stops, and go on after a hard end.
+"""Jobs with checkpoints in the safe worker: they pause when it stops, and resume after a hard end.
 
-- Told to stop: the job saves at its next offer and goes back to the head of its queue, with its id, arguments and
-  retries as they were.
-- Killed hard: the worker that still lives (the job's process died), or any other one once the heartbeat's deadline has
-  passed (the machine died), puts it there. After three such ends without a new checkpoint the job fails.
-- Two at once, after a partition: only the newest attempt publishes a result or goes back to the queue.
+- The worker stops: the job saves at its next offer and goes back to the head of its queue, with its id, arguments and
+  retries unchanged.
+- The job is killed: its worker, if that survives, or any other one once the heartbeat's deadline has passed, puts it
+  there. After three such ends without a new checkpoint the job fails.
+- Two attempts at once, after a partition: only the newest publishes a result or goes back to the queue.
 """
 
 import logging
@@ -35,10 +35,10 @@ from ebbtide.jobs.checkpoints.attempts import (
 )
 from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import Paused, StoreError, Superseded
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
-from ebbtide.jobs.checkpoints.opening import open_within, too_late
+from ebbtide.jobs.checkpoints.in_process import open_within, too_late
 from ebbtide.jobs.checkpoints.probe import await_store, run
-from ebbtide.jobs.checkpoints.stopping import StopFlag
+from ebbtide.jobs.checkpoints.shared_memory import StopFlag
+from ebbtide.jobs.checkpoints.stored import StoredCheckpoints
 
 SWEEP_EVERY = 3600.0  # seconds
 
@@ -47,8 +47,8 @@ _log = logging.getLogger("rq.worker")
 # KEYS: the job, its attempts, its queue, the queue's intermediate list and started jobs, the job's executions.
 # ARGV: the job's id, the execution that is over ('' for a job that never began), why, the deadline that must have
 # passed ('' for none), the time for people, MOST_DEATHS, LIFE.
-# Reply: 'back', 'gone' (somebody else has it, or it has ended), or 'hopeless' (it has died too often: it
-# stays where it is, and its deaths are cleared).
+# Reply: 'back', 'gone' (another worker has it, or it has ended), or 'hopeless' (it has died too often: it stays where
+# it is, and its deaths are cleared).
 _PUT_BACK = """
 local job, attempts, queue, popped, started, executions = unpack(KEYS)
 local id, execution, why, deadline = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -80,11 +80,11 @@ return 'back'
 """
 
 
-_SAID = {"back": "it is at the head of its queue", "gone": "another worker has it by now"}
+_OUTCOMES = {"back": "it is at the head of its queue", "gone": "another worker has it by now"}
 
 
 class _LeftByJob(Retry):
-    """What `perform` returns for a job that left: RQ takes it to `handle_job_retry`, which counts no failure."""
+    """Result of `perform` for a job that left: RQ passes it to `handle_job_retry`, which counts no failure."""
 
     def __init__(self, why: Paused | Superseded) -> None:
         super().__init__(max=1)
@@ -92,7 +92,7 @@ class _LeftByJob(Retry):
 
 
 class _Running:
-    """The job of this process."""
+    """The job of this process, for its checkpoint."""
 
     def __init__(self, worker: "CheckpointWorker", job: Job, stop: StopFlag) -> None:
         self._connection = worker.connection
@@ -102,7 +102,7 @@ class _Running:
         self._stop = stop
         self.id: str = job.id
         self.token: int | None = None
-        self.kept: KeptCheckpoints | None = None
+        self.checkpoints: StoredCheckpoints | None = None
 
     @cached_property
     def _quick(self) -> Redis:
@@ -110,14 +110,14 @@ class _Running:
 
     @property
     def stopping(self) -> bool:
-        return self._stop.told
+        return self._stop.is_set
 
     def claim(self, at_least: int) -> int:
         self.token = claim(self._connection, self.id, at_least, self._hold)
         return self.token
 
-    def opened(self, kept: KeptCheckpoints) -> None:
-        self.kept = kept
+    def opened(self, checkpoints: StoredCheckpoints) -> None:
+        self.checkpoints = checkpoints
         self._stop.opened()
 
     def note(self, progress: Mapping[str, str | int]) -> None:
@@ -126,7 +126,7 @@ class _Running:
 
 @contextmanager
 def _cleaning_started_jobs_as_of(deadline: int) -> Generator[None]:
-    """RQ takes the instant at which it comes to it, and no other."""
+    """Make RQ's cleanup use this deadline; RQ itself uses the present instant."""
     registry = cast("Any", StartedJobRegistry)
     cleanup = registry.cleanup
 
@@ -141,7 +141,7 @@ def _cleaning_started_jobs_as_of(deadline: int) -> Generator[None]:
 
 
 class CheckpointWorker(Worker):
-    """What `SafeWorker` is made from."""
+    """Base class of `SafeWorker`."""
 
     most_deaths = MOST_DEATHS
 
@@ -153,7 +153,7 @@ class CheckpointWorker(Worker):
         self._ended_by_us = False
         self._late: str | None = None
         self._begun_at = 0.0
-        self.begun: Any = None  # the execution of the job at hand: RQ 3 may ask Redis for its own
+        self.begun: Any = None  # the execution of the present job: RQ 3 may ask Redis for its own
         self._swept_at = float("-inf")
         super().__init__(*args, **kwargs)
 
@@ -161,8 +161,8 @@ class CheckpointWorker(Worker):
         if self._pool is not None:
             await_store(stop)
 
-    def tell_of_checkpoints(self) -> None:
-        """Their lines go where the worker's go: RQ gives handlers to its own logger alone."""
+    def share_log_handlers(self) -> None:
+        """Log checkpoints where the worker logs: RQ sets handlers only for its own logger."""
         ours = logging.getLogger("ebbtide")
         if not ours.hasHandlers():
             ours.handlers, ours.level = _log.handlers, _log.level
@@ -190,15 +190,15 @@ class CheckpointWorker(Worker):
         if not isinstance(retry, _LeftByJob):
             return super().handle_job_retry(job, queue, retry, *args, **kwargs)
         if isinstance(retry.why, Paused) and self.begun:
-            where = self._put_back(job.id, queue, self.begun.id, "paused")
-            _log.info("Worker %s: %s; %s", self.name, retry.why, _SAID[where])
+            outcome = self._put_back(job.id, queue, self.begun.id, "paused")
+            _log.info("Worker %s: %s; %s", self.name, retry.why, _OUTCOMES[outcome])
         else:
             _log.warning("Worker %s: job %s is left to its newer attempt: %s", self.name, job.id, retry.why)
         self._forget_begun()
         return None
 
     def cleanup_execution(self, job: Job, pipeline: Any, **execution: Any) -> None:
-        """RQ calls it in each transaction that publishes an end: here it fails if another attempt is newer."""
+        """Fail each transaction that publishes an end if another attempt is newer."""
         if self.is_horse and self._here is not None and self._here.token is not None:
             key = attempt_key(job.id)
             pipeline.immediate_execute_command("WATCH", key)
@@ -215,10 +215,10 @@ class CheckpointWorker(Worker):
             self._let_go(job.get_result_ttl(self.default_result_ttl))
 
     def _let_go(self, after: int | None) -> None:
-        if self._here is None or self._here.kept is None or after is None or after < 0:
+        if self._here is None or self._here.checkpoints is None or after is None or after < 0:
             return
         try:
-            self._here.kept.done(time.time() + after)
+            self._here.checkpoints.done(time.time() + after)
         except StoreError as why:
             _log.warning("Worker %s: checkpoints of job %s stay: %s", self.name, self._here.id, why)
 
@@ -264,7 +264,7 @@ class CheckpointWorker(Worker):
         return super().handle_job_failure(job, queue, started_job_registry, self._late or exc_string, **execution)
 
     def _forget_begun(self) -> None:
-        """Leave an execution whose other keys are gone: what RQ's own cleanup does with the worker's part of it."""
+        """Drop the worker's part of an execution whose other keys are gone, as RQ's own cleanup does."""
         execution, self.begun, rq = self.begun, None, cast("Any", self)
         if hasattr(Worker, "set_current_job_id"):  # before RQ 3, which keeps a set of executions instead
             rq.set_current_job_id(None)
@@ -286,10 +286,10 @@ class CheckpointWorker(Worker):
                 self._let_go(job.failure_ttl)
 
     def clean_registries(self) -> None:
-        self.clean_what_passed(current_timestamp())
+        self.clean_expired(current_timestamp())
 
-    def clean_what_passed(self, deadline: int) -> None:
-        """What passes its deadline meanwhile is left for the next time: RQ would fail it unseen by us."""
+    def clean_expired(self, deadline: int) -> None:
+        """Clean the jobs past this deadline. Later ones wait for the next time, since RQ would fail them directly."""
         for queue in self.queues:
             self._return_abandoned(queue, deadline)
             self._return_popped(queue)
@@ -305,27 +305,27 @@ class CheckpointWorker(Worker):
         for job_id, execution in self._started(queue, deadline):
             if not self._returns(job_id):
                 continue
-            where = self._put_back(job_id, queue, execution, "died", str(deadline))
-            if where == "back":
+            outcome = self._put_back(job_id, queue, execution, "died", str(deadline))
+            if outcome == "back":
                 _log.warning("Worker %s: job %s goes on: its worker is gone", self.name, job_id)
-            elif where == "hopeless":
+            elif outcome == "hopeless":
                 job = queue.fetch_job(job_id)
                 if job is not None:
                     super().handle_job_failure(job, queue, exc_string=hopeless(job_id))
 
     def _return_popped(self, queue: Queue) -> None:
-        """A worker died between taking a job and beginning it. RQ would fail it."""
+        """Return jobs whose worker died between taking and beginning them; RQ would fail them."""
         popped, started = queue.intermediate_queue, {job for job, _ in self._started(queue)}
         for job_id in popped.get_job_ids():
             if job_id not in started and popped.should_be_cleaned_up(job_id) and self._returns(job_id):
                 self._put_back(job_id, queue, "", "never begun")
 
     def _started(self, queue: Queue, until: float | str = "+inf") -> Iterator[tuple[str, str]]:
-        found: Any = self.connection.zrangebyscore(queue.started_job_registry.key, 0, until)
-        return (parse_composite_key(as_text(member)) for member in found)
+        members: Any = self.connection.zrangebyscore(queue.started_job_registry.key, 0, until)
+        return (parse_composite_key(as_text(member)) for member in members)
 
     def _returns(self, job_id: str) -> bool:
-        """Whether a job may begin again after a hard end: it has had a checkpoint, or its pool requires one."""
+        """Return True if a job restarts after a hard end: it has had a checkpoint, or its pool requires one."""
         return bool(self._pool and self._pool.required) or bool(self.connection.exists(attempt_key(job_id)))
 
     def _put_back(self, job_id: str, queue: Queue, execution: str, why: str, deadline: str = "") -> str:
@@ -337,6 +337,6 @@ class CheckpointWorker(Worker):
             queue.started_job_registry.key,
             f"rq:executions:{job_id}",
         )
-        given = (job_id, execution, why, deadline, utcformat(now()), self.most_deaths, LIFE)
-        reply: Any = self.connection.eval(_PUT_BACK, len(keys), *(as_text(key) for key in keys), *given)
+        arguments = (job_id, execution, why, deadline, utcformat(now()), self.most_deaths, LIFE)
+        reply: Any = self.connection.eval(_PUT_BACK, len(keys), *(as_text(key) for key in keys), *arguments)
         return as_text(reply)

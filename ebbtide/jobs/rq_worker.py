@@ -1,4 +1,4 @@
-"""A worker for RQ that never loses a job when it is told to stop: `rq worker -w ebbtide.jobs.rq_worker.SafeWorker`.
+"""A worker for RQ that never loses a job when it stops: `rq worker -w ebbtide.jobs.rq_worker.SafeWorker`.
 
 The stock worker exits at once when SIGTERM finds it "idle". But a worker that has just popped a job still counts as
 idle, so the job is stranded (one queue) or lost for good (several queues). Here the signal only sets a flag and asks
@@ -7,9 +7,9 @@ the server to end the blocking pop. The server decides whether the pop ends empt
 A second SIGTERM changes nothing, since no signal may interrupt a job; a second SIGINT (Ctrl-C, or a second shutdown
 command) still ends the job at once, as in RQ. Give the pod a grace period longer than the longest job.
 
-Nor does it lose a job while Redis is unavailable, full or failing over, where the stock worker ends at its next
-heartbeat: every command waits (`patience`). The job's own process waits to store the result, for `RESULT_PATIENCE` at
-most. Told to stop meanwhile, the worker exits when the job is over, or at once if it has none.
+While Redis is unavailable, full or failing over it loses no job either; the stock worker ends at its next heartbeat.
+Every command waits (`patience`). The job's own process waits at most `RESULT_PATIENCE` to store the result. A worker
+that gets a signal meanwhile exits when the job is over, or at once if it has none.
 """
 
 import logging
@@ -35,7 +35,7 @@ try:
 
     _why = refusal(VERSION, os.environ)
     if _why:
-        sys.exit(_why)  # before the first pop, and before RQ's own modules are asked for what they may not have
+        sys.exit(_why)  # before the first pop, and before imports that another RQ may lack
     from rq import Queue, suspension, worker_registration
     from rq.exceptions import DequeueTimeout, StopRequested
     from rq.job import Job
@@ -47,7 +47,7 @@ except ModuleNotFoundError as missing:
         raise
     raise ModuleNotFoundError("ebbtide.jobs.rq_worker needs RQ: install ebbtide-jobs[rq]", name="rq") from None
 
-from ebbtide.jobs.job_clock import JobClock
+from ebbtide.jobs.checkpoints.shared_memory import JobClock
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
 from ebbtide.jobs.rq_checkpoints import CheckpointWorker
 from ebbtide.jobs.unblocking import PopGate, Unblocker
@@ -77,7 +77,7 @@ class InterruptibleQueue(Queue):
 
     @classmethod
     def _pop(cls, connection: Redis, pop: Callable[[Redis], Any]) -> Any:
-        """An outage ends the pop as if the queue were empty: RQ continues with a heartbeat, which waits for Redis."""
+        """Pop; an outage counts as an empty queue, since RQ continues with a heartbeat, which waits for Redis."""
         with connection.client() as single:
             cls.gate.enter(single)
             popped = None
@@ -110,14 +110,14 @@ class SafeWorker(CheckpointWorker):
         super().__init__(*args, **kwargs)
 
     def _set_ip_address(self, connection: Redis) -> None:
-        # The first command of a worker's life. A copy that RQ makes only to look at a worker never comes here.
+        # A worker's first command. A copy that RQ creates only to inspect a worker never runs this.
         make_patient(connection, Patience(self._on_outage))
         super()._set_ip_address(connection)
 
     def work(self, *args: Any, **kwargs: Any) -> bool:
         try:
             return super().work(*args, **kwargs)
-        except StopRequested:  # told to stop before it was ready
+        except StopRequested:  # stopped before it was ready
             return False
 
     def bootstrap(self, *args: Any, **kwargs: Any) -> None:
@@ -125,13 +125,13 @@ class SafeWorker(CheckpointWorker):
         self.queue_class = popping
         self._unblocker = Unblocker(self._gate, self.connection.connection_pool, self._note_request)
         self._unblocker.start()
-        # As process 1 of a container an unhandled SIGTERM is dropped: handle it from the first moment.
+        # For process 1 of a container an unhandled SIGTERM is dropped: handle it from the first moment.
         self._install_signal_handlers()
         self.await_checkpoints(lambda: self._gate.closed)
         if self._gate.closed:
             raise StopRequested
         super().bootstrap(*args, **kwargs)
-        self.tell_of_checkpoints()
+        self.share_log_handlers()
 
     # --- stopping -------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class SafeWorker(CheckpointWorker):
             return
         self._shutdown_requested_date = now()
         self._stop_requested = True
-        self._stop_flag.tell()
+        self._stop_flag.set()
         self._gate.closed = True
         self._unblocker.ask()
 
@@ -169,7 +169,7 @@ class SafeWorker(CheckpointWorker):
             _log.warning("Worker %s: left without unsubscribing: %r", self.name, error)
 
     def stop_scheduler(self) -> None:
-        """It may be waiting for Redis. It holds no work: another moves the due jobs later, in one transaction."""
+        """Kill the scheduler, which may be waiting for Redis. It holds no work: another moves the due jobs later."""
         process = self.scheduler and self.scheduler._process  # noqa: SLF001
         if process and process.is_alive():
             process.terminate()
@@ -181,11 +181,11 @@ class SafeWorker(CheckpointWorker):
 
     def _on_outage(self, error: Exception, waited: float) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # the thread that receives commands must receive them again afterwards; it ends with the process
+            return  # the thread that receives commands must resume afterwards; it ends with the process
         if self.is_horse:
             self._on_outage_in_horse(error, waited)
         elif self._gate.client_id is not None:
-            raise error  # repeated on another connection, a pop could not be ended
+            raise error  # a pop that is repeated on another connection could not be ended
         elif self._gate.closed and (self._gate.empty_handed or self._horse_has_ended()):
             raise StopRequested from error
 
@@ -223,7 +223,7 @@ class SafeWorker(CheckpointWorker):
         super().handle_execution_ended(job, queue, heartbeat_ttl)
 
     def cleanup_execution(self, job: Job, pipeline: Any, **execution: Any) -> None:
-        """RQ 2 forgets the execution before the transaction is confirmed, and may have to repeat the transaction."""
+        """Restore the execution, which RQ 2 forgets before a transaction that it may have to repeat."""
         super().cleanup_execution(job, pipeline, **execution)
         if self.is_horse and not execution:
             self.execution = self.begun
@@ -234,7 +234,7 @@ class SafeWorker(CheckpointWorker):
             super().monitor_work_horse(job, queue, *execution)
         except (StopRequested, SystemExit):
             raise
-        except Exception:  # it ends the worker, and in a pod the whole container: let the job end first
+        except Exception:  # it ends the worker, and in a pod the container: let the job end first
             if self.horse_pid:
                 _log.exception("Worker %s: cannot continue; exits when job %s has ended", self.name, job.id)
                 self.wait_for_horse()
@@ -244,13 +244,13 @@ class SafeWorker(CheckpointWorker):
         try:
             ended = super().wait_for_horse()
         except HorseMonitorTimeoutException:
-            self._count_the_job_alone()
+            self._exclude_waits()
             raise
         self._gate.empty_handed = True
         return ended
 
-    def _count_the_job_alone(self) -> None:
-        """RQ kills a job by the time since its start: waiting for Redis, before or after it, must not count."""
+    def _exclude_waits(self) -> None:
+        """Move the job's start: RQ's limit counts from it, and must not include waits for Redis."""
         job = self._monitored
         if job is not None and job.started_at is not None:
             job.started_at = max(job.started_at, now() - timedelta(seconds=self._clock.seconds))
@@ -258,28 +258,30 @@ class SafeWorker(CheckpointWorker):
     # --- registration ---------------------------------------------------------------------------------------------
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        # RQ sends a heartbeat at each start of its dequeue loop: the place to leave it, even while Redis is away.
+        # RQ sends a heartbeat at each start of its dequeue loop: the place to leave the loop, even during an outage.
         if self._gate.closed and self._gate.empty_handed:
             raise StopRequested
         super().heartbeat(timeout, pipeline)
         if pipeline is None and self._gate.empty_handed:  # a popped job must begin first
-            self._stay_known()
+            self._stay_registered()
 
-    def _stay_known(self) -> None:
-        if not self._is_known():
-            self._register_anew()
+    def _stay_registered(self) -> None:
+        if not self._is_registered():
+            self._register_again()
         self._listen_again()
 
-    def _is_known(self) -> bool:
+    def _is_registered(self) -> bool:
         with self.connection.pipeline() as pipeline:
             pipeline.hmget(self.key, "state", "hostname")
             pipeline.sismember(self.redis_workers_keys, self.key)
             fields, listed = pipeline.execute()
         return bool(listed) and None not in fields
 
-    def _register_anew(self) -> None:
-        """Without it, after data loss or a long outage, the pod would count as busy for ever; or, beside an idle worker
-        in the same pod, a busy one as idle."""
+    def _register_again(self) -> None:
+        """Register after data loss or a long outage.
+
+        Otherwise the pod would count as busy forever, or a busy one as idle if an idle worker shares the pod.
+        """
         with self.connection.pipeline() as pipeline:
             fields = cast("dict[Any, Any]", self.serialize()) | {"state": self.get_state()}
             pipeline.hset(self.key, mapping=fields)
@@ -288,10 +290,10 @@ class SafeWorker(CheckpointWorker):
 
     def maintain_heartbeats(self, job: Job, *execution: Any) -> None:
         super().maintain_heartbeats(job, *execution)
-        self._stay_known()
+        self._stay_registered()
 
     def _listen_again(self) -> None:
-        """Commands arrive on a connection that only listens: a dead one may look healthy for ever."""
+        """Reconnect the connection for commands if it is dead: it only listens, so it may look healthy forever."""
         with suppress(ResponseError):  # a user without the right to this command
             subscribers: Any = self.connection.pubsub_numsub(self.pubsub_channel_name)
             if not subscribers[0][1]:
@@ -300,22 +302,22 @@ class SafeWorker(CheckpointWorker):
                     pubsub.connection._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - wakes the reader
 
     def clean_registries(self) -> None:
-        """After an outage the deadlines of running jobs have passed; workers that live send a heartbeat at once."""
+        """Clean expired jobs, but after an outage only when living workers had time to send a heartbeat."""
         deadline = current_timestamp()
-        past = self._starts_past(deadline)
-        first_seen = {start: self._overdue.get(start, time.monotonic()) for start in past}
+        expired = self._starts_past(deadline)
+        first_seen = {start: self._overdue.get(start, time.monotonic()) for start in expired}
         self._overdue = first_seen
         if all(time.monotonic() - since >= self.last_chance for since in first_seen.values()):
             self._overdue = {}
-            self.clean_what_passed(deadline)
+            self.clean_expired(deadline)
 
     def _starts_past(self, deadline: int) -> list[tuple[str, bytes, float]]:
-        found: list[tuple[str, bytes, float]] = []
+        overdue: list[tuple[str, bytes, float]] = []
         for queue in self.queues:
             key = StartedJobRegistry(queue.name, connection=self.connection).key
             starts: Any = self.connection.zrangebyscore(key, 0, deadline, withscores=True)
-            found += [(key, start, deadline) for start, deadline in starts]
-        return found
+            overdue += [(key, start, deadline) for start, deadline in starts]
+        return overdue
 
     @property
     def dequeue_timeout(self) -> int:
@@ -323,7 +325,7 @@ class SafeWorker(CheckpointWorker):
 
 
 def _is_suspended(connection: Redis, worker: Any = None) -> Any:
-    """Called by `rq worker` before it creates the worker: without Redis its pod would crash here in a loop."""
+    """Replace the check of `rq worker` before it creates the worker: without Redis the pod would crash in a loop."""
     signal.signal(signal.SIGTERM, _leave)
     make_patient(connection, Patience())
     return suspension.is_suspended(connection, worker)
@@ -333,6 +335,6 @@ def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
 
 
-_command = sys.modules.get("rq.cli.workers")  # there if `rq` imports this module, which it does first of all
+_command = sys.modules.get("rq.cli.workers")  # present if `rq` imports this module, which it does first
 if _command is not None:
     _command.is_suspended = _is_suspended  # pyright: ignore[reportAttributeAccessIssue] - what it imported

@@ -1,4 +1,4 @@
-"""Ends a worker's blocking pop from outside, so that a signal handler only has to set a flag.
+"""End a worker's blocking pop from another thread, so that a signal handler only has to set a flag.
 
 The server decides whether the wait ends empty or with a job: a popped job is in the reply and is not lost. Closing the
 connection instead would lose it.
@@ -18,7 +18,7 @@ UNBLOCK_EVERY = 0.05  # seconds: the first request may come a moment before the 
 
 
 class PopGate:
-    """On which connection a worker's blocking pop waits, and whether it may pop at all: `stop` is raised if not."""
+    """The connection on which a worker's pop blocks, and the permission to pop: without it, `stop` is raised."""
 
     def __init__(self, stop: type[Exception]) -> None:
         self._stop = stop
@@ -29,7 +29,7 @@ class PopGate:
     def enter(self, connection: Redis) -> None:
         self.empty_handed = True
         self.client_id = connection.client_id()
-        if self.closed:  # looked at after the id is known: from then on the pop can be ended
+        if self.closed:  # checked after the id is known: from then on the pop can be ended
             raise self._stop
 
     def leave(self, popped: Any) -> None:
@@ -38,7 +38,7 @@ class PopGate:
 
 
 class Unblocker(threading.Thread):
-    """Has a connection of its own. Started early: a signal handler should not start a thread.
+    """Thread with its own connection, started early: a signal handler should not start a thread.
 
     `note` is called once with that connection, when a stop was requested.
     """

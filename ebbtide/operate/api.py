@@ -1,7 +1,7 @@
-"""The API server as the operator reaches it: the kubeconfig, the controller's config and Lease, and one-line failures.
+"""Access to the API server: the kubeconfig, the controller's config and Lease, and one-line failures.
 
-All of it uses the rights of whoever runs it, and no others. The controller is asked for nothing that the API server
-knows, so that these commands work while it is down.
+Everything uses the operator's own rights. What the API server knows is never requested from the controller, so these
+commands work while it is down.
 """
 
 import os
@@ -27,15 +27,15 @@ _T = TypeVar("_T")
 
 CONFIG_KEY = "config.json"
 MANAGER = "ebbtide-operator"
-"""Field manager of what an operator changes through these commands."""
+"""Field manager of an operator's changes through these commands."""
 
 
 class CannotOperate(Exception):
-    """The operation ends; the message is one line for the operator. `code` is the command's exit code."""
+    """Ends the operation; the message is one line for the operator. `code` is the command's exit code."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
-        self.code = code  # 2 where what the operator named does not exist
+        self.code = code  # 2 if the named object does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Target:
 
 
 class OperatorApi(KubeApi):
-    """Knows which kubeconfig and context it came from, so that a failure can name what to correct."""
+    """API client that knows its kubeconfig and context, so that a failure can name what to correct."""
 
     def __init__(self, configuration: Configuration, file: str, context: str) -> None:
         super().__init__(configuration, self._note_server_time)
@@ -67,7 +67,7 @@ class OperatorApi(KubeApi):
 
 
 def connect(kubeconfig: str | None, context: str | None) -> OperatorApi:
-    """Sends nothing yet. Raises `CannotOperate` where no cluster is configured."""
+    """Build the client without a request. Raises `CannotOperate` if no cluster is configured."""
     file = kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION
     if not any(Path(part).expanduser().exists() for part in file.split(os.pathsep) if part):
         raise CannotOperate(f"no cluster: kubeconfig {file}: no such file; {_WANTED}", 2)
@@ -83,13 +83,13 @@ _WANTED = "wanted one that kubectl can use, for example --kubeconfig ~/.kube/con
 
 
 def _contexts(kubeconfig: str | None) -> tuple[list[str], str]:
-    """The names of all, and the current one; only for a file whose current one can be used."""
+    """Return all context names and the current one; requires a usable current context."""
     contexts, current = cast("tuple[list[Mapping[str, str]], Mapping[str, str]]", list_kube_config_contexts(kubeconfig))
     return [context["name"] for context in contexts], current["name"]
 
 
 def _unknown_context(kubeconfig: str | None, context: str | None) -> str:
-    """Which there are, where the one that was named is not among them."""
+    """Return a message with the existing contexts if the named one is not among them."""
     try:
         from_kubeconfig(kubeconfig)
     except NoCluster:
@@ -99,15 +99,15 @@ def _unknown_context(kubeconfig: str | None, context: str | None) -> str:
 
 
 def failure_text(api: OperatorApi, error: ApiError) -> str:
-    """What the API server refused, or why it cannot be reached, in one line."""
+    """Return the API server's refusal, or why it cannot be reached, in one line."""
     return f"{api.source}: {one_line(error)}{_advice(api, error)}"
 
 
 def _advice(api: OperatorApi, error: ApiError) -> str:
-    """What is wanted instead, and a command that shows whether it is so."""
+    """Return the expected state, and a command that checks it."""
     if error.status == 0 and isinstance(error.__cause__, SSLError):
-        wanted = "a server whose certificate the kubeconfig's certificate-authority has signed"
-        return f"; wanted {wanted} (on EKS: aws eks update-kubeconfig --name CLUSTER)"
+        expected = "a server whose certificate the kubeconfig's certificate-authority has signed"
+        return f"; wanted {expected} (on EKS: aws eks update-kubeconfig --name CLUSTER)"
     if error.status == 0:
         return f"; wanted a server that answers: is it the right one, and the VPN up? try: {api.kubectl} version"
     if error.status in (401, 403) and not api.has_login:
@@ -126,7 +126,7 @@ def one_line(error: Exception) -> str:
 
 
 def controller_config_of(api: KubeApi, namespace: str) -> ControllerConfig:
-    """The controller's config document. Raises `ApiError`, and `CannotOperate` where there is none."""
+    """Return the controller's config document. Raises `ApiError`, and `CannotOperate` if there is none."""
     try:
         config_map = api.get(f"/api/v1/namespaces/{namespace}/configmaps/{CONTROLLER}")
         return load(ControllerConfig, str((config_map.get("data") or {CONFIG_KEY: ""}).get(CONFIG_KEY, "")))
@@ -151,25 +151,22 @@ def budget_path(budget: BudgetPolicy) -> str:
 
 
 def targets_of(config: ControllerConfig, names: Sequence[str], more: Sequence[Target] = ()) -> list[Target]:
-    """The pools of these names, and the budgets that the controller opens; without names, all.
+    """Return the named pools and controller-opened budgets; without names, all.
 
-    `more`: Ray clusters, where they may be named too.
-
-    Raises `CannotOperate` for an unknown name.
+    `more` are Ray clusters, for commands that accept them. Raises `CannotOperate` for an unknown name.
     """
-    known = [Target("pool", pool.name, deployment_path(pool)) for pool in config.pools]
-    known += [*(Target("budget", budget.name, budget_path(budget)) for budget in config.budgets), *more]
-    unknown = sorted(set(names) - {target.name for target in known})
+    targets = [Target("pool", pool.name, deployment_path(pool)) for pool in config.pools]
+    targets += [*(Target("budget", budget.name, budget_path(budget)) for budget in config.budgets), *more]
+    unknown = sorted(set(names) - {target.name for target in targets})
     if unknown:
-        have = ", ".join(sorted({target.name for target in known})) or "none"
-        called = " or ".join(unknown)
+        have = ", ".join(sorted({target.name for target in targets})) or "none"
         kinds = "no worker pool, flexible budget or Ray cluster" if more else "no worker pool and no flexible budget"
-        raise CannotOperate(f"{kinds} is called {called}; there are: {have}", 2)
-    return [target for target in known if not names or target.name in names]
+        raise CannotOperate(f"{kinds} is called {' or '.join(unknown)}; there are: {have}", 2)
+    return [target for target in targets if not names or target.name in names]
 
 
 def find(api: KubeApi, path: str) -> Json | None:
-    """The object at a path; None if it does not exist."""
+    """Return the object at a path; None if it does not exist."""
     try:
         return api.get(path)
     except ApiError as error:
@@ -182,19 +179,19 @@ def items(api: KubeApi, path: str, **query: str) -> list[Json]:
     return list(api.get(path, **query).get("items") or ())
 
 
-_PAUSES = (0.5, 1, 2, 4, 8, 8, 8, 8, 8, 8)  # seconds between tries to undo: about a minute in total
-_RETRIED = (408, 409, 429)  # refusals that another try may overcome
+_PAUSES = (0.5, 1, 2, 4, 8, 8, 8, 8, 8, 8)  # seconds between attempts to undo: about a minute in total
+_RETRIED = (408, 409, 429)  # refusals that a retry may overcome
 
 
-def patch_surely(api: KubeApi, path: str, body: Mapping[str, object], doing: str, tell: Callable[[str], None]) -> bool:
-    """Whether it is done. Tried again while the server cannot be reached or is busy; what is gone needs no undoing."""
+def patch_surely(api: KubeApi, path: str, body: Mapping[str, object], action: str, tell: Callable[[str], None]) -> bool:
+    """Patch with retries while the server is unreachable or busy; return True on success or if the object is gone."""
     for pause in (*_PAUSES, None):
         try:
             api.patch(path, body, fieldManager=MANAGER)
         except ApiError as error:
             if error.status == 404:
                 return True
-            tell(f"could not {doing}: {error}")
+            tell(f"could not {action}: {error}")
             if pause is None or (400 <= error.status < 500 and error.status not in _RETRIED):
                 return False
             time.sleep(pause)
@@ -204,7 +201,7 @@ def patch_surely(api: KubeApi, path: str, body: Mapping[str, object], doing: str
 
 
 def lease_holder(lease: Document | None, now: datetime) -> str:
-    """Who leads by the Lease; empty where nobody has renewed it in time."""
+    """Return the Lease's holder; empty if it was not renewed in time."""
     renewed = parse_instant(at(lease, "spec", "renewTime"))
     duration = at(lease, "spec", "leaseDurationSeconds") or 0
     alive = renewed is not None and (now - renewed).total_seconds() <= duration
@@ -212,14 +209,14 @@ def lease_holder(lease: Document | None, now: datetime) -> str:
 
 
 def leader(api: KubeApi, namespace: str, now: datetime, name: str = CONTROLLER) -> str:
-    """Who leads of the controller's processes, or of those of another Lease; empty for nobody. Raises `ApiError`."""
+    """Return the leader of the controller's processes, or of another Lease; empty for none. Raises `ApiError`."""
     return lease_holder(find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"), now)
 
 
-def readable(what: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
-    """Parts that many operators may not read: the answer is given without them, and says so."""
+def readable(part: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
+    """Read a part that the operator may lack rights for; on failure return None and note it in `unread`."""
     try:
         return read()
     except ApiError as error:
-        unread.append(f"{what}: {one_line(error)}")
+        unread.append(f"{part}: {one_line(error)}")
         return None

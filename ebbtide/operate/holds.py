@@ -1,6 +1,6 @@
-"""What an operator may ask of a pool, a budget or a Ray cluster, as annotations: written, and taken back.
+"""An operator's holds on a pool, a budget or a Ray cluster, as annotations.
 
-An annotation works while the controller is away, and everybody can see it.
+An annotation can be set while the controller is down, and is visible to everybody.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from ebbtide.operate.objects import annotations_of
 from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, WAKE_UNTIL
 
 _HOLDS = (PAUSED, KEEP_UNTIL)
-_OF_RAY = (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL)
+_RAY_HOLDS = (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one object."""
+    """Outcome for one object."""
 
     target: Target
     done: bool
@@ -39,19 +39,19 @@ def annotate(api: KubeApi, targets: Sequence[Target], values: Mapping[str, str |
 
 
 def resume(api: KubeApi, targets: Sequence[Target]) -> Iterator[Result]:
-    """Take back whatever an operator asked of them."""
+    """Remove an operator's holds."""
     for target in targets:
-        yield from annotate(api, [target], dict.fromkeys(_asked_of(target)))
+        yield from annotate(api, [target], dict.fromkeys(_annotations_for(target)))
 
 
 def held(api: KubeApi, targets: Sequence[Target]) -> list[Target]:
-    """Those of them of which an operator asked something. Raises `ApiError`."""
+    """Return the targets that an operator holds. Raises `ApiError`."""
     return [
         target
         for target in targets
-        if (item := find(api, target.path)) and {*_asked_of(target)} & annotations_of(item).keys()
+        if (item := find(api, target.path)) and {*_annotations_for(target)} & annotations_of(item).keys()
     ]
 
 
-def _asked_of(target: Target) -> Sequence[str]:
-    return _OF_RAY if target.kind == "ray" else _HOLDS
+def _annotations_for(target: Target) -> Sequence[str]:
+    return _RAY_HOLDS if target.kind == "ray" else _HOLDS

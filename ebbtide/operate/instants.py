@@ -11,11 +11,11 @@ _WANTED = "wanted a local time (23:00), a duration (2h, 1h30m) or an instant (20
 
 
 class NotUnderstood(ValueError):
-    """The text names no instant, or one that has passed; the message says what is wanted."""
+    """The text is no instant, or one in the past; the message names the expected forms."""
 
 
 def duration_of(text: str) -> timedelta:
-    """`90s`, `15m`, `2h`, `1h30m`. Raises `NotUnderstood`."""
+    """Parse `90s`, `15m`, `2h` or `1h30m`. Raises `NotUnderstood`."""
     duration = read_duration(text.strip())
     if duration is None:
         raise NotUnderstood(f"{text!r}: wanted a duration, for example 2h, 45m or 1h30m")
@@ -25,7 +25,7 @@ def duration_of(text: str) -> timedelta:
 
 
 def instant_after(text: str, now: datetime, timezone: str) -> datetime:
-    """The instant in UTC. A time of day is the next one; what has no zone is local. Raises `NotUnderstood`."""
+    """Return the instant in UTC: the next such time of day; local without a zone. Raises `NotUnderstood`."""
     text = text.strip()
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
@@ -33,15 +33,15 @@ def instant_after(text: str, now: datetime, timezone: str) -> datetime:
     if read_duration(text) is not None:
         return now.astimezone(UTC) + duration_of(text)
     try:
-        given = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise NotUnderstood(f"{text!r}: {_WANTED}") from None
-    if given.tzinfo is None:
-        seconds = timedelta(seconds=given.second)
-        minutes = given.hour * 60 + given.minute
-        instant = wall_to_instant(timezone, given.date(), minutes, last=True) + seconds
+    if parsed.tzinfo is None:
+        seconds = timedelta(seconds=parsed.second)
+        minutes = parsed.hour * 60 + parsed.minute
+        instant = wall_to_instant(timezone, parsed.date(), minutes, last=True) + seconds
     else:
-        instant = given.astimezone(UTC)
+        instant = parsed.astimezone(UTC)
     if instant <= now:
         raise NotUnderstood(f"{text!r} has passed: wanted an instant to come")
     return instant
@@ -57,7 +57,7 @@ def _next_clock(minutes: int, now: datetime, timezone: str) -> datetime:
 
 
 def spoken(instant: datetime, timezone: str) -> str:
-    """Local time first, since that is what people plan by: `Sat 2026-11-21 23:00 EST (04:00 UTC)`."""
+    """Format with local time first, since people plan by it: `Sat 2026-11-21 23:00 EST (04:00 UTC)`."""
     local = instant.astimezone(zone_of(timezone))
     utc = instant.astimezone(UTC)
     clock = utc.strftime("%H:%M UTC" if utc.date() == local.date() else "%Y-%m-%d %H:%M UTC")

@@ -1,7 +1,7 @@
-"""What a maintenance opens and cordons, and how all of it is taken back.
+"""A maintenance: opens budgets, cordons nodes, and undoes both.
 
-Every step is remembered before it is sent: a write whose answer got lost may have happened, so it is undone too.
-Undoing what never happened changes nothing.
+Every step is recorded before it is sent: a write whose answer got lost may have happened, so it is undone too. Undoing
+a write that did not happen changes nothing.
 """
 
 import json
@@ -20,18 +20,18 @@ from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, MAINTENANCE_UNTIL, PREFIX, Category
 
 MAINTENANCE_WHY = PREFIX + "maintenance-why"
-"""Annotation beside `MAINTENANCE_UNTIL`, for people."""
+"""Annotation with the reason, for people."""
 
 OPENED, CLOSED = {"maxUnavailable": 1}, {"maxUnavailable": 0}
 OPENED_WITHOUT_SCALE, CLOSED_WITHOUT_SCALE = {"minAvailable": 0}, {"minAvailable": CLOSED_MINIMUM}
-"""Of pods that nothing counts: no whole number lets go one at a time however many there are."""
+"""For pods without a scale subresource, which no integer of `maxUnavailable` releases one at a time."""
 
 LONGEST = timedelta(hours=12)
-_POLL = timedelta(seconds=5)  # between two looks at the nodes
+_POLL = timedelta(seconds=5)  # between two readings of the nodes
 
 
 def duration_within_limit(text: str) -> timedelta:
-    """Raises `CannotOperate`."""
+    """Parse a maintenance's duration. Raises `CannotOperate`."""
     try:
         duration = duration_of(text)
     except NotUnderstood as error:
@@ -48,7 +48,7 @@ class MaintenancePlan:
     cordoned_before: tuple[str, ...] = ()
 
     def lines(self, config: ControllerConfig, until: datetime, why: str) -> list[str]:
-        """What will happen, for whoever is about to do it."""
+        """Describe the plan for the operator's confirmation."""
         zone = config.hours.timezone
         lines = [
             f"maintenance until {spoken(until, zone)}: {why}",
@@ -69,19 +69,19 @@ class MaintenancePlan:
 
 
 def maintenance_plan(api: KubeApi, config: ControllerConfig, names: Sequence[str], selector: str) -> MaintenancePlan:
-    """Raises `ApiError`, and `CannotOperate` where a named node does not exist or no node has the labels."""
-    found: list[Mapping[str, Any]] = []
+    """Read budgets and nodes. Raises `ApiError`, and `CannotOperate` for an unknown node or unmatched labels."""
+    found_nodes: list[Mapping[str, Any]] = []
     for name in names:
         node = find(api, f"/api/v1/nodes/{name}")
         if node is None:
             raise CannotOperate(f"--node: no node is called {name}", 2)
-        found.append(node)
+        found_nodes.append(node)
     if selector:
-        chosen = items(api, "/api/v1/nodes", labelSelector=selector)
-        if not chosen:
+        selected = items(api, "/api/v1/nodes", labelSelector=selector)
+        if not selected:
             raise CannotOperate(f"--selector: no node has the labels {selector}", 2)
-        found += chosen
-    unique = {node["metadata"]["name"]: bool(node["spec"].get("unschedulable")) for node in found}
+        found_nodes += selected
+    unique = {node["metadata"]["name"]: bool(node["spec"].get("unschedulable")) for node in found_nodes}
     return MaintenancePlan(
         budgets=tuple(budget for budget in config.never_opened if find(api, budget_path(budget)) is not None),
         nodes=tuple(name for name, cordoned in unique.items() if not cordoned),
@@ -90,18 +90,18 @@ def maintenance_plan(api: KubeApi, config: ControllerConfig, names: Sequence[str
 
 
 class Maintenance:
-    """What was opened so far. `close` may be called at any point, and again."""
+    """Opens, watches and closes; `close` may be called at any point, and repeatedly."""
 
     def __init__(
         self, api: KubeApi, plan: MaintenancePlan, *, until: datetime, why: str, tell: Callable[[str], None]
     ) -> None:
         self.until = until
         self._api, self._plan, self._why, self._tell = api, plan, why, tell
-        self._opened: dict[BudgetPolicy, Mapping[str, int]] = {}  # with what closes each
+        self._opened: dict[BudgetPolicy, Mapping[str, int]] = {}  # each with the spec that closes it
         self._cordoned: list[str] = []
 
     def open(self) -> None:
-        """Nodes first, so that nothing new lands on them. Raises `ApiError`."""
+        """Cordon nodes first, so that no new pod lands on them. Raises `ApiError`."""
         for name in self._plan.nodes:
             self._cordoned.append(name)
             self._api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}}, fieldManager=MANAGER)
@@ -115,21 +115,21 @@ class Maintenance:
             self._tell(f"opened budget {budget.name}")
 
     def watch(self, stop: threading.Event) -> None:
-        """Report what changes on the nodes until `stop` or the end of the time; network errors are reported too."""
+        """Report changes on the nodes, and network errors, until `stop` or the end of the time."""
         reported = ""
-        while not stop.is_set() and (left := self.until - datetime.now(UTC)) > timedelta():
+        while not stop.is_set() and (remaining := self.until - datetime.now(UTC)) > timedelta():
             try:
                 line = self._workers_left()
             except ApiError as error:
                 line = f"cannot list the pods now: {error}"
             if line != reported:
-                self._tell(f"{line}; {whole_minutes(left)} left")
+                self._tell(f"{line}; {whole_minutes(remaining)} left")
                 reported = line
-            stop.wait(min(_POLL, left).total_seconds())
+            stop.wait(min(_POLL, remaining).total_seconds())
         self._tell("ending: asked to" if stop.is_set() else "ending: the time is over")
 
     def _workers_left(self) -> str:
-        """The worker pods that still live on the nodes, in one line."""
+        """Summarize the worker pods still on the nodes, in one line."""
         if not self._plan.watched:
             return "budgets are open"
         pods = items(self._api, "/api/v1/pods", labelSelector=f"{CATEGORY}={Category.WORKER.value}")
@@ -140,24 +140,24 @@ class Maintenance:
         return f"{len(names)} workers are still on the nodes: {', '.join(names[:3])}{more}"
 
     def close(self) -> list[str]:
-        """Budgets first. Returns the commands that undo by hand what could not be undone; usually none."""
-        undone: list[str] = []
+        """Close budgets first. Return the commands that undo the rest by hand; usually none."""
+        commands: list[str] = []
         for budget, closed in self._opened.items():
             marks = {MAINTENANCE_UNTIL: None, MAINTENANCE_WHY: None}
             body = {"metadata": {"annotations": marks}, "spec": closed}
             if not patch_surely(self._api, budget_path(budget), body, f"close budget {budget.name}", self._tell):
                 patch = "'" + json.dumps({"spec": closed}, separators=(",", ":")) + "'"
                 where = f"--namespace {budget.namespace}"
-                undone.append(f"kubectl {where} patch poddisruptionbudget {budget.name} --type merge --patch {patch}")
-        still = [name for name in self._cordoned if not self._uncordoned(name)]
-        return [*undone, *(f"kubectl uncordon {name}" for name in still)]
+                commands.append(f"kubectl {where} patch poddisruptionbudget {budget.name} --type merge --patch {patch}")
+        cordoned = [name for name in self._cordoned if not self._uncordoned(name)]
+        return [*commands, *(f"kubectl uncordon {name}" for name in cordoned)]
 
     def _uncordoned(self, name: str) -> bool:
         body = {"spec": {"unschedulable": None}}
         return patch_surely(self._api, f"/api/v1/nodes/{name}", body, f"uncordon {name}", self._tell)
 
     def _opened_spec(self, budget: BudgetPolicy) -> Mapping[str, int]:
-        """What opens it, by the number that it has; says when another maintenance has opened it already."""
+        """Return the spec that opens the budget; report if another maintenance has opened it."""
         item = find(self._api, budget_path(budget)) or {"metadata": {}}
         until = annotations_of(item).get(MAINTENANCE_UNTIL)
         if until and until > rfc3339(datetime.now(UTC)):

@@ -1,16 +1,18 @@
-"""Raw objects of the API server and documents of the controller; a key that is missing reads as None."""
+"""Raw objects of the API server and documents of the controller; a missing key reads as None."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, TypeAlias, cast
 
-from ebbtide.vocabulary.labels import CLOSED_MINIMUM
+from ebbtide.units.quantities import read_quantity
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, GPU_RESOURCE
 
 Document: TypeAlias = Mapping[str, Any]
 
 
 def at(document: object, *path: str) -> Any:
-    """The value at a path of keys; None where any is missing."""
+    """Return the value at a path of keys; None if any is missing."""
     for key in path:
         if not isinstance(document, Mapping):
             return None
@@ -19,15 +21,15 @@ def at(document: object, *path: str) -> Any:
 
 
 def words_at(document: object, *path: str) -> Mapping[str, str]:
-    """The mapping of text to text at a path, as labels and annotations are; empty where there is none."""
-    found: Mapping[str, str] | None = at(document, *path)
-    return found or {}
+    """Return the text mapping at a path, such as labels or annotations; empty if there is none."""
+    mapping: Mapping[str, str] | None = at(document, *path)
+    return mapping or {}
 
 
 def rows_at(document: object, *path: str) -> list[Document]:
-    """The objects in the list at a path."""
-    found = at(document, *path)
-    rows = cast("Sequence[object]", found) if isinstance(found, list) else ()
+    """Return the objects of the list at a path."""
+    value = at(document, *path)
+    rows = cast("Sequence[object]", value) if isinstance(value, list) else ()
     return [cast("Document", row) for row in rows if isinstance(row, Mapping)]
 
 
@@ -40,16 +42,14 @@ def labels_of(item: Document) -> Mapping[str, str]:
 
 
 def max_unavailable_of(budget: Document) -> Any:
-    """Of a PodDisruptionBudget. One with neither this number nor a minimum allows no disruption, nor does one whose
-    minimum no cluster reaches.
-    """
+    """Return a budget's maxUnavailable; 0 if it has neither that nor a minimum, or one that no cluster reaches."""
     stated, least = at(budget, "spec", "maxUnavailable"), at(budget, "spec", "minAvailable")
     shut = least is None or (isinstance(least, int) and least >= CLOSED_MINIMUM)
     return 0 if stated is None and shut else stated
 
 
 def parse_instant(text: object) -> datetime | None:
-    """An RFC 3339 instant as the API server and the controller write them; None where there is none."""
+    """Parse an RFC 3339 instant; None without a valid one that has a zone."""
     try:
         parsed = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
@@ -59,3 +59,36 @@ def parse_instant(text: object) -> datetime | None:
 
 def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def quantity(text: object) -> Decimal:
+    """Parse a Kubernetes quantity; return 0 if it is missing or malformed."""
+    return read_quantity(text) or Decimal(0)
+
+
+def utilisation(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], *, daemons_count: bool) -> float:
+    """Return requests over allocatable as the cluster autoscaler does: GPUs if the node has any, else CPU or memory."""
+    resources = [GPU_RESOURCE] if quantity(at(node, "status", "allocatable", GPU_RESOURCE)) else ["cpu", "memory"]
+    counted = [pod for pod in pods if _counts(pod, daemons_count=daemons_count)]
+    shares: list[float] = []
+    for resource in resources:
+        allocatable = quantity(at(node, "status", "allocatable", resource))
+        if allocatable:
+            shares.append(float(sum((requested(pod, resource) for pod in counted), Decimal(0)) / allocatable))
+    return max(shares, default=0.0)
+
+
+def _counts(pod: Mapping[str, Any], *, daemons_count: bool) -> bool:
+    ended = at(pod, "status", "phase") in ("Succeeded", "Failed")
+    daemon = any(owner.get("kind") == "DaemonSet" for owner in at(pod, "metadata", "ownerReferences") or ())
+    return not ended and (daemons_count or not daemon)
+
+
+def requested(pod: Mapping[str, Any], resource: str) -> Decimal:
+    """Return the sum over all containers, or the largest init container if that requests more."""
+
+    def requests(kind: str) -> list[Decimal]:
+        containers = at(pod, "spec", kind) or ()
+        return [quantity(at(container, "resources", "requests", resource)) for container in containers]
+
+    return max(sum(requests("containers"), Decimal(0)), *requests("initContainers"), Decimal(0))

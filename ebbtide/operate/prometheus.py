@@ -1,7 +1,6 @@
-"""Which Prometheus watches a stack, and the way to it: an address, or the API server's proxy.
+"""Connect to the Prometheus that watches a stack: at an address, or through the API server's proxy.
 
-The proxy is used with the operator's own rights. A Prometheus at a path of its own, or behind another Service, is named
-by its address.
+The proxy uses the operator's own rights. A Prometheus under another path or Service needs an address.
 """
 
 import re
@@ -17,14 +16,14 @@ from ebbtide.settings.sections.monitoring import PROMETHEUS, PrometheusKind
 from ebbtide.vocabulary.labels import NAMESPACE
 
 PORT = 9090
-OF_THE_OPERATOR = "prometheus-operated"
-"""The Service that Prometheus' operator makes for its Prometheus, whatever that is called."""
+OPERATED_SERVICE = "prometheus-operated"
+"""The Service that Prometheus' operator creates, independent of the Prometheus' name."""
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s+(\S.*)")
-_TIMEOUT = timedelta(seconds=20)  # a day of a large cluster
+_TIMEOUT = timedelta(seconds=20)  # for a day of a large cluster
 
 
 class ProxyLink:
-    """Through the API server: `get` on `services/proxy` is what the operator needs."""
+    """Link through the API server; requires `get` on `services/proxy`."""
 
     def __init__(self, api: OperatorApi, namespace: str, service: str) -> None:
         self._api = api
@@ -36,7 +35,7 @@ class ProxyLink:
             document = self._api.get(f"{self._path}/{path}", **{key: str(value) for key, value in query.items()})
         except ApiError as error:
             raise NoReply(f"{one_line(error)}{_ADVICE.get(error.status, '')}") from error
-        ahead = self._api.clock_ahead  # the proxy passes the Date of Prometheus itself on
+        ahead = self._api.clock_ahead  # the proxy forwards Prometheus' own Date header
         return Reply(document, None if ahead is None else datetime.now(UTC) + ahead)
 
 
@@ -47,9 +46,9 @@ _ADVICE = {
 
 
 def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file: Path | None = None) -> Link | None:
-    """The way to the Prometheus of `url`, else to the stack's own; None where the stack has none.
+    """Return the link to the Prometheus at `url`, else to the stack's own; None if the stack has none.
 
-    Raises `CannotOperate` for an address or a file that is none.
+    Raises `CannotOperate` for an invalid address or token file.
     """
     if url:
         return named_link(url, token_file)
@@ -58,11 +57,11 @@ def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file
         return None
     if monitoring.prometheus is PrometheusKind.BUNDLED:
         return ProxyLink(api, NAMESPACE, PROMETHEUS)
-    return ProxyLink(api, str(monitoring.namespace), OF_THE_OPERATOR)
+    return ProxyLink(api, str(monitoring.namespace), OPERATED_SERVICE)
 
 
 def named_link(url: str, token_file: Path | None) -> Link:
-    """Raises `CannotOperate` for an address or a file that is none."""
+    """Return the link to an address. Raises `CannotOperate` for an invalid address or token file."""
     try:
         return HttpLink(url, headers=_headers(token_file), timeout=_TIMEOUT)
     except ValueError as error:
@@ -70,7 +69,7 @@ def named_link(url: str, token_file: Path | None) -> Link:
 
 
 def _headers(file: Path | None) -> Mapping[str, str]:
-    """Read a file that holds one token, or one header per line."""
+    """Read a file with one token, or with one header per line."""
     if file is None:
         return {}
     try:
@@ -78,10 +77,10 @@ def _headers(file: Path | None) -> Mapping[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise CannotOperate(f"the token of Prometheus: {file}: {one_line(error)}", 2) from error
     sound = all(line.isascii() and line.isprintable() for line in lines)
-    named = [_HEADER.fullmatch(line) for line in lines]
-    if sound and len(lines) == 1 and named == [None]:
+    headers = [_HEADER.fullmatch(line) for line in lines]
+    if sound and len(lines) == 1 and headers == [None]:
         return {"Authorization": f"Bearer {lines[0]}"}
-    if not sound or not lines or None in named:
-        what = "wanted one line with a token, or headers (for example X-Scope-OrgID: acme)"
-        raise CannotOperate(f"the token of Prometheus: {file}: {what}", 2)
-    return {match[1]: match[2] for match in named if match is not None}
+    if not sound or not lines or None in headers:
+        expected = "wanted one line with a token, or headers (for example X-Scope-OrgID: acme)"
+        raise CannotOperate(f"the token of Prometheus: {file}: {expected}", 2)
+    return {match[1]: match[2] for match in headers if match is not None}

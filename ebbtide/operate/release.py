@@ -1,13 +1,13 @@
-"""The controller's ownership of replicas and budgets, given back; the values stay as they are.
+"""Give up the controller's field ownership of replicas and budgets; the values stay unchanged.
 
-Afterwards whoever applies them with another manager takes them without a conflict. A controller that is alive would
-take them back at its next write, so it must be stopped, or told to leave the object alone, first.
+Afterwards another manager can apply them without a conflict. A running controller would take them back at its next
+write, so it must be stopped, or the object paused, first.
 
-The same for the replicas of a service whose autoscaler is gone: its name stays among the owners, and each later change
-of the number would be a conflict with it.
+The same holds for the replicas of a service whose autoscaler was removed: the autoscaler stays among the owners, and
+each later change of the number would conflict with it.
 
-The trap: an apply *without* the field is the usual way to give one up, and it resets the value (replicas to 1, or to 0
-on the scale subresource) or removes it (maxUnavailable). Editing the list itself leaves the value alone.
+The trap: the usual way to give up a field, an apply *without* it, resets the value (replicas to 1, or to 0 on the scale
+subresource) or removes it (maxUnavailable). Editing `managedFields` leaves the value alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,17 +25,17 @@ Entry = Mapping[str, Any]
 REPLICAS = ("spec", "replicas")
 MAX_UNAVAILABLE = ("spec", "maxUnavailable")
 AUTOSCALER = "kube-controller-manager"
-"""The name under which HPAs write, those that KEDA makes included."""
+"""Field manager of HPAs, including those that KEDA creates."""
 
 _SERVICE = "service"
 _FIELDS = {"pool": REPLICAS, "budget": MAX_UNAVAILABLE, _SERVICE: REPLICAS}
 _OWNERS = {"pool": FIELD_MANAGER, "budget": FIELD_MANAGER, _SERVICE: AUTOSCALER}
 _WHOSE = {FIELD_MANAGER: "the controller's", AUTOSCALER: "an autoscaler's"}
-_TRIES = 5  # the object may change between reading and writing; each try reads it again
+_TRIES = 5  # the object may change between read and write; each attempt reads it again
 
 
 def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator[Result]:
-    """Raises `ApiError`, and `CannotOperate` while the controller would take the fields back."""
+    """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back."""
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
     holder = leader(api, namespace, datetime.now(UTC))
     acting = " ".join(target.name for target, item in objects.items() if PAUSED not in annotations_of(item))
@@ -49,7 +49,7 @@ def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator
 
 
 def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) -> Iterator[Result]:
-    """Raises `ApiError`, and `CannotOperate` for a name that is not there and while an HPA would take it back."""
+    """Release services' replicas. Raises `ApiError`, and `CannotOperate` for an unknown name or a present HPA."""
     scaled = {
         str(item["spec"]["scaleTargetRef"]["name"])
         for item in api.get(f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")["items"]
@@ -59,15 +59,15 @@ def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) 
         if name in scaled:
             raise CannotOperate(f"an HPA scales {name} and would take its replicas back: give it a fixed number first")
         paths = (f"/apis/apps/v1/namespaces/{namespace}/{kind}/{name}" for kind in ("deployments", "statefulsets"))
-        found = [path for path in paths if find(api, path) is not None]
-        if not found:
+        existing = [path for path in paths if find(api, path) is not None]
+        if not existing:
             raise CannotOperate(f"no Deployment and no StatefulSet is called {name} in namespace {namespace}", 2)
-        targets += [Target(_SERVICE, name, path) for path in found]
+        targets += [Target(_SERVICE, name, path) for path in existing]
     yield from (release_one(api, target) for target in targets)
 
 
 def release_one(api: KubeApi, target: Target) -> Result:
-    """Bound to the version that was read: whoever writes in between is never undone."""
+    """Release one target, bound to the version that was read: a write in between is never undone."""
     field, owner = _FIELDS[target.kind], _OWNERS[target.kind]
     for attempts_left in reversed(range(_TRIES)):
         try:
@@ -77,38 +77,37 @@ def release_one(api: KubeApi, target: Target) -> Result:
             value = item["spec"].get(field[-1], 0)
             if owner not in owners_of(entries, field):
                 return Result(target, done=True, detail=f"{field[-1]} {value} was not {_WHOSE[owner]}")
-            left = without_owner(entries, field, owner)
-            body = {"metadata": {"managedFields": left, "resourceVersion": metadata["resourceVersion"]}}
+            remaining = without_owner(entries, field, owner)
+            body = {"metadata": {"managedFields": remaining, "resourceVersion": metadata["resourceVersion"]}}
             api.patch(target.path, body, fieldManager=MANAGER)
         except ApiError as error:
             if error.status != 409 or not attempts_left:
                 return Result(target, done=False, detail=f"NOT released: {one_line(error)}")
         else:
-            others = ", ".join(owners_of(left, field)) or "without an owner; the next apply takes it"
+            others = ", ".join(owners_of(remaining, field)) or "without an owner; the next apply takes it"
             return Result(target, done=True, detail=f"{field[-1]} stays {value}; owner now: {others}")
     raise AssertionError("the last try returns")
 
 
 def owners_of(entries: Sequence[Entry], field: Sequence[str]) -> list[str]:
-    """The managers of a field, each once."""
+    """Return the managers of a field, each once."""
     names = [str(entry.get("manager", "")) for entry in entries if _owns(entry.get("fieldsV1"), field)]
     return list(dict.fromkeys(names))
 
 
 def without_owner(entries: Sequence[Entry], field: Sequence[str], manager: str) -> list[Entry]:
-    """The same list, with `manager` no longer an owner of `field`; an entry that owns nothing else goes.
+    """Return the entries with `manager` no longer an owner of `field`, without entries that own nothing else.
 
-    A list that would be empty becomes one empty entry, which is how the API server is told to clear it: an empty list
-    it takes for "leave the list alone".
+    An empty result becomes one empty entry, which clears the list: the API server ignores an empty list.
     """
-    left: list[Entry] = []
+    remaining: list[Entry] = []
     for entry in entries:
         fields = entry.get("fieldsV1")
         if entry.get("manager") != manager or not _owns(fields, field):
-            left.append(entry)
-        elif rest := _without(cast("Mapping[str, Any]", fields), field):
-            left.append({**entry, "fieldsV1": rest})
-    return left or [{}]
+            remaining.append(entry)
+        elif other_fields := _without(cast("Mapping[str, Any]", fields), field):
+            remaining.append({**entry, "fieldsV1": other_fields})
+    return remaining or [{}]
 
 
 def _owns(fields: object, path: Sequence[str]) -> bool:
@@ -120,7 +119,7 @@ def _owns(fields: object, path: Sequence[str]) -> bool:
 
 
 def _without(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The field and every parent that was there for it alone are gone; `.` marks a parent as owned itself."""
-    key, rest = f"f:{path[0]}", path[1:]
-    inner = _without(cast("Mapping[str, Any]", fields[key]), rest) if rest else {}
+    """Remove the field and every parent that only it needs; `.` marks a parent as owned itself."""
+    key, tail = f"f:{path[0]}", path[1:]
+    inner = _without(cast("Mapping[str, Any]", fields[key]), tail) if tail else {}
     return {name: inner if name == key else value for name, value in fields.items() if name != key or inner}

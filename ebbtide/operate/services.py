@@ -1,15 +1,17 @@
-"""Services as the API server has them: what sizes their pods, and what leads to them.
+"""Services in the cluster: their autoscalers, pods, routes and gateways.
 
-All is found by one label, so that no stack file is needed. What cannot be read hides nothing of the rest.
+One label selects all objects, so no stack file is needed. A part that cannot be read does not hide the others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import find, one_line
+from ebbtide.operate.api import find, items, one_line
 from ebbtide.operate.objects import Document, at, labels_of, rows_at
 from ebbtide.provisioning_labels import SERVICE, SHARED_BY
+from ebbtide.units.quantities import MEBIBYTE, read_quantity
 from ebbtide.vocabulary.labels import WORKLOAD
 
 _HPAS = "autoscaling/v2", "horizontalpodautoscalers", "HPAs"
@@ -19,11 +21,11 @@ _ROUTES = "gateway.networking.k8s.io/v1", "httproutes", "HTTPRoutes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The pods of one name. None for what does not exist or could not be read."""
+    """The pods of one name. None: the object does not exist or could not be read."""
 
     pods: str
     hpa: Document | None = None
-    scaled: Document | None = None  # KEDA's, which makes the HPA
+    scaled: Document | None = None  # KEDA's, which creates the HPA
     workload: Document | None = None
     pending: Sequence[Document] = ()
 
@@ -32,12 +34,12 @@ class Variant:
         return at(self.workload, "status", "readyReplicas") or 0
 
     @property
-    def asked(self) -> int | None:
+    def replicas(self) -> int | None:
         return None if self.workload is None else at(self.workload, "spec", "replicas") or 0
 
     @property
-    def wanted(self) -> int | None:
-        """By the autoscaler; None where there is none, or where it has not looked yet."""
+    def desired(self) -> int | None:
+        """The autoscaler's number; None without one, or before its first evaluation."""
         return at(self.hpa, "status", "desiredReplicas") if conditions(self.hpa) else None
 
 
@@ -47,68 +49,70 @@ class ServiceFacts:
     variants: Sequence[Variant] = ()
     routes: Sequence[Document] = ()
     gateways: Mapping[tuple[str, str], Document | None] = field(default_factory=dict[tuple[str, str], Document | None])
-    """By namespace and name; without those that could not be read."""
+    """By namespace and name, without those that could not be read."""
 
 
 def conditions(item: Document | None) -> Mapping[str, Document]:
-    return {str(it.get("type")): it for it in rows_at(item, "status", "conditions")}
+    return {str(row.get("type")): row for row in rows_at(item, "status", "conditions")}
 
 
 def services_of(api: KubeApi, namespace: str) -> tuple[list[ServiceFacts], list[str]]:
-    """By name; and what could not be read, one line each."""
+    """Return the services by name, and a line for each part that could not be read."""
     unread: list[str] = []
     hpas, scaled, routes = (_listed(api, namespace, *kind, unread) for kind in (_HPAS, _SCALED, _ROUTES))
-    names = sorted({labels_of(it)[SERVICE] for it in (*hpas, *scaled, *routes)})
+    names = sorted({labels_of(item)[SERVICE] for item in (*hpas, *scaled, *routes)})
     gateways = _gateways(api, namespace, routes, unread)
-    found = [
+    services = [
         ServiceFacts(
             name=name,
             variants=[
                 Variant(
                     pods=pods,
-                    hpa=_of(hpas, name, pods),
-                    scaled=_of(scaled, name, pods),
+                    hpa=_named(hpas, name, pods),
+                    scaled=_named(scaled, name, pods),
                     workload=_workload(api, namespace, pods, unread),
                     pending=_pending(api, namespace, pods, unread),
                 )
                 for pods in _pods(name, hpas, scaled, routes)
             ],
-            routes=[it for it in routes if labels_of(it)[SERVICE] == name],
+            routes=[route for route in routes if labels_of(route)[SERVICE] == name],
             gateways=gateways,
         )
         for name in names
     ]
-    return found, list(dict.fromkeys(unread))
+    return services, list(dict.fromkeys(unread))
 
 
 def _pods(service: str, hpas: Sequence[Document], scaled: Sequence[Document], routes: Sequence[Document]) -> list[str]:
-    named = [it["metadata"]["name"] for it in (*hpas, *scaled) if labels_of(it)[SERVICE] == service]
-    led_to = [name for it in routes if labels_of(it)[SERVICE] == service for name in _backends(it)]
-    return sorted({*named, *led_to})
+    scaled_names = [item["metadata"]["name"] for item in (*hpas, *scaled) if labels_of(item)[SERVICE] == service]
+    backends = [name for route in routes if labels_of(route)[SERVICE] == service for name in _backends(route)]
+    return sorted({*scaled_names, *backends})
 
 
 def _backends(route: Document) -> Iterator[str]:
-    """The names of pods, which their Service has too, but for one that stands before pods of several names."""
+    """Yield the names of pods: those of the backends, or those that share a Service, by its annotation."""
     if shared := at(route, "metadata", "annotations", SHARED_BY):
         yield from str(shared).split(",")
         return
     for rule in rows_at(route, "spec", "rules"):
-        yield from (str(it["name"]) for it in rows_at(rule, "backendRefs"))
+        yield from (str(ref["name"]) for ref in rows_at(rule, "backendRefs"))
 
 
-def _listed(api: KubeApi, space: str, group: str, plural: str, called: str, unread: list[str]) -> list[Document]:
+def _listed(api: KubeApi, space: str, group: str, plural: str, kind: str, unread: list[str]) -> list[Document]:
     path = f"/apis/{group}/namespaces/{space}/{plural}"
     try:
         return list(api.get(path, labelSelector=SERVICE).get("items") or ())
     except ApiError as error:
-        # A kind that nothing of the stack needs may be missing.
+        # A kind that the stack does not use may be missing.
         if error.status != 404:
-            unread.append(f"{called}: {one_line(error)}")
+            unread.append(f"{kind}: {one_line(error)}")
         return []
 
 
-def _of(found: Sequence[Document], service: str, pods: str) -> Document | None:
-    return next((it for it in found if labels_of(it)[SERVICE] == service and it["metadata"]["name"] == pods), None)
+def _named(items: Sequence[Document], service: str, name: str) -> Document | None:
+    return next(
+        (item for item in items if labels_of(item)[SERVICE] == service and item["metadata"]["name"] == name), None
+    )
 
 
 def _workload(api: KubeApi, space: str, pods: str, unread: list[str]) -> Document | None:
@@ -130,17 +134,49 @@ def _pending(api: KubeApi, space: str, pods: str, unread: list[str]) -> list[Doc
 
 
 def _gateways(
-    api: KubeApi, space: str, routes: Sequence[Document], unread: list[str]
+    api: KubeApi, namespace: str, routes: Sequence[Document], unread: list[str]
 ) -> Mapping[tuple[str, str], Document | None]:
     refs = {
-        (str(it.get("namespace") or space), str(it.get("name")))
+        (str(ref.get("namespace") or namespace), str(ref.get("name")))
         for route in routes
-        for it in rows_at(route, "spec", "parentRefs")
+        for ref in rows_at(route, "spec", "parentRefs")
     }
-    found: dict[tuple[str, str], Document | None] = {}
-    for there, name in sorted(refs):
+    gateways: dict[tuple[str, str], Document | None] = {}
+    for namespace, name in sorted(refs):
         try:
-            found[there, name] = find(api, f"/apis/gateway.networking.k8s.io/v1/namespaces/{there}/gateways/{name}")
+            gateways[namespace, name] = find(
+                api, f"/apis/gateway.networking.k8s.io/v1/namespaces/{namespace}/gateways/{name}"
+            )
         except ApiError as error:
-            unread.append(f"Gateway {there}/{name}: {one_line(error)}")
-    return found
+            unread.append(f"Gateway {namespace}/{name}: {one_line(error)}")
+    return gateways
+
+
+_VPA_API = "/apis/autoscaling.k8s.io/v1"
+
+
+def recommendations(
+    api: KubeApi, namespaces: Iterable[str], unread: list[str]
+) -> Mapping[tuple[str, str, str], tuple[int, int]]:
+    """Return the VPAs' recommendations: millicores and MiB by namespace, workload and container.
+
+    A refusal of the API server is a line in `unread`; a cluster without the kind gives neither.
+    """
+    recommended: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for namespace in namespaces:
+        try:
+            for item in items(api, f"{_VPA_API}/namespaces/{namespace}/verticalpodautoscalers"):
+                recommended |= {(namespace, *place): amounts for place, amounts in _containers(item)}
+        except ApiError as error:
+            if error.status != 404:
+                unread.append(one_line(error))
+                break
+    return recommended
+
+
+def _containers(item: Document) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
+    workload = str(at(item, "spec", "targetRef", "name") or "")
+    for row in rows_at(item, "status", "recommendation", "containerRecommendations"):
+        cpu, memory = (read_quantity(at(row, "target", resource)) for resource in ("cpu", "memory"))
+        if cpu is not None and memory is not None:
+            yield (workload, str(row.get("containerName"))), (ceil(cpu * 1000), ceil(memory / MEBIBYTE))

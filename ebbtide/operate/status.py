@@ -1,7 +1,7 @@
-"""What the controller reports of itself (`/status`), and what the API server knows without it.
+"""The controller's own report (`/status`), and the API server's view without it.
 
-The document is read leniently: a controller of another release may have a key more or fewer, and an operator who asks
-in trouble must get what is there.
+The document is read leniently: another release of the controller may have more or fewer keys, and an operator in
+trouble needs every available part.
 """
 
 import json
@@ -24,11 +24,11 @@ _TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
 
 
 class NoStatus(Exception):
-    """The controller gave none; the message says why, in one line."""
+    """The controller gave no status; the message says why, in one line."""
 
 
 def from_url(url: str) -> Document:
-    """Raises `NoStatus`."""
+    """Read the status at an address. Raises `NoStatus`."""
     if not url.startswith(("http://", "https://")):
         raise NoStatus(f"--url {url}: wanted http://host:port")
     address = f"{url.rstrip('/').removesuffix('/status')}/status"
@@ -44,7 +44,7 @@ def from_url(url: str) -> Document:
 
 
 def from_pods(api: KubeApi, namespace: str, name: str = CONTROLLER) -> Document:
-    """Through the API server, from the pod that leads if one does; `name` is that of the Deployment and its Lease.
+    """Read through the API server, from the leader if there is one; `name` is that of the Deployment and its Lease.
 
     Raises `NoStatus`, and `ApiError` for the list.
     """
@@ -52,8 +52,8 @@ def from_pods(api: KubeApi, namespace: str, name: str = CONTROLLER) -> Document:
     pods = items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"{WORKLOAD}={name}")
     names = [str(pod["metadata"]["name"]) for pod in pods if at(pod, "status", "phase") == "Running"]
     if not names:
-        what = "controller pod" if name == CONTROLLER else f"pod of {name}"
-        raise NoStatus(f"no {what} runs in namespace {namespace} ({len(pods)} exist)")
+        pod = "controller pod" if name == CONTROLLER else f"pod of {name}"
+        raise NoStatus(f"no {pod} runs in namespace {namespace} ({len(pods)} exist)")
     refusals: list[str] = []
     for pod in sorted(names, key=lambda pod: (pod not in holder, pod)):
         try:
@@ -65,7 +65,7 @@ def from_pods(api: KubeApi, namespace: str, name: str = CONTROLLER) -> Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
-    """One worker pool as the API server has it."""
+    """One worker pool in the API server's view."""
 
     name: str
     replicas: int | None  # None: its Deployment does not exist
@@ -80,14 +80,14 @@ class BudgetState:
     allowed: int = 0
     healthy: int = 0
     hold: str = ""
-    always: bool = False  # may be open in business hours, too
+    always: bool = False  # may be open in business hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerView:
-    """What the API server knows of Ebbtide, whether or not the controller answers."""
+    """State of Ebbtide by the API server alone."""
 
-    leader: str  # by the Lease; empty: nobody
+    leader: str  # by the Lease; empty: none
     window_open: bool  # by this machine's clock
     window_until: datetime | None
     timezone: str
@@ -96,7 +96,7 @@ class ServerView:
 
 
 def server_view(api: KubeApi, namespace: str, config: ControllerConfig, now: datetime) -> ServerView:
-    """Raises `ApiError`."""
+    """Read the API server's view. Raises `ApiError`."""
     return ServerView(
         leader=leader(api, namespace, now),
         window_open=config.window.is_open(now),
@@ -131,6 +131,6 @@ def _budget(name: str, item: Document | None, now: datetime) -> BudgetState:
 
 
 def hold_text(item: Document, now: datetime) -> str:
-    """Why an operator holds the object; empty where nobody does, or no longer."""
+    """Return the operator's reason to hold the object; empty without a current hold."""
     hold = hold_of(annotations_of(item))
     return hold.why if hold is not None and hold.holds_at(now) else ""

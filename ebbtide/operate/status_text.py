@@ -1,4 +1,4 @@
-"""`/status` and the API server's view of it as lines and tables for a terminal. Pure."""
+"""`/status` and the API server's view as lines and tables for a terminal. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _PODS = ("running", "idle", "pending", "failing", "unreachable", "terminating")
 
 
 def head_lines(document: Document) -> list[str]:
-    """Window, leader, config, clock: one line each, and none for what the document does not have."""
+    """Return one line each for window, leader, config and clock, if the document has it."""
     lines = [_window_line(document)]
     leader = at(document, "leader", "identity")
     if leader is not None:
-        held, why = at(document, "leader", "held"), at(document, "leader", "why")
-        lines.append(f"leader   {leader or 'nobody'}{'' if held else ', not this pod'}{f': {why}' if why else ''}")
+        leads, why = at(document, "leader", "held"), at(document, "leader", "why")
+        lines.append(f"leader   {leader or 'none'}{'' if leads else ', not this pod'}{f': {why}' if why else ''}")
     good = at(document, "config", "good")
     if good is not None:
         lines.append(f"config   {'good' if good else at(document, 'config', 'why') or 'bad'}")
@@ -47,8 +47,8 @@ def _window_line(document: Document) -> str:
         is_open = at(document, "report", "windowOpen")
     if is_open is None:
         return "window   not known: this pod does not act"
-    stated = str(at(document, "window", "timezone"))
-    timezone = stated if stated in zone_names() else "UTC"
+    zone = str(at(document, "window", "timezone"))
+    timezone = zone if zone in zone_names() else "UTC"
     until = parse_instant(at(document, "window", "until") or at(document, "report", "windowUntil"))
     opening = parse_instant(at(document, "window", "nextOpening"))
     line = f"window   {'open' if is_open else 'closed'}: {reason_text(at(document, 'window', 'reason'))}".rstrip(": ")
@@ -62,7 +62,7 @@ def _seconds(value: object) -> str:
 
 
 def pool_table(pools: list[Document], ages: object, *, wide: bool) -> Table:
-    """`ages` has the state of each pool's last reading, and the seconds since its queues were last known."""
+    """Return the table; `ages` has each pool's last reading state, and the seconds since its queues were last known."""
     columns = ("pool", "jobs", "workers", *(("pods",) if wide else ()), "reading", "reason")
     return table(columns, (_pool_row(pool, ages, wide=wide) for pool in pools), fold=_folded(columns))
 
@@ -103,8 +103,8 @@ def budget_table(budgets: list[Document]) -> Table:
 
 
 def _budget_row(budget: Document) -> list[str]:
-    wanted = budget.get("wanted")
-    state = arrow(_state_of(budget.get("maxUnavailable")), None if wanted is None else _state_of(wanted))
+    target = budget.get("wanted")
+    state = arrow(_state_of(budget.get("maxUnavailable")), None if target is None else _state_of(target))
     return [str(budget.get("name")), state, _reason_of(budget, None)]
 
 
@@ -120,32 +120,32 @@ def _state_of(max_unavailable: object) -> str:
 
 
 def warning_lines(document: Document) -> list[str]:
-    """What concerns no single object, and what the start-up probe found."""
-    found: list[Any] = [*(at(document, "report", "trouble") or ()), *(at(document, "probe") or ())]
-    return list(dict.fromkeys(str(line) for line in found))
+    """Return troubles of no single object, and findings of the start-up probe."""
+    lines: list[Any] = [*(at(document, "report", "trouble") or ()), *(at(document, "probe") or ())]
+    return list(dict.fromkeys(str(line) for line in lines))
 
 
-def server_lines(known: ServerView) -> list[str]:
-    state = "open" if known.window_open else "closed"
-    until = "" if known.window_until is None else f" until {spoken(known.window_until, known.timezone)}"
+def server_lines(view: ServerView) -> list[str]:
+    state = "open" if view.window_open else "closed"
+    until = "" if view.window_until is None else f" until {spoken(view.window_until, view.timezone)}"
     lines = [
-        f"leader   {known.leader or 'no process holds the Lease'}",
+        f"leader   {view.leader or 'no process holds the Lease'}",
         f"window   {state}{until}, by this machine's clock",
     ]
-    late = [budget.name for budget in known.budgets if budget.max_unavailable not in (0, None) and not budget.always]
-    if late and not known.window_open:
+    late = [budget.name for budget in view.budgets if budget.max_unavailable not in (0, None) and not budget.always]
+    if late and not view.window_open:
         lines.append(f"OPEN OUTSIDE THE WINDOW: {', '.join(late)} (the closer closes them before business hours)")
     return lines
 
 
-def server_tables(known: ServerView) -> tuple[Table, Table]:
-    """Pools and budgets, with what an operator asked of them."""
+def server_tables(view: ServerView) -> tuple[Table, Table]:
+    """Return the tables of pools and budgets, with an operator's holds."""
     pools = (
         (pool.name, "missing" if pool.replicas is None else str(pool.replicas), str(pool.ready), pool.hold)
-        for pool in known.pools
+        for pool in view.pools
     )
     budgets = (
-        (budget.name, _state_of(budget.max_unavailable), str(budget.allowed), budget.hold) for budget in known.budgets
+        (budget.name, _state_of(budget.max_unavailable), str(budget.allowed), budget.hold) for budget in view.budgets
     )
     return (
         table(("pool", "replicas", "ready", "held by an operator"), pools, fold=None),

@@ -1,4 +1,4 @@
-"""The controller's reasons and readings in words. A reason that is not listed is shown as it is."""
+"""The controllers' reasons and readings in words. A reason that is not listed is shown unchanged."""
 
 from datetime import timedelta
 from typing import Any
@@ -44,7 +44,7 @@ def reason_text(reason: object) -> str:
 
 
 def reading_state(reading: object) -> str:
-    """`known`, `unknown` or `untrusted`: by its `kind`, or by its keys where an earlier controller wrote none."""
+    """Return `known`, `unknown` or `untrusted` by `kind`, or by the keys if an earlier controller wrote no kind."""
     kind = at(reading, "kind")
     if isinstance(kind, str):
         return kind.lower()
@@ -54,31 +54,68 @@ def reading_state(reading: object) -> str:
 
 
 def counts_of(reading: object) -> Document:
-    """The counts of a reading, trusted or not; empty where there are none."""
-    found: Any = at(reading, "seen") or reading
-    return found if at(found, "waiting") is not None else {}
+    """Return the counts of a reading, trusted or not; empty without any."""
+    counts: Any = at(reading, "seen") or reading
+    return counts if at(counts, "waiting") is not None else {}
 
 
 def demand_text(reading: object) -> str:
-    """`7 waiting, 1 in transit, 2 running`; parts that are zero are left out."""
+    """Format as `7 waiting, 1 in transit, 2 running`, without parts that are zero."""
     counts = counts_of(reading)
     if not counts:
         return "-"
-    named = [
+    words_by_key = [
         ("waiting", "waiting"),
         ("inTransit", "in transit"),
         ("running", "running"),
         ("stale", "stale"),
         ("dueSoon", "due soon"),
     ]
-    parts = [f"{counts[key]} {words}" for key, words in named if counts.get(key)]
+    parts = [f"{counts[key]} {words}" for key, words in words_by_key if counts.get(key)]
     oldest = counts.get("oldestWait")
     if isinstance(oldest, int | float) and counts.get("waiting"):
         parts.append(f"oldest {whole_minutes(timedelta(seconds=oldest))}")
     return ", ".join(parts) or "none"
 
 
-def arrow(now: Any, wanted: Any) -> str:
-    """`3` or `3 → 5`; a dash for what is not known."""
-    shown = "-" if now is None else str(now)
-    return shown if wanted is None or wanted == now else f"{shown} → {wanted}"
+def arrow(now: Any, target: Any) -> str:
+    """Format as `3` or `3 → 5`, with a dash for an unknown value."""
+    present = "-" if now is None else str(now)
+    return present if target is None or target == now else f"{present} → {target}"
+
+
+RAY_REASONS = {
+    "applied": "its spec is the wanted one",
+    "asleep": "nothing asks for it",
+    "business-hours": "business hours",
+    "cluster-unknown": "the workload controller does not see it",
+    "drivers-unknown": "whether its drivers are wanted is not known",
+    "drivers-wanted": "a pool of drivers has workers, or wants some",
+    "idle-but-recent": "idle, but not for long enough yet",
+    "idle-for-long": "idle for long enough",
+    "in-doubt": "the clock or the config is unreliable: nothing is sent to sleep",
+    "internal-error": "the workload controller failed on it",
+    "kept-awake": "an operator asked to keep it awake",
+    "never-sleeps": "it never sleeps (sleep.when)",
+    "no-such-raycluster": "it does not exist",
+    "not-decided": "what is wanted cannot be read",
+    "not-known-idle": "it is not known to be idle",
+    "old-image": "it runs an old image until it can be interrupted",
+    "old-spec": "it runs an old spec until it can be interrupted",
+    "paused": "an operator paused it",
+    "settling": "its workers go before the rest of the spec is written",
+    "spec-awake": "a part of the spec was written that interrupts nothing",
+    "spec-done": "the new spec is written: it wakes",
+    "spec-first": "its first spec was written",
+    "spec-pending": "it was suspended to get a new spec",
+    "spec-pending-and-idle": "it is idle, and suspended to get a new spec",
+    "spec-pending-in-maintenance": "an operator lets the new spec interrupt it",
+    "spec-pending-without-a-head": "no head is there that could run anything, and it was suspended to get a new spec",
+    "spec-whole": "the new spec is written while it sleeps",
+    "wake-asked": "an operator woke it",
+    "write-not-seen-yet": "a change was just written",
+}
+
+
+def ray_reason_text(reason: object) -> str:
+    return RAY_REASONS.get(str(reason), str(reason or ""))

@@ -1,4 +1,4 @@
-"""Workers in training, ended again and again at random instants, and what became of their jobs."""
+"""Workers in training, killed repeatedly at random instants, and the outcome of their jobs."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Fleet:
-    """Of a pool that requires checkpoints: there a job that has not opened its own yet begins again, too."""
+    """As in a pool that requires checkpoints: a job that has not opened its own yet begins again, too."""
 
     def __init__(self, server: EmbeddedRedis, store: str, log: Path) -> None:
         section = {"store": store, "every": 0, "saveWithin": 90, "required": True, "openWithin": 600}
@@ -67,13 +67,13 @@ class Fleet:
             self._workers.append(subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log))
 
     def tend(self, wanted: int) -> None:
-        """Others take the place of those that have ended."""
+        """Replace those that have ended."""
         self._workers = [worker for worker in self._workers if worker.poll() is None]
         while len(self._workers) < wanted:
             self.start()
 
     def strike(self, kind: str, rng: random.Random) -> bool:
-        """Whether there was something to end."""
+        """Return whether there was something to end."""
         worker = rng.choice(self._workers)
         if kind == SOFT:
             worker.send_signal(signal.SIGTERM)
@@ -101,7 +101,7 @@ def kill_at_random(
     seed: int,
     store: str | None = None,
 ) -> Outcome:
-    """`kinds`: what is done, and how often in proportion. Jobs are added while it goes on, so that there is work.
+    """`kinds`: the kinds of end and their weights. Jobs are added meanwhile, so that there is always work.
     `store`: a folder, unless another is given."""
     rng = random.Random(seed)
     queue = Queue("train", connection=client)
@@ -163,7 +163,7 @@ def _frozen(server: EmbeddedRedis) -> Generator[None]:
 
 @contextmanager
 def _away(store: Path) -> Generator[None]:
-    """Nothing in it can be read or written: a file stands in its place."""
+    """Make it unreadable and unwritable: a file takes its place."""
     if not store.exists():
         yield
         return

@@ -33,7 +33,7 @@ KILLED_WITHIN = 50.0  # seconds: more than one pop of an idle worker and one hea
 
 
 class Duel:
-    """A job of a queue of its own, the worker that has it, and one that has nothing to do."""
+    """A job in its own queue, the worker that runs it, and an idle one."""
 
     def __init__(self, number: int, server: EmbeddedRedis, client: Redis, folder: Path) -> None:
         self._queue = Queue(f"train-{number}", connection=client)
@@ -81,7 +81,7 @@ def test_ten_ends_of_machines_with_the_intervals_of_a_pool(
 
 
 def _waits(duels: list[Duel], rng: random.Random) -> list[float]:
-    """Seconds from the end of the machine to the next attempt, the shortest first."""
+    """Return the seconds from the end of the machine to the next attempt, the shortest first."""
     for duel in duels:
         duel.start()
     wait_until(lambda: all(duel.attempts for duel in duels), "the jobs to begin", limit=60)

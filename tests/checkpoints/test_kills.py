@@ -25,7 +25,7 @@ def test_100_ends_of_all_kinds_lose_nothing(server: EmbeddedRedis, client: Redis
 
 
 @pytest.mark.redis
-def test_told_to_stop_in_time_no_step_is_done_twice(server: EmbeddedRedis, client: Redis, tmp_path: Path) -> None:
+def test_on_sigterm_in_time_no_step_is_done_twice(server: EmbeddedRedis, client: Redis, tmp_path: Path) -> None:
     outcome = kill_at_random(server, client, tmp_path, {SOFT: 1}, kills=12, jobs=4, seed=2)
 
     assert outcome.lost == []

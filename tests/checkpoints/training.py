@@ -1,4 +1,4 @@
-"""A training that shows in Redis what it did: each step is one entry, and its end depends on every step, in order."""
+"""A training that records its steps in Redis, one entry each; its result depends on every step, in order."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ OPENED = "test:opened:"
 
 
 class QuickSafeWorker(SafeWorker):
-    """Notices a dead worker within seconds: RQ's 90 s, and our 30, would be most of a test."""
+    """Notices a dead worker within seconds: RQ's 90 s, or our 30, would be most of a test."""
 
     last_chance = 1
 
@@ -34,13 +34,13 @@ class QuickSafeWorker(SafeWorker):
 
 
 class OftenKilledSafeWorker(QuickSafeWorker):
-    """Whose jobs may be ended three times before they save: here it is chance, not the job."""
+    """Its jobs may be killed more often before they save: here the cause is chance, not the job."""
 
     most_deaths = 1_000
 
 
 def weights_after(steps: int) -> str:
-    """What an uninterrupted training ends with."""
+    """Return the result of an uninterrupted training."""
     weights = ""
     for epoch in range(steps):
         weights = next_weights(weights, epoch)
@@ -83,7 +83,7 @@ def steps_done(client: Redis, job_id: str) -> list[int]:
 
 
 def returns_its_attempt(store: str) -> int:
-    """Once it may: `test:may-end` is a list with an entry."""
+    """Returns once `test:may-end` is a list with an entry."""
     job = get_current_job()
     assert job is not None
     with checkpoint(store) as saved:

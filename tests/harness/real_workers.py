@@ -188,7 +188,7 @@ class Watched:
 
     def _stopping(self) -> list[PodName]:
         pools = self._cluster._pools.values()
-        return [pod.name for pool in pools for pod in pool.pods.values() if pod.told_to_stop is not None]
+        return [pod.name for pool in pools for pod in pool.pods.values() if pod.terminated_at is not None]
 
 
 class RealRun:

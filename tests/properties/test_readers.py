@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controllers.process import ConfigFile
-from ebbtide.advice.usage import UsageError, read_usage
+from ebbtide.advice.savings.usage import UsageError, read_usage
 from ebbtide.preview.plan import PlanUnusable, planned_changes, read_plan
 from ebbtide.prices.book import PricesInvalid, files_of, read_book
 from ebbtide.prices.tables import shipped

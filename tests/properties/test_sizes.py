@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.advice.sizes.evidence import Figure, Use
-from ebbtide.advice.sizes.rules import Asked, Resource, decide
+from ebbtide.advice.sizes.rules import Requests, Resource, decide
 from tests.builders.evidence.of_sizes import EVIDENCE
 
 AMOUNTS = st.integers(1, 500_000)
@@ -22,8 +22,8 @@ USES = st.builds(
     throttled=st.none() | st.floats(0, 1),
     throttled_at=st.none() | AMOUNTS,
 )
-ASKED = st.builds(
-    Asked,
+REQUESTS = st.builds(
+    Requests,
     cpu=AMOUNTS,
     memory=AMOUNTS,
     careful=st.booleans(),
@@ -34,16 +34,16 @@ ASKED = st.builds(
 RESOURCES = st.sampled_from(Resource)
 
 
-@given(RESOURCES, ASKED, USES)
-def test_nothing_is_asked_for_below_what_was_seen(resource: Resource, asked: Asked, use: Use) -> None:
+@given(RESOURCES, REQUESTS, USES)
+def test_nothing_is_asked_for_below_what_was_seen(resource: Resource, asked: Requests, use: Use) -> None:
     verdict = decide(resource, asked, use, EVIDENCE)
 
-    assert verdict.seen is not None
-    assert verdict.to >= verdict.seen
+    assert verdict.used is not None
+    assert verdict.to >= verdict.used
 
 
-@given(ASKED, USES)
-def test_memory_is_never_lowered_after_a_kill_and_ends_above_what_was_too_little(asked: Asked, use: Use) -> None:
+@given(REQUESTS, USES)
+def test_memory_is_never_lowered_after_a_kill_and_ends_above_what_was_too_little(asked: Requests, use: Use) -> None:
     verdict = decide(Resource.MEMORY, asked, use, EVIDENCE)
 
     if use.kills:
@@ -51,8 +51,8 @@ def test_memory_is_never_lowered_after_a_kill_and_ends_above_what_was_too_little
         assert verdict.to > (asked.memory if use.killed_at is None else use.killed_at)
 
 
-@given(RESOURCES, ASKED, USES)
-def test_advice_that_was_followed_is_nothing_to_do(resource: Resource, asked: Asked, use: Use) -> None:
+@given(RESOURCES, REQUESTS, USES)
+def test_advice_that_was_followed_is_nothing_to_do(resource: Resource, asked: Requests, use: Use) -> None:
     known = replace(use, killed_at=use.killed_at or 1, throttled_at=use.throttled_at or 1)
     to = decide(resource, asked, known, EVIDENCE).to
     followed = replace(asked, cpu=to) if resource is Resource.CPU else replace(asked, memory=to)
@@ -60,6 +60,6 @@ def test_advice_that_was_followed_is_nothing_to_do(resource: Resource, asked: As
     assert not decide(resource, followed, known, EVIDENCE).changes
 
 
-@given(RESOURCES, ASKED, USES, st.integers(0, EVIDENCE.least - 1))
-def test_without_enough_evidence_nothing_changes(resource: Resource, asked: Asked, use: Use, days: int) -> None:
+@given(RESOURCES, REQUESTS, USES, st.integers(0, EVIDENCE.least - 1))
+def test_without_enough_evidence_nothing_changes(resource: Resource, asked: Requests, use: Use, days: int) -> None:
     assert not decide(resource, asked, replace(use, days=days), EVIDENCE).changes

@@ -143,7 +143,7 @@ def test_a_pool_of_another_version_is_refused_in_one_line(pool: Pool) -> None:
     said = why(pool.enqueue("squares", 1))
 
     assert said == (
-        "ebbtide.jobs.ray_settings.RayError: EBBTIDE_RAY: this image has Ray 2.60.0 "
+        "ebbtide.jobs.ray_node.RayError: EBBTIDE_RAY: this image has Ray 2.60.0 "
         "and the Ray cluster flow has 2.59.0: both must be equal"
     )
 
@@ -158,7 +158,7 @@ def test_a_head_of_another_version_than_it_was_said_to_have_is_refused_in_one_li
     said = why(pool.enqueue("squares", 1))
 
     assert re.fullmatch(
-        r"ebbtide.jobs.ray_settings.RayError: Ray cluster flow at \S+ runs Ray 2.60.0 on Python \S+, "
+        r"ebbtide.jobs.ray_node.RayError: Ray cluster flow at \S+ runs Ray 2.60.0 on Python \S+, "
         r"and this image has Ray 2.59.0 on Python \S+: both must be equal",
         said,
     ), said
@@ -173,7 +173,7 @@ def test_a_wrong_token_is_refused_in_one_line(pool: Pool, tmp_path: Path, token:
     said = why(pool.enqueue("squares", 1))
 
     assert said == (
-        f"ebbtide.jobs.ray_settings.RayError: Ray cluster flow at {pool.cluster.address} refuses the token: "
+        f"ebbtide.jobs.ray_node.RayError: Ray cluster flow at {pool.cluster.address} refuses the token: "
         f"found RAY_AUTH_MODE token, RAY_AUTH_TOKEN_PATH {tmp_path / 'token'}; "
         "wanted RAY_AUTH_MODE token and a file with the cluster's token"
     )

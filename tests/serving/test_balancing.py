@@ -132,4 +132,4 @@ def test_one_request_too_many_is_told_at_once_to_come_back(serving: Serving) -> 
     assert answers.reasons.keys() == {"status 429"}
     assert 8 <= answers.answered <= 20
     assert max(answer.took for answer in turned_away) < 1.0
-    assert {answer.told.get("retry-after") for answer in turned_away} == {"5"}
+    assert {answer.received.get("retry-after") for answer in turned_away} == {"5"}

@@ -1,10 +1,10 @@
 """Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
 
-With `--monitoring` also Prometheus and Alertmanager. With `--serving` those and what scales and routes served models,
-half an hour's work on two cores. With `--ray` also KubeRay's operator. With `--nodes` that too, and what real nodes
-need: kubelet, kube-proxy and images. Where nodes cannot run, one line says why.
+`--monitoring` adds Prometheus and Alertmanager. `--serving` adds those and the programs that scale and route served
+models, half an hour's work on two cores. `--ray` adds KubeRay's operator. `--nodes` adds that, and what real nodes
+need: kubelet, kube-proxy and images. If nodes cannot run, one line says why.
 
-With `--look` nothing is built: it ends with 3 where a program is missing.
+`--look` builds nothing, and exits with 3 if a program is missing.
 """
 
 import sys
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         return 3 if missing(programs) else 0
     try:
         if with_nodes and (why := _why_no_nodes()):
-            print(why)  # the tests say so too, and skip
+            print(why)  # the tests print it too, and skip
             return 0
         build(_tell, programs)
         for program, path in binaries(programs).items():
@@ -61,7 +61,7 @@ def _why_no_nodes() -> str:
 
 
 def _build_images() -> None:
-    """Imported here: Ebbtide's settings say what the images are called, and the programs need none of that."""
+    """Build the images. Imported here, since only their names need Ebbtide's settings."""
     from control_plane.nodes.images import building, store
 
     building.build(_tell)

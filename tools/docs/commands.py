@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""The reference of the command line, generated from the commands."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from tools.docs.tables import table
 
 
 def commands() -> str:
-    """One section for each command, in the order of `ebbtide --help`, with a table of its arguments and options."""
+    """Return one section per command, in the order of `ebbtide --help`, with a table of its arguments and options."""
     group = get_command(app)
     return "\n".join(_sections(group, Context(group, info_name="ebbtide")))
 
@@ -28,7 +28,7 @@ def _section(command: Any, context: Context) -> str:
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [f"## `{context.command_path}`\n", f"{' '.join((command.help or '').split())}\n"]
     lines.append(f"    {context.command_path} {usage}\n")
-    records = [record for given in command.get_params(context) if (record := given.get_help_record(context))]
+    records = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
     rows = [(f"`{_line(name)}`", _line(meaning)) for name, meaning in records if not name.startswith("--help")]
     if rows:
         lines.append(table(("argument or option", "meaning"), rows))

@@ -1,7 +1,7 @@
-"""The reference of what our own processes tell: metrics, Events and annotations.
+"""The reference of monitoring: metrics, Events and annotations of Ebbtide's processes, and messages of alerts.
 
-Metrics are what each writes for a report in which everything is known. Events of the workload controller are the
-reasons for which its decisions change something, tried in every state that they tell apart.
+Metrics are those of a report in which everything is known. Events of the workload controller are the reasons of
+decisions that change something, found by trying every state that the decisions distinguish.
 """
 
 import ast
@@ -14,9 +14,11 @@ from pathlib import Path
 from types import ModuleType
 
 from controllers.workloads.ray.sleep import ClusterState, decide_sleep
-from ebbtide.operate.ray.wording import REASONS
+from ebbtide.monitoring.alerts import alerts
+from ebbtide.operate.wording import REASONS
 from ebbtide.vocabulary import labels
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
+from tests.builders.monitoring.alert_cases import CASES, STACK
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
     of_the_exporter,
@@ -33,33 +35,33 @@ _SPEC_REASONS = ("spec-first", "spec-awake", "spec-whole")
 
 
 def metrics() -> str:
-    """Of the controller: a table of names, types, labels and meanings, in the order in which they are written."""
+    """Return the controller's metrics in the order of its exposition."""
     with tempfile.TemporaryDirectory() as folder:
         return _table(of_the_scaler(Path(folder)))
 
 
 def workload_metrics() -> str:
-    """Of the workload controller: what it writes while it sees nothing, and what it would write of a cluster seen."""
+    """Return the workload controller's metrics: its own, and those of a Ray cluster."""
     with tempfile.TemporaryDirectory() as folder:
         process = of_the_workload_controller(Path(folder))
     return _table(process + of_an_idle_ray_cluster())
 
 
 def exporter_metrics() -> str:
-    """Of the exporter, for a cluster in which everything is known."""
+    """Return the exporter's metrics, for a cluster in which everything is known."""
     return _table(of_the_exporter())
 
 
 def _table(exposition: str) -> str:
-    found = {
+    rows = {
         f"`{name}`": (kind, ", ".join(f"`{label}`" for label in _LABEL.findall(labels)) or "none", meaning)
         for name, meaning, kind, labels in _HELP.findall(exposition)
     }
-    return table(("metric", "type", "labels", "meaning"), [(name, *rest) for name, rest in found.items()])
+    return table(("metric", "type", "labels", "meaning"), [(name, *cells) for name, cells in rows.items()])
 
 
 def workload_events() -> str:
-    """Reasons of Events on a RayCluster; a write that is refused is a Warning with the same reason."""
+    """Return the reasons of Events on a RayCluster; a refused write is a Warning with the same reason."""
     downs, ups = (sorted(_reasons(suspended=suspended)) for suspended in (False, True))
     rows = [
         *((_event(reason), "a part of the spec was written", REASONS[reason]) for reason in _SPEC_REASONS),
@@ -76,7 +78,7 @@ def _event(reason: str) -> str:
 
 
 def _reasons(*, suspended: bool) -> set[str]:
-    """Of all decisions that change whether it is suspended."""
+    """Return the reasons of all decisions that suspend or resume a cluster."""
     flags = ("hours_open", "wake_asked", "pending", "may_interrupt", "paused", "kept")
     times = (None, timedelta(), timedelta(days=1))
     reasons = set[str]()
@@ -97,16 +99,23 @@ _SLEEPS = [Sleep(when=when, wake=frozenset(wake)) for wake in _WAKES for when in
 
 
 def ray_annotations() -> str:
-    """Those that are read from or written to a RayCluster, by their own descriptions."""
+    """Return the annotations that are read from or written to a RayCluster, with their descriptions."""
     names = ("SPEC", "SLEEP", "PAUSED", "KEEP_UNTIL", "WAKE_UNTIL", "APPLY_UNTIL", "ASLEEP_FOR")
-    described = {name: (value, text) for name, value, text in _described(labels)}
-    return table(("annotation", "meaning"), [(f"`{described[name][0]}`", described[name][1]) for name in names])
+    constants = {name: (value, text) for name, value, text in _described(labels)}
+    return table(("annotation", "meaning"), [(f"`{constants[name][0]}`", constants[name][1]) for name in names])
 
 
 def _described(module: ModuleType) -> Iterator[tuple[str, str, str]]:
-    """Constants with the text that follows each: name, value and text, less the words that say where it stands."""
+    """Yield constants with the docstring that follows each, without its prefix: name, value and text."""
     body = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")).body
     for at, after in pairwise(body):
         if isinstance(at, ast.Assign) and isinstance(at.targets[0], ast.Name) and isinstance(after, ast.Expr):
             text = ast.literal_eval(after.value).partition(": ")[2]
             yield at.targets[0].id, getattr(module, at.targets[0].id), " ".join(str(text).split())
+
+
+def alert_messages() -> str:
+    """Return one message of each alert, for a stack with a pool `train`, a service `api` and a Ray cluster `flow`."""
+    says = {case.alert: case.says for case in reversed(CASES)}
+    rows = [(f"`{alert.name}`", alert.severity.value, says.get(alert.name, alert.summary)) for alert in alerts(STACK)]
+    return table(("alert", "severity", "message"), rows)

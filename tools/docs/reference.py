@@ -1,7 +1,7 @@
-"""Writes what follows from the code: the two JSON Schemas, and the tables of the reference pages.
+"""Generate documents from the code: the two JSON Schemas, and the tables of the reference pages.
 
-`python -m tools.docs.reference` (`make schema`) writes; a test compares. A page keeps its sentences by hand around a
-table, which stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+`python -m tools.docs.reference` (`make schema`) writes; a test compares. In a page only the table between
+`<!-- generated: NAME -->` and `<!-- end -->` is generated.
 """
 
 import json
@@ -21,10 +21,17 @@ from ebbtide.settings.json_schema import json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
 from ebbtide.units.durations import format_duration
 from tests.aws.support.page import differences_table, faults_table, forgotten_table
-from tools.docs.alerts import alert_messages
+from tests.fidelity.hpa import HpaScenario, likeness, read_recordings
+from tests.paths import DATA
 from tools.docs.commands import commands
-from tools.docs.likeness import hpa_likeness
-from tools.docs.metrics import exporter_metrics, metrics, ray_annotations, workload_events, workload_metrics
+from tools.docs.metrics import (
+    alert_messages,
+    exporter_metrics,
+    metrics,
+    ray_annotations,
+    workload_events,
+    workload_metrics,
+)
 from tools.docs.tables import Row, table
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +42,7 @@ _MODEL = "ebbtide:workloads"
 
 
 def documents() -> dict[Path, str]:
-    """The files that follow from the code, by path, as they should be."""
+    """Return the expected content of the generated files, by path."""
     tables: Mapping[str, Callable[[], str]] = {
         "keys": stack_file_keys,
         "rules": policy_rules,
@@ -70,20 +77,20 @@ def policy_rules() -> str:
 
 
 def decisions() -> str:
-    """The decisions of docs/adr: each begins with its title and a line of status and date."""
+    """Return the decisions of docs/adr: each begins with its title and a line of status and date."""
     rows: list[Row] = []
     for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
-        found = _DECISION.match(path.read_text(encoding="utf-8"))
-        if found is None:
+        match = _DECISION.match(path.read_text(encoding="utf-8"))
+        if match is None:
             raise ValueError(f"{path.name}: wanted `# 1. Title`, an empty line, `Status: accepted · Date: 2026-01-31`")
-        rows.append((found[1], f"[{found[2]}]({path.name})", found[3], found[4]))
+        rows.append((match[1], f"[{match[2]}]({path.name})", match[3], match[4]))
     return table(("no.", "decision", "status", "date"), rows)
 
 
 def stack_file_keys() -> str:
-    """One table for each section of a stack file, from the JSON Schema that editors use.
+    """Return one table per section of a stack file, from the JSON Schema that editors use.
 
-    What a key means for workloads is said there alone: other sections name the keys that are the same.
+    A key that a section shares with workloads is explained only there; the section lists its name.
     """
     schema = json_schema()
     config = schema["properties"]["config"]
@@ -97,8 +104,8 @@ def stack_file_keys() -> str:
         parts.append(f"## `{name}`\n\n{_sentence(about.get('description', ''))}({required})\n")
         rows = list(_rows(about, schema, ""))
         shared = {} if name == _MODEL else {row: place for row in rows if (place := _place_of(row, same)) is not None}
-        if own := [row for row in rows if row not in shared]:
-            parts.append(table(("key", "value", "default", "meaning"), own))
+        if special := [row for row in rows if row not in shared]:
+            parts.append(table(("key", "value", "default", "meaning"), special))
         for place in dict.fromkeys(shared.values()):
             names = dict.fromkeys(
                 row[0].strip("`").removeprefix(place).split(".")[0].split("[")[0]
@@ -113,7 +120,7 @@ def stack_file_keys() -> str:
 
 
 def _place_of(row: Row, same: Collection[tuple[str, ...]]) -> str | None:
-    """Up to where a key's path is another section's own, if what follows is a workload's key with the same words."""
+    """Return the prefix of a key's path if the rest is a workload's key with the same description."""
     path, *rest = row[0].strip("`"), *row[1:]
     starts = [0, *(at + 1 for at, letter in enumerate(path) if letter == ".")]
     return next((path[:at] for at in starts if at and (path[at:], *rest) in same), None)
@@ -124,7 +131,7 @@ def _sentence(text: str) -> str:
 
 
 def _plain(node: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A node with its reference followed, and without the `null` that an optional value may be."""
+    """Resolve a node's reference, and drop the `null` of an optional value."""
     choices = [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
     merged: dict[str, Any] = {**node, **(choices[0] if len(choices) == 1 else {})}
     if "$ref" not in merged:
@@ -134,15 +141,15 @@ def _plain(node: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _rows(node: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[Row]:
-    """The keys below a node, with those of what they hold: `holidays.country`, `<name>.image`, `[].policy`."""
+    """Yield the keys below a node, nested ones included: `holidays.country`, `<name>.image`, `[].policy`."""
     for inner in node.get("patternProperties", {}).values():
         yield from _rows(_plain(inner, schema), schema, f"{path}{_NAMED}.")
     if isinstance(items := node.get("items"), Mapping):
         yield from _rows(_plain(cast("Mapping[str, Any]", items), schema), schema, f"{path.removesuffix('.')}[].")
-    for key, given in node.get("properties", {}).items():
-        if key == "secure":  # what Pulumi writes for a secret; nobody writes it by hand
+    for key, value in node.get("properties", {}).items():
+        if key == "secure":  # Pulumi writes it for a secret, people do not
             continue
-        about = _plain(given, schema)
+        about = _plain(value, schema)
         default = "required" if key in node.get("required", ()) else _default(about)
         yield f"`{path}{key}`", _value(about, schema), default, _meaning(about)
         yield from _rows(about, schema, f"{path}{key}.")
@@ -173,7 +180,7 @@ def _yaml(value: object) -> str:
 
 def _value(about: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "enum" in about:
-        return ", ".join(f"`{_yaml(one)}`" for one in about["enum"])
+        return ", ".join(f"`{_yaml(value)}`" for value in about["enum"])
     if "anyOf" in about:
         kinds = [_value(_plain(choice, schema), schema) for choice in about["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(kinds))
@@ -195,3 +202,27 @@ def _meaning(about: Mapping[str, Any]) -> str:
 if __name__ == "__main__":
     for document, text in documents().items():
         write_file(document, text)
+
+
+def hpa_likeness() -> str:
+    """Compare the modelled HorizontalPodAutoscaler with the real one, from the recordings."""
+    rows = [_likeness_row(scenario) for scenario in read_recordings(DATA / "hpa-scenarios" / "recorded.json")]
+    heading = ("scenario", "what it shows", "replicas", "looks alike", "model alone", "apart", "takes apart")
+    return table(heading, rows)
+
+
+def _likeness_row(scenario: HpaScenario) -> Row:
+    result = likeness(scenario)
+    return (
+        scenario.name,
+        scenario.shows,
+        " ".join(map(str, (scenario.first, *result.numbers))),
+        f"{result.same} of {result.beats}",
+        f"{result.alone_alike} of {len(scenario.takes)}",
+        _seconds(result.offset_s),
+        _seconds(result.spread_s),
+    )
+
+
+def _seconds(time: float | None) -> str:
+    return "other numbers" if time is None else f"{time:.1f} s"

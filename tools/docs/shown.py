@@ -1,8 +1,7 @@
 """Compare the output of `make demo` shown in the documents with a real one: `python -m tools.docs.shown PRINTED`.
 
-The parts that are the same in every run, the rendered stack and the replay, are compared letter by letter. In the
-others real processes take their time: every number but 0 may differ there, so that lost requests never pass. A line
-with `…` stands for lines that are left out.
+The rendered stack and the replay are the same in every run and compared exactly. In the other steps real processes run:
+every number but 0 may differ there, so that lost requests never pass. A line with `…` stands for omitted lines.
 """
 
 import re
@@ -20,28 +19,28 @@ _LEFT_OUT = "…"
 
 
 def differences(document: str, printed: str) -> list[str]:
-    """The lines that a document shows and the demo did not print, in their step. Raises `ValueError`: it shows none."""
+    """Return a document's lines that the demo did not print, with their step. Raises `ValueError` if it has none."""
     shown = [line for block in _BLOCK.findall(document) if _STEP.search(block) for line in _lines(block)]
     if not shown:
         raise ValueError("wanted a block of text with the demo's steps (for example 2/6 render), found none")
-    there = set(_lines(printed))
-    return [f"{step}: {line}" for step, line in shown if (step, line) not in there]
+    output = set(_lines(printed))
+    return [f"{step}: {line}" for step, line in shown if (step, line) not in output]
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Each line with its step; frames, empty lines and what is left out count for nothing."""
+    """Yield each line with its step, without frames, empty lines and omissions."""
     step = ""
     for line in text.splitlines():
         bare = line.strip("─ ")
-        if found := _STEP.fullmatch(bare):
-            step = found[1]
+        if match := _STEP.fullmatch(bare):
+            step = match[1]
         elif bare and bare != _LEFT_OUT and step:
             yield step, bare if step in _SAME_IN_EVERY_RUN else _without_numbers(bare)
 
 
 def _without_numbers(line: str) -> str:
-    masked = re.sub(r"\d+(\.\d+)?", lambda found: "0" if found[0] == "0" else "N", line)
-    # A slow machine has enqueued more by the first look: "wants 2 workers" in place of "wants 1 worker".
+    masked = re.sub(r"\d+(\.\d+)?", lambda match: "0" if match[0] == "0" else "N", line)
+    # On a slow machine more jobs wait at the first look: "wants 2 workers" instead of "wants 1 worker".
     return " ".join(masked.replace("N workers", "N worker").split())
 
 

@@ -1,7 +1,7 @@
-"""Builds the documents into out/site, and fails over a dead link, a dead anchor or anything taken from the network.
+"""Build the documents into out/site; fail on a dead link, a dead anchor or a resource from the network.
 
-`make docs` runs it in `.venvs/docs`. Zensical checks the links between pages; what it lets through (pictures, files,
-folders, scripts and fonts from elsewhere) is checked here, on the pages that it wrote.
+`make docs` runs it in `.venvs/docs`. Zensical checks the links between pages; pictures, files, folders, and scripts and
+fonts from the network are checked here, on the pages that it wrote.
 """
 
 import shutil
@@ -14,13 +14,13 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parents[2]
 _FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
-"""What a browser loads by itself; a plain `<a>` is only followed by a reader."""
+"""Elements that a browser loads by itself; only readers follow a plain `<a>`."""
 _SHIM = "https://unpkg.com/iframe-worker/shim"
-"""What the offline search needs on a page opened from a disk; Zensical names an address, this site brings a file."""
+"""Script of the offline search for pages on a disk; Zensical links an address, this site includes a file."""
 
 
 class Page(HTMLParser):
-    """The anchors of one page, what it refers to, and what a browser would load for it."""
+    """The anchors of one page, its links, and the resources that a browser would load."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -30,38 +30,38 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.anchors |= {given[name] for name in ("id", "name") if name in given}
-        if tag == "a" and "href" in given:
-            self.links.append(given["href"])
-        address = given.get(_FETCHED.get(tag, ""))
-        if address is not None and given.get("rel") != "canonical":
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {attributes[name] for name in ("id", "name") if name in attributes}
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        address = attributes.get(_FETCHED.get(tag, ""))
+        if address is not None and attributes.get("rel") != "canonical":
             self.fetched.append(address)
 
 
 def problems(site: Path) -> Iterator[str]:
-    """One line for each reference in the HTML files below `site` that leads nowhere, or to the network by itself."""
+    """Yield one line for each dead reference in the HTML files below `site`, or one that loads from the network."""
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         where = path.relative_to(site.resolve())
         for address in page.fetched:
-            if _is_elsewhere(address):
+            if _is_external(address):
                 yield f"{where}: loads {address} from the network, wanted a file of the site"
         for address in [*page.links, *page.fetched]:
-            if not _is_elsewhere(address) and (fault := _fault(site.resolve(), path, address, pages)):
+            if not _is_external(address) and (fault := _fault(site.resolve(), path, address, pages)):
                 yield f"{where}: {address}: {fault}"
 
 
-def _is_elsewhere(address: str) -> bool:
+def _is_external(address: str) -> bool:
     parts = urlsplit(address)
     return bool(parts.netloc) or parts.scheme in ("http", "https", "mailto", "data")
 
 
 def _fault(site: Path, path: Path, address: str, pages: dict[Path, Page]) -> str:
     parts = urlsplit(address)
-    named = unquote(parts.path)
-    start = site if named.startswith("/") else path.parent  # the page for what is not found is served at any depth
-    target = (start / named.lstrip("/")).resolve() if named else path
+    relative = unquote(parts.path)
+    start = site if relative.startswith("/") else path.parent  # the 404 page is served at any depth
+    target = (start / relative.lstrip("/")).resolve() if relative else path
     if not target.is_file():
         return "there is no such file in the site"
     if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
@@ -70,7 +70,7 @@ def _fault(site: Path, path: Path, address: str, pages: dict[Path, Page]) -> str
 
 
 def build(out: Path) -> int:
-    """Write the site to `out/site`; the exit code."""
+    """Write the site to `out/site`; return the exit code."""
     shutil.rmtree(out / "docs", ignore_errors=True)
     shutil.copytree(ROOT / "docs", out / "docs")
     shutil.copy(ROOT / "tools" / "docs" / "site.css", out / "docs")
@@ -80,13 +80,13 @@ def build(out: Path) -> int:
     )
     if built.returncode != 0:
         return built.returncode
-    _bring_the_shim(out / "site")
+    _add_shim(out / "site")
     faults = list(problems(out / "site"))
     print("\n".join([*faults, f"{len(faults)} dead references; the site is in {out / 'site'}"]))
     return 1 if faults else 0
 
 
-def _bring_the_shim(site: Path) -> None:
+def _add_shim(site: Path) -> None:
     shutil.copy(ROOT / "tools" / "docs" / "file-worker.js", site / "assets" / "javascripts")
     for path in site.rglob("*.html"):
         up = "../" * (len(path.relative_to(site).parts) - 1)

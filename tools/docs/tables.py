@@ -6,6 +6,6 @@ Row = tuple[str, ...]
 
 
 def table(heading: Row, rows: Iterable[Row]) -> str:
-    """Lines of a table, each ended; a bar inside a cell is escaped."""
+    """Return the lines of a table, each with its end; a bar inside a cell is escaped."""
     lines = [heading, ("---",) * len(heading), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)

@@ -1,7 +1,7 @@
 """Write the CRDs of KubeRay's operator that the package ships: `python tools/ray/crds.py`. Needs Go, for the module.
 
-Only the stored version of each is kept, which is the one that is used, and only the kinds that the operator watches.
-The digest is that of the file as the module has it, so that anybody can compare.
+Only the stored version of each is kept, which is the one in use, and only the kinds that the operator watches. The
+digest is that of the module's file, so that anyone can compare it.
 """
 
 import gzip

@@ -1,8 +1,7 @@
 """Write the CRDs of the serving parts that the package ships: `python tools/serving/crds.py`. Needs Go for the modules.
 
-Of each kind the stored version alone is kept, which is the one that is used, without its descriptions: with them the
-largest would be most of what etcd takes. The digest is that of the file as the module has it, so that anybody can
-compare.
+Only the stored version of each kind is kept, which is the one in use, without descriptions: with them the largest would
+almost exceed etcd's limit. The digest is that of the module's file, so that anyone can compare it.
 """
 
 import gzip
@@ -80,9 +79,10 @@ def _module(part: Part) -> Path:
 
 
 def _crds(text: str) -> list[dict[str, Any]]:
-    """A chart's file is one of them inside a condition of its own lines."""
+    """Return the CRDs of a file; a chart's file wraps them in template conditions on separate lines."""
     plain = "\n".join(line for line in text.splitlines() if not line.startswith("{{"))
-    return [one for one in yaml.load_all(plain, yaml.CSafeLoader) if one and one["kind"] == "CustomResourceDefinition"]
+    documents = yaml.load_all(plain, yaml.CSafeLoader)
+    return [document for document in documents if document and document["kind"] == "CustomResourceDefinition"]
 
 
 def _stored(crd: dict[str, Any]) -> dict[str, Any]:
@@ -97,18 +97,18 @@ def _stored(crd: dict[str, Any]) -> dict[str, Any]:
 
 
 def _undescribed(schema: Any) -> dict[str, Any]:
-    """A property may be called `description` too: its value is a schema, and no text."""
-    kept: dict[str, Any] = {}
+    """Remove descriptions; a property called `description` is a schema and stays."""
+    plain: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":
-            kept[key] = {name: _undescribed(one) for name, one in value.items()}
+            plain[key] = {name: _undescribed(property_schema) for name, property_schema in value.items()}
         elif key in ("items", "additionalProperties", "not") and isinstance(value, dict):
-            kept[key] = _undescribed(value)
+            plain[key] = _undescribed(value)
         elif key in ("allOf", "anyOf", "oneOf"):
-            kept[key] = [_undescribed(one) for one in value]
+            plain[key] = [_undescribed(alternative) for alternative in value]
         elif key != "description":
-            kept[key] = value
-    return kept
+            plain[key] = value
+    return plain
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which of the settings that were tried is advised, which are shown beside it, and why."""
+"""Choose the advised setting, the alternatives shown with it, and the reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from ebbtide.advice.services.trial import Outcome
 from ebbtide.report.words import dollars
 
 LEAST_GAIN = 0.03
-"""Of the cost: for less nobody changes a service that keeps its SLO."""
+"""Share of the cost: a smaller gain is no reason to change a service that keeps its SLO."""
 METRICS_GAIN = 0.1
-"""Of the cost: how another metric follows the load is assumed, and the file's has shown it."""
-TELLING = 0.03
-"""Of cost or of requests missed: settings that differ by less are not shown beside each other."""
+"""Share of the cost: another metric's behaviour is assumed, while the file's metric has proven itself."""
+VISIBLE = 0.03
+"""Share of the cost or of requests missed: of settings that differ by less, one is shown."""
 
 
 class Verdict(StrEnum):
     RIGHT = "nothing-to-do"
     CHANGE = "change"
-    NONE_KEEPS = "none-keeps"  # nothing that was tried keeps enough
-    NOT_HELD = "not-held"  # what was cheapest on the earlier days does not hold on the last week
+    NONE_KEEPS = "none-keeps"  # no tried setting keeps enough
+    NOT_HELD = "not-held"  # the cheapest on the earlier days fails on the last week
 
 
 class Role(StrEnum):
@@ -40,20 +40,20 @@ class Shown:
 
 
 def chosen(tried: Sequence[Tried]) -> Tried | None:
-    """The cheapest that keeps enough; of those as cheap the one that changes least in the file, whose own is first.
+    """Return the cheapest setting that keeps enough; among equally cheap ones, the one that changes least in the file.
 
-    With other metrics than the file's only for METRICS_GAIN.
+    The file's own setting is the first of `tried`. Other metrics than the file's have to gain METRICS_GAIN.
     """
     now = tried[0].scale
-    keeping = [it for it in tried if it.keeps]
-    own = [it for it in keeping if it.scale.metrics.keys() == now.metrics.keys()]
-    least = min((it.pod_hours for it in keeping), default=0.0)
-    if own and least > min(it.pod_hours for it in own) * (1 - METRICS_GAIN):
-        keeping = own
-    least = min((it.pod_hours for it in keeping), default=0.0)
+    keeping = [setting for setting in tried if setting.keeps]
+    same_metrics = [setting for setting in keeping if setting.scale.metrics.keys() == now.metrics.keys()]
+    least = min((setting.pod_hours for setting in keeping), default=0.0)
+    if same_metrics and least > min(setting.pod_hours for setting in same_metrics) * (1 - METRICS_GAIN):
+        keeping = same_metrics
+    least = min((setting.pod_hours for setting in keeping), default=0.0)
     return min(
-        (it for it in keeping if it.pod_hours * (1 - LEAST_GAIN) <= least),
-        key=lambda it: (_differences(now, it.scale), it.pod_hours),
+        (setting for setting in keeping if setting.pod_hours * (1 - LEAST_GAIN) <= least),
+        key=lambda setting: (_differences(now, setting.scale), setting.pod_hours),
         default=None,
     )
 
@@ -62,19 +62,20 @@ def _differences(now: Scale, other: Scale) -> int:
     return (now.metrics != other.metrics) + (now.min != other.min) + (now.max != other.max)
 
 
-def around(tried: Sequence[Tried], middle: Tried) -> Iterator[tuple[Role, Tried]]:
-    """Of those that no other beats in both cost and requests missed: the next that differ by something in one of them.
+def alternatives(tried: Sequence[Tried], best: Tried) -> Iterator[tuple[Role, Tried]]:
+    """Yield the nearest cheaper and better settings on the front of cost and requests missed.
 
-    Where nothing keeps enough, the one that misses least is among them.
+    If none keeps enough, the one that misses least is among them.
     """
     front: list[Tried] = []
-    for it in sorted(tried, key=lambda it: (it.pod_hours, it.missed)):
-        if not front or it.missed < front[-1].missed:
-            front.append(it)
-    cheaper = [it for it in front if it.pod_hours < middle.pod_hours * (1 - TELLING)]
-    better = [it for it in front if it.missed < middle.missed * (1 - TELLING) and it.pod_hours > middle.pod_hours]
-    yield from ((Role.CHEAPER, it) for it in cheaper[-2:])
-    yield from ((Role.BETTER, it) for it in ([better[0], better[-1]] if len(better) > 1 else better))
+    for setting in sorted(tried, key=lambda setting: (setting.pod_hours, setting.missed)):
+        if not front or setting.missed < front[-1].missed:
+            front.append(setting)
+    cheaper = [setting for setting in front if setting.pod_hours < best.pod_hours * (1 - VISIBLE)]
+    fewer_missed = [setting for setting in front if setting.missed < best.missed * (1 - VISIBLE)]
+    better = [setting for setting in fewer_missed if setting.pod_hours > best.pod_hours]
+    yield from ((Role.CHEAPER, setting) for setting in cheaper[-2:])
+    yield from ((Role.BETTER, setting) for setting in ([better[0], better[-1]] if len(better) > 1 else better))
 
 
 def verdict(rows: Sequence[Shown], best: Tried | None, goal: Goal, *, held_out: bool) -> tuple[Verdict, str]:

@@ -1,6 +1,6 @@
-"""Where a service's scale stands in the stack file's text, and the changes that make the file say another.
+"""The position of a service's scale in the stack file, and the changes that set another.
 
-A setting is a stack file: what the changes make of its values is checked as any other.
+A candidate setting is a changed stack file, and is validated as any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, V
 
 @dataclass(frozen=True, kw_only=True)
 class StackText:
-    """A sound stack file as it is written, which a setting is a change of."""
+    """Text of a valid stack file, to which settings are changes."""
 
     text: str
-    file: str  # what messages and patches call it
+    file: str  # its name in messages and patches
     stack: str
     beside: Beside = no_files
 
@@ -33,11 +33,11 @@ class StackText:
 
     @cached_property
     def values(self) -> Mapping[str, object]:
-        """Below `config:`, as YAML reads them."""
+        """Values below `config:`, as YAML reads them."""
         return read_document(self.text, self.file).config
 
     def with_changes(self, changes: Sequence[Change]) -> StackSettings:
-        """By the values alone: a text of many services takes long to be read. Raises `StackInvalid`."""
+        """Apply the changes to the values alone, since parsing a large text is slow. Raises `StackInvalid`."""
         values = self.values
         for change in changes:
             values = exchanged(values, change.at, change.after)
@@ -49,7 +49,7 @@ class StackText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What may be advised of the key `scale`. `metrics` as they are written: `{"inFlight": 3, "latency": "300ms"}`."""
+    """The part of the key `scale` that advice may change; `metrics` as written: `{"inFlight": 3, "latency": "9ms"}`."""
 
     metrics: Mapping[str, object]
     min: int
@@ -57,8 +57,8 @@ class Scale:
 
     @property
     def text(self) -> str:
-        told = {"min": self.min, "max": self.max, **self.metrics}
-        return ", ".join(f"{key} {_plain(value)}" for key, value in told.items())
+        entries = {"min": self.min, "max": self.max, **self.metrics}
+        return ", ".join(f"{key} {_plain(value)}" for key, value in entries.items())
 
 
 def _plain(value: object) -> str:
@@ -69,13 +69,13 @@ def _plain(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the scale of a service's variant stands in the stack file, and what it says."""
+    """Position and content of a variant's scale in the stack file."""
 
     service: str
     variant: str
     at: Location
-    own: bool  # False: it stands at the service, for several variants
-    written: Mapping[str, Any]  # the key `scale`; nothing where it is left out
+    own: bool  # False: the service has it, for several variants
+    written: Mapping[str, Any]  # the key `scale`; empty if it is left out
     settings: VariantSettings
     of: ServiceSettings
 
@@ -90,15 +90,15 @@ class Place:
 
 
 def place_of(stack: StackText, pods: str) -> Place | None:
-    """Of the variant whose pods have this name."""
-    for service, it in stack.settings.services.items():
-        for variant, its in it.variants.items():
-            if pod_name(service, variant) == pods:
-                return _place(stack, service, variant, it, its)
+    """Return the place of the variant whose pods have this name."""
+    for name, service in stack.settings.services.items():
+        for variant, settings in service.variants.items():
+            if pod_name(name, variant) == pods:
+                return _place(stack, name, variant, service, settings)
     return None
 
 
-def _place(stack: StackText, name: str, variant: str, service: ServiceSettings, its: VariantSettings) -> Place:
+def _place(stack: StackText, name: str, variant: str, service: ServiceSettings, settings: VariantSettings) -> Place:
     at_service: Location = (SERVICES, name, "scale")
     at_variant: Location = (SERVICES, name, VARIANTS, variant, "scale")
     own = variant != ALONE and value_at(stack.values, at_variant) is not None
@@ -109,33 +109,33 @@ def _place(stack: StackText, name: str, variant: str, service: ServiceSettings, 
         at=at_service if variant == ALONE or (alone and not own) else at_variant,
         own=own or alone,
         written=cast("Mapping[str, Any]", value_at(stack.values, at_variant if own else at_service) or {}),
-        settings=its,
+        settings=settings,
         of=service,
     )
 
 
-def changes_to(place: Place, wanted: Scale, reason: str) -> list[Change]:
-    """What has to be written so that the file says this; nothing where it does.
+def changes_to(place: Place, scale: Scale, reason: str) -> list[Change]:
+    """Return the changes that set this scale; none if the file has it.
 
-    Where the scale stands at the service for several variants, the variant gets one of its own.
+    If the service has the scale for several variants, the variant gets its own.
     """
     now, written = place.scale, place.written
-    if wanted == now:
+    if scale == now:
         return []
     if not place.own or not written:
-        whole = {**written, "metrics": dict(wanted.metrics), "min": wanted.min, "max": wanted.max}
-        return [Change(at=place.at, before=None, after=whole, reason=reason)]
-    found: list[Change] = []
-    if wanted.metrics.keys() == now.metrics.keys():
-        found += [
+        section = {**written, "metrics": dict(scale.metrics), "min": scale.min, "max": scale.max}
+        return [Change(at=place.at, before=None, after=section, reason=reason)]
+    changes: list[Change] = []
+    if scale.metrics.keys() == now.metrics.keys():
+        changes += [
             Change(at=(*place.at, "metrics", key), before=now.metrics[key], after=value, reason=reason)
-            for key, value in wanted.metrics.items()
+            for key, value in scale.metrics.items()
             if value != now.metrics[key]
         ]
     else:
         at = (*place.at, "metrics")
-        found.append(Change(at=at, before=written.get("metrics"), after=dict(wanted.metrics), reason=reason))
-    for key, before, after in (("min", now.min, wanted.min), ("max", now.max, wanted.max)):
+        changes.append(Change(at=at, before=written.get("metrics"), after=dict(scale.metrics), reason=reason))
+    for key, before, after in (("min", now.min, scale.min), ("max", now.max, scale.max)):
         if before != after:
-            found.append(Change(at=(*place.at, key), before=written.get(key), after=after, reason=reason))
-    return found
+            changes.append(Change(at=(*place.at, key), before=written.get(key), after=after, reason=reason))
+    return changes

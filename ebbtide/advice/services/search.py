@@ -1,9 +1,7 @@
-"""Which settings are tried: a small grid that does not hang on what the stack file says, so that advice that was
-followed is followed by none.
+"""Search settings on a small grid that does not depend on the stack file, so that followed advice is stable.
 
-For each metric and target the smallest `min` that keeps enough is found by halving, with a `max` that leaves room;
-then other `max` are tried for the cheapest of each metric. What the file says is tried too, and its `max` with each of
-these.
+For each metric and target, bisection finds the smallest `min` that keeps enough, with a generous `max`; then other
+`max` are tried for the cheapest of each metric. The file's own setting is tried too, and its `max` with each of these.
 """
 
 import math
@@ -22,25 +20,25 @@ from ebbtide.simulator.services.replay import ServiceCourse
 from ebbtide.simulator.services.served import USED
 
 SHARES = (0.4, 0.55, 0.7, 0.85, 1.0, 1.3)
-"""Targets in flight, as shares of the requests that a pod works on at a time."""
+"""Targets in flight, as shares of a pod's concurrent requests."""
 BELOW = (0.75, 0.5, 0.25, 0.0)
-"""The same where that number is only assumed from the target: all that are rounded up to it."""
+"""The same if that number is only assumed from the target: values that round up to it."""
 PERCENTS = (50, 60, 70, 80, 90)
 QUEUED = (1, 2, 4, 8)
 LEAST_AT = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-"""`min`, by the pods that such a share of the minutes needs at most."""
+"""`min`, as the pods that suffice for this share of the minutes."""
 ABOVE = (1.25, 1.5, 2.0)
-"""The same as a multiple of what the busiest minute needs: requests come in bursts, of which a window tells nothing."""
+"""The same as multiples of the busiest minute's need: a window does not show bursts of requests."""
 ROOM = 3.0
 MOST_AT = (1.5, 2.0, ROOM)
-"""`max`, by the pods that the busiest minute needs. It bounds what a fault or a rush can cost, so it is never as low as
-what one history needed."""
+"""`max`, as multiples of the busiest minute's need. It bounds the cost of a fault or a rush, so it stays above the need
+of one history."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Shares of the requests: answered within the SLO at least, and lost at most."""
+    """Least share of requests answered within the SLO, and largest share lost."""
 
     within: float
     lost: float = 0.0
@@ -78,28 +76,28 @@ class Search:
         self._place, self._progress = trials.place, progress
         now = trials.course(self._place.scale)
         if now is None:
-            raise ValueError("the stack file itself is not sound")
+            raise ValueError("the stack file itself is invalid")
         self._now, self._known_at_once = now, known_at_once
         self._needs = _needs(now, hours)
 
-    def found(self) -> Sequence[Tried]:
-        """All settings that were played; the file's own is the first."""
-        kinds = [*self._metrics()]
+    def run(self) -> Sequence[Tried]:
+        """Play the grid and return all settings that were played; the file's own is the first."""
+        targets = [*self._metrics()]
         leasts = self._leasts()
-        kinds_of_metrics = len({tuple(it) for it in kinds})
-        self._total = 1 + len(kinds) * (1 + math.ceil(math.log2(len(leasts)))) + kinds_of_metrics * (len(MOST_AT) + 1)
+        metrics_count = len({tuple(metrics) for metrics in targets})
+        self._total = 1 + len(targets) * (1 + math.ceil(math.log2(len(leasts)))) + metrics_count * (len(MOST_AT) + 1)
         self._try(self._place.scale)
-        best = [it for metrics in kinds if (it := self._least(metrics, leasts)) is not None]
-        for it in _cheapest_of_each(best):
+        best = [tried for metrics in targets if (tried := self._least(metrics, leasts)) is not None]
+        for tried in _cheapest_of_each(best):
             for most in (*self._mosts(), self._place.scale.max):
-                self._try(Scale(metrics=it.scale.metrics, min=it.scale.min, max=most))
+                self._try(Scale(metrics=tried.scale.metrics, min=tried.scale.min, max=most))
         self._progress(1, 1)
         return self.tried
 
     def _try(self, scale: Scale) -> Tried | None:
-        known = next((it for it in self.tried if it.scale == scale), None)
-        if known is not None:
-            return known
+        played = next((tried for tried in self.tried if tried.scale == scale), None)
+        if played is not None:
+            return played
         outcome = self._trials.played(scale, self._hours)
         if outcome is None:
             return None
@@ -108,13 +106,13 @@ class Search:
         return self.tried[-1]
 
     def _least(self, metrics: Mapping[str, object], leasts: Sequence[int]) -> Tried | None:
-        """With the smallest min that keeps enough, or the largest where none does."""
+        """Try the smallest min that keeps enough, or the largest if none does."""
         most = max(self._mosts()[-1], leasts[-1] + 1)
         low, high = 0, len(leasts) - 1
         while low < high:
             middle = (low + high) // 2
-            found = self._try(Scale(metrics=metrics, min=leasts[middle], max=most))
-            if found is not None and found.keeps:
+            tried = self._try(Scale(metrics=metrics, min=leasts[middle], max=most))
+            if tried is not None and tried.keeps:
                 high = middle
             else:
                 low = middle + 1
@@ -122,18 +120,18 @@ class Search:
 
     @property
     def _floors(self) -> Sequence[int]:
-        """What the file's calendar has pods for: each is above min, and at most max."""
+        """Pods of the file's calendar: each is above min, and at most max."""
         scale = self._place.settings.scale
         return [*([] if scale.open is None else [scale.open]), *(event.min for event in scale.events)]
 
     def _leasts(self) -> Sequence[int]:
-        """Never 1 where the file has more: a pod that may be alone is never moved."""
+        """Return candidates for min; never 1 if the file has more, since a single pod is never evicted."""
         lowest = min(2, self._place.scale.min)
         highest = min(self._floors, default=MOST) - 1
         needs = self._needs
-        at = (needs[math.ceil(share * (len(needs) - 1))] for share in LEAST_AT)
+        by_share = (needs[math.ceil(share * (len(needs) - 1))] for share in LEAST_AT)
         above = (math.ceil(share * needs[-1]) for share in ABOVE)
-        return sorted({min(highest, max(lowest, pods)) for pods in (*at, *above)})
+        return sorted({min(highest, max(lowest, pods)) for pods in (*by_share, *above)})
 
     def _mosts(self) -> Sequence[int]:
         return sorted({max(math.ceil(share * self._needs[-1]), *self._floors, 1) for share in MOST_AT})
@@ -142,33 +140,34 @@ class Search:
         place, settings = self._place, self._trials.stack.settings
         at_once = self._now.service.pod.at_once
         own = place.scale.metrics
-        told: list[Mapping[str, object]] = []
+        distinct: list[Mapping[str, object]] = []
         for metrics in (own, *_others(place, settings, may_differ=self._known_at_once or at_once == 1)):
-            told += [it for it in _targets(metrics, at_once, known=self._known_at_once) if it not in told]
-        yield from told
+            targets = _targets(metrics, at_once, known=self._known_at_once)
+            distinct += [target for target in targets if target not in distinct]
+        yield from distinct
 
 
 def _cheapest_of_each(best: Sequence[Tried]) -> Iterator[Tried]:
-    """Of all that have the same metrics; of those that keep enough, if any does."""
-    told: set[frozenset[str]] = set()
-    for it in sorted(best, key=lambda it: (not it.keeps, it.pod_hours)):
-        if (keys := frozenset(it.scale.metrics)) not in told:
-            told.add(keys)
-            yield it
+    """Yield the cheapest setting of each set of metrics; those that keep enough come first."""
+    yielded: set[frozenset[str]] = set()
+    for tried in sorted(best, key=lambda tried: (not tried.keeps, tried.pod_hours)):
+        if (keys := frozenset(tried.scale.metrics)) not in yielded:
+            yielded.add(keys)
+            yield tried
 
 
 def _needs(course: ServiceCourse, hours: Stretches) -> Sequence[int]:
-    """Pods of each minute, from the fewest, if each has as much to do as it bears; whatever the targets are."""
+    """Return the pods that each minute needs at full load, ascending, whatever the targets are."""
     bears = course.service.full_rate * USED
-    spans = [(round(it.span.begin / 60), round(it.span.end / 60)) for it in hours.each]
+    spans = [(round(part.span.begin / 60), round(part.span.end / 60)) for part in hours.parts]
     rates = [rate for begin, end in spans for rate in course.minutes.rates[begin:end] if rate is not None]
     return sorted(max(1, math.ceil(rate / bears - 1e-9)) for rate in rates) or [1]
 
 
 def _others(place: Place, settings: StackSettings, *, may_differ: bool) -> Iterator[Mapping[str, object]]:
-    """Other metrics alone: those with which a pod is still assumed to work on as many at a time."""
+    """Yield other single metrics for which the assumed concurrency of a pod still holds."""
     own = place.scale.metrics
-    if {"memory", "query", "queue"} & own.keys():  # they stand for something that requests do not tell
+    if {"memory", "query", "queue"} & own.keys():  # the history of requests says nothing about them
         return
     if place.of.route is not None and counts_requests(settings) and (may_differ or "inFlight" in own):
         yield {"inFlight": own.get("inFlight", 1)}
@@ -178,16 +177,19 @@ def _others(place: Place, settings: StackSettings, *, may_differ: bool) -> Itera
 
 
 def _targets(metrics: Mapping[str, object], at_once: int, *, known: bool) -> Iterator[Mapping[str, object]]:
-    """The same metrics with other targets for the first of them; the others stay as they are."""
+    """Yield the same metrics with other targets for the first; the others stay unchanged."""
     if "inFlight" in metrics:
         key = "inFlight"
-        targets = [_written(at_once * it) for it in SHARES] if known else [_plain(at_once - it) for it in BELOW]
+        if known:
+            targets = [_written(at_once * share) for share in SHARES]
+        else:
+            targets = [_plain(at_once - below) for below in BELOW]
     elif "cpu" in metrics or "gpu" in metrics:
         key = "cpu" if "cpu" in metrics else "gpu"
-        targets = [f"{it}%" for it in PERCENTS]
+        targets = [f"{percent}%" for percent in PERCENTS]
     elif "queue" in metrics:
         queue = cast("Mapping[str, Any]", metrics["queue"])
-        key, targets = "queue", [{**queue, "target": it} for it in QUEUED]
+        key, targets = "queue", [{**queue, "target": length} for length in QUEUED]
     else:
         return
     for target in targets:
@@ -195,7 +197,7 @@ def _targets(metrics: Mapping[str, object], at_once: int, *, known: bool) -> Ite
 
 
 def _written(value: float) -> float | int:
-    """Two digits, as a person would write it."""
+    """Round to two digits, as a person would write it."""
     return _plain(float(f"{value:.2g}") if value < 10 else round(value))
 
 

@@ -1,9 +1,9 @@
-"""Which hours of a history are played: all of them, or parts spread over it where they hold too many requests.
+"""Choose the hours of a history to play: all of them, or a spread of parts if they hold too many requests.
 
-A trial takes as long as it has requests, and a search takes dozens of trials. So a part is played or left out by an
-even sequence, in which each time of the day has its turn, and the busiest part and the one with the steepest rise are
-never left out. A part is an hour, and less where a few hours would be too many requests. Each stretch begins with the
-pods that its first minute asks for.
+A trial's duration grows with its requests, and a search takes dozens of trials. So an even sequence, in which each time
+of the day has its turn, decides which parts are played; the busiest part and the one with the steepest rise always are.
+A part is an hour, or less if a few hours would hold too many requests. Each stretch begins with the pods that its first
+minute needs.
 """
 
 import math
@@ -28,57 +28,57 @@ _FEWEST = 6
 @dataclass(frozen=True, slots=True)
 class Stretch:
     span: Span
-    coming: "array[float]"  # when requests come, seconds of the trace
+    coming: "array[float]"  # arrival times of requests, seconds of the trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretches:
-    """In order. `of_hours` are those that there are, played or not."""
+    """The played parts, in order. `of_hours` counts the history, played or not."""
 
-    each: tuple[Stretch, ...]
+    parts: tuple[Stretch, ...]
     of_hours: float
 
     @property
     def hours(self) -> float:
-        return sum(it.span.end - it.span.begin for it in self.each) / HOUR_S
+        return sum(part.span.end - part.span.begin for part in self.parts) / HOUR_S
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return self.hours >= self.of_hours
 
 
 def stretches(trace: RequestTrace, factor: float, minutes: Minutes, span: Span, most: int, seed: int) -> Stretches:
-    """At most about so many requests, the busiest part and the steepest aside. `minutes` are the trace's."""
+    """Choose parts of about `most` requests, not counting the busiest and the steepest. `minutes` are the trace's."""
     spans = [*_joined(_parts(minutes, span, most))] or [span]
-    each = tuple(Stretch(it, array("d", _coming(trace, factor, seed, it))) for it in spans)
-    return Stretches(each=each, of_hours=(span.end - span.begin) / HOUR_S)
+    parts = tuple(Stretch(part, array("d", _coming(trace, factor, seed, part))) for part in spans)
+    return Stretches(parts=parts, of_hours=(span.end - span.begin) / HOUR_S)
 
 
 def _coming(trace: RequestTrace, factor: float, seed: int, span: Span) -> Iterator[float]:
-    """Those of its first window that come before it are left out."""
+    """Yield the arrivals in the span, without those of its first window that come before it."""
     until = takewhile(lambda at: at < span.end, arrivals(trace, factor, seed, span.begin))
     return (at for at in until if at >= span.begin)
 
 
 def _parts(minutes: Minutes, span: Span, most: int) -> Iterator[Span]:
-    """Nothing where all of them may be played."""
+    """Yield the parts to play; none if all hours fit."""
     first, last = round(span.begin / MINUTE_S), round(span.end / MINUTE_S)
     requests = MINUTE_S * sum(rate or 0.0 for rate in minutes.rates[first:last])
     share = most / requests if requests else 1.0
     if share >= 1:
         return
-    fitting = (it for it in _PARTS if requests * it / (last - first) <= most / _FEWEST)
+    fitting = (minutes for minutes in _PARTS if requests * minutes / (last - first) <= most / _FEWEST)
     length = next(fitting, _PARTS[-1])
     begins = [*range(first, last - length + 1, length)]
     means = [minutes.mean(begin, begin + length) for begin in begins]
-    wanted = {_highest(means), _highest(_rises(means))} if means else set[int]()
-    for place, (begin, mean) in enumerate(zip(begins, means, strict=True)):
-        if mean is not None and (place in wanted or _even(place, length) < share):
+    required = {_highest(means), _highest(_rises(means))} if means else set[int]()
+    for index, (begin, mean) in enumerate(zip(begins, means, strict=True)):
+        if mean is not None and (index in required or _even(index, length) < share):
             yield Span(begin * MINUTE_S, (begin + length) * MINUTE_S)
 
 
-def _even(place: int, length: int) -> float:
-    day, part = divmod(place, DAY_MINUTES // length)
+def _even(index: int, length: int) -> float:
+    day, part = divmod(index, DAY_MINUTES // length)
     return (day * _BY_DAY + part * _BY_PART) % 1
 
 
@@ -88,11 +88,11 @@ def _rises(means: Sequence[float | None]) -> list[float | None]:
 
 
 def _highest(values: Sequence[float | None]) -> int:
-    return max(range(len(values)), key=lambda place: -math.inf if (it := values[place]) is None else it)
+    return max(range(len(values)), key=lambda index: -math.inf if (value := values[index]) is None else value)
 
 
 def _joined(spans: Iterator[Span]) -> Iterator[Span]:
-    """Parts that follow each other as one stretch."""
+    """Join consecutive parts into one stretch."""
     open_span: Span | None = None
     for span in spans:
         if open_span is not None and open_span.end == span.begin:

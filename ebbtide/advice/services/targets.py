@@ -1,22 +1,23 @@
-"""Which metric, target, min and max a service's history would have liked: the cheapest that keep its SLO.
+"""Find the cheapest metric, target, min and max that keep a service's SLO on its history.
 
-**Kept** means that KEPT of the requests are answered within the SLO that a pod with nothing else to do would answer
-within it, and that none is lost: of requests that take longer by themselves no number of pods makes others. Where
-nothing that is tried loses none, as many may be lost as `slo.errors` lets fail.
+**Kept** means that no request is lost, and that of the requests that an idle pod answers within the SLO, KEPT are
+answered within it: more pods do not shorten a request that takes longer by itself. If every tried setting loses
+requests, `slo.errors` says how many may be lost.
 
-Tuned is on the earlier days, shown on the last week, which has no part in the choice; where the history is too short
-for that, on the same days, and it is said.
+Settings are tuned on the earlier days and shown on the last week, which has no part in the choice. If the history is
+too short, both are the same days, and the output says so.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ebbtide.advice.services.choice import Role, Shown, Verdict, around, chosen, verdict
+from ebbtide.advice.services.choice import Role, Shown, Verdict, alternatives, chosen, verdict
 from ebbtide.advice.services.place import Place, StackText, changes_to, place_of
-from ebbtide.advice.services.search import Goal, Progress, Search, Tried
+from ebbtide.advice.services.search import Goal, Search, Tried
 from ebbtide.advice.services.stretches import Stretches, stretches
 from ebbtide.advice.services.trial import Trials, mean_rate
+from ebbtide.advice.services.variants import Progress
 from ebbtide.settings.patch import Change
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, KEPT
 from ebbtide.simulator.services.counts import MINUTE_S
@@ -30,9 +31,9 @@ from ebbtide.vocabulary.labels import Category
 
 SCHEMA = 1
 FEWEST_TUNED = 2
-"""Days before the last week, so that it can be held out."""
+"""Days required before the last week to hold it out."""
 TRIAL_REQUESTS = 300_000
-"""Of one trial of a search: a second or two."""
+"""Requests of one trial of a search: a second or two."""
 SHOWN_REQUESTS = 1_000_000
 
 
@@ -49,7 +50,7 @@ class TargetAdvice:
     held_out: bool
     tried: int
     slo_s: float
-    alone: float  # the share that a pod with nothing else to do answers within the SLO
+    alone: float  # the share of requests that an idle pod answers within the SLO
     goal: Goal
     verdict: Verdict
     reason: str
@@ -65,7 +66,7 @@ def target_advice(
     options: ServiceOptions,
     progress: Progress = lambda _done, _total: None,
 ) -> TargetAdvice:
-    """`options.rate` None: the history's own counts. Raises `ReplayError`."""
+    """Search and judge settings; `options.rate` None takes the history's own counts. Raises `ReplayError`."""
     place = _place(stack, name)
     known_at_once = options.at_once is not None
     service = simulated(stack.settings, name, options.at_once)
@@ -77,19 +78,19 @@ def target_advice(
         raise ReplayError(f"{stack.file}: wanted a sound stack file")
     earlier, last = _spans(trace)
     tuned = _hours(course, earlier, TRIAL_REQUESTS, options.seed)
-    same = earlier == last and tuned.whole
+    same = earlier == last and tuned.complete
     shown_on = tuned if same else _hours(course, last, SHOWN_REQUESTS, options.seed)
     alone = _alone(course)
     errors = 0.0 if place.of.slo is None else place.of.slo.errors / 100
     for goal in (Goal(KEPT * alone), Goal(KEPT * alone, errors)):
-        tried = Search(trials, tuned, goal, progress, known_at_once=known_at_once).found()
+        tried = Search(trials, tuned, goal, progress, known_at_once=known_at_once).run()
         best = chosen(tried)
         if best is not None or not errors:
             break
     rows = tuple(_rows(trials, tried, best, shown_on, goal))
-    found, reason = verdict(rows, best, goal, held_out=earlier != last)
+    outcome, reason = verdict(rows, best, goal, held_out=earlier != last)
     advised = next((row for row in rows if row.role is Role.ADVISED), None)
-    changes = [] if found is not Verdict.CHANGE or advised is None else changes_to(place, advised.scale, reason)
+    changes = [] if outcome is not Verdict.CHANGE or advised is None else changes_to(place, advised.scale, reason)
     return TargetAdvice(
         stack=stack.stack,
         file=stack.file,
@@ -104,7 +105,7 @@ def target_advice(
         slo_s=service.slo_s,
         alone=alone,
         goal=goal,
-        verdict=found,
+        verdict=outcome,
         reason=reason,
         rows=rows,
         changes=tuple(changes),
@@ -113,10 +114,10 @@ def target_advice(
 
 
 def _place(stack: StackText, name: str) -> Place:
-    """Raises `ReplayError` for what cannot be advised on."""
+    """Raises `ReplayError` for a service without advice."""
     place = place_of(stack, name)
     if place is None:
-        simulated(stack.settings, name)  # which says what there is
+        simulated(stack.settings, name)  # raises with the names of the services
         raise ReplayError(f"{stack.file}: wanted a service, found {name!r}")
     here = f"{stack.settings.stack}, services.{name}"
     if place.pods in place.of.sharing(place.service):
@@ -132,10 +133,10 @@ def _place(stack: StackText, name: str) -> Place:
 
 
 def _spans(trace: RequestTrace) -> tuple[Span, Span]:
-    """To tune on and to show; both the same where too few days are left before the last week."""
+    """Return the spans to tune on and to show; both are the same if too few days precede the last week."""
     end = len(trace.totals) * trace.window_s
     if trace.days < FEWEST_TUNED + JUDGED_DAYS:
-        return (whole := Span(0.0, end)), whole
+        return Span(0.0, end), Span(0.0, end)
     begin = end - JUDGED_DAYS * DAY_S
     return Span(max(0.0, begin - JUDGED_DAYS * DAY_S), begin), Span(begin, end)
 
@@ -147,7 +148,7 @@ def _hours(course: ServiceCourse, span: Span, most: int, seed: int) -> Stretches
 
 def _alone(course: ServiceCourse) -> float:
     times = course.service.pod.times()
-    return sum(it <= course.service.slo_s for it in times) / len(times)
+    return sum(time <= course.service.slo_s for time in times) / len(times)
 
 
 def _rows(
@@ -155,18 +156,18 @@ def _rows(
 ) -> Iterator[Shown]:
     now = tried[0]
     roles: list[tuple[Role, Tried]] = [(Role.NOW, now)]
-    others = around(tried, best or now)
+    others = alternatives(tried, best or now)
     if best is not None and best is not now:
         roles.append((Role.ADVISED, best))
-    roles += [(role, it) for role, it in others if it is not now]
-    shown = [_shown(trials, role, it, shown_on, goal) for role, it in roles]
+    roles += [(role, other) for role, other in others if other is not now]
+    shown = [_shown(trials, role, setting, shown_on, goal) for role, setting in roles]
     yield shown[0]
-    yield from sorted(shown[1:], key=lambda it: it.outcome.result.pod_hours)
+    yield from sorted(shown[1:], key=lambda row: row.outcome.result.pod_hours)
 
 
-def _shown(trials: Trials, role: Role, it: Tried, shown_on: Stretches, goal: Goal) -> Shown:
-    outcome = trials.played(it.scale, shown_on) or it.outcome
-    return Shown(role=role, scale=it.scale, outcome=outcome, keeps=goal.kept(outcome))
+def _shown(trials: Trials, role: Role, tried: Tried, shown_on: Stretches, goal: Goal) -> Shown:
+    outcome = trials.played(tried.scale, shown_on) or tried.outcome
+    return Shown(role=role, scale=tried.scale, outcome=outcome, keeps=goal.kept(outcome))
 
 
 def _assumptions(course: ServiceCourse, place: Place, *, known_at_once: bool) -> Iterator[str]:
@@ -195,7 +196,7 @@ def _assumptions(course: ServiceCourse, place: Place, *, known_at_once: bool) ->
 
 
 def as_json(advice: TargetAdvice) -> dict[str, Any]:
-    """Plain values; `changes` are added by whoever writes them."""
+    """Return plain values; the caller adds `changes`."""
     return {
         "schema": SCHEMA,
         "stack": advice.stack,

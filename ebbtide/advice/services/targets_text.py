@@ -9,21 +9,20 @@ from ebbtide.report.words import DASH, count, dollars, several
 
 
 def as_text(advice: TargetAdvice, diff: str) -> str:
-    """`diff`: the changes in the stack file, as a patch."""
+    """Lay out the advice; `diff` is the patch of the stack file."""
     return "\n".join(_lines(advice, diff))
 
 
 def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
     yield f"{advice.service} of {advice.stack} on {advice.trace}, {advice.requests_per_second:,.3g} requests a second"
     yield f"Tried: {several(advice.tried, 'setting')} on {hours_text(advice.tuned)}; {_shown_on(advice)}"
-    wanted = f"{advice.goal.within:.2%} of the requests within {seconds(advice.slo_s)}"
-    yield f"Wanted: {wanted}, and {advice.goal.lost_text} lost.{_why(advice)}"
+    goal = f"{advice.goal.within:.2%} of the requests within {seconds(advice.slo_s)}"
+    yield f"Wanted: {goal}, and {advice.goal.lost_text} lost.{_why(advice)}"
     yield ""
     yield advice.reason
     yield from (f"  {line}" for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---"))
     yield ""
-    head = f"{'':<9}{'a month':>8}{'pod-hours':>11}{'beyond':>8}{'lost':>7}{'p95':>8}{'p99':>8}  setting"
-    yield head
+    yield f"{'':<9}{'a month':>8}{'pod-hours':>11}{'beyond':>8}{'lost':>7}{'p95':>8}{'p99':>8}  setting"
     yield from (_row(row) for row in advice.rows)
     if not all(row.keeps for row in advice.rows):
         yield "* keeps less than is wanted"
@@ -38,7 +37,7 @@ def _lines(advice: TargetAdvice, diff: str) -> Iterator[str]:
 
 
 def hours_text(played: Stretches) -> str:
-    if played.whole:
+    if played.complete:
         return several(round(played.hours / 24), "day") if played.hours % 24 == 0 else f"{played.hours:,.0f} hours"
     return f"{played.hours:,.0f} of {played.of_hours:,.0f} hours, the busiest among them"
 

@@ -1,6 +1,6 @@
-"""One setting of a service's scale on a history: what it would have cost, and missed.
+"""Play one setting of a service's scale on a history: its cost, and the requests that miss the SLO.
 
-What is played is what the patched file says, with the steps and the tolerance that follow from it.
+The patched file is what is played, with the scaling steps and the tolerance that follow from it.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from ebbtide.units.money import HOURS_PER_MONTH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Of one setting on some hours."""
+    """Result of one setting on some hours."""
 
     result: ServiceResult
     hours: float
 
     @property
     def within(self) -> float:
-        """The share of requests answered within the SLO."""
+        """Share of requests answered within the SLO."""
         return 1 - self.result.beyond_slo
 
     @property
@@ -44,24 +44,24 @@ class Outcome:
 
     @property
     def usd_per_1000(self) -> float | None:
-        """Of the requests that were answered."""
+        """US dollars per 1,000 answered requests."""
         result = self.result
         return None if result.usd is None or not result.answered else 1000 * result.usd / result.answered
 
 
 @dataclass(slots=True)
 class Trials:
-    """Plays settings of one service on one history; none twice."""
+    """Plays settings of one service on one history, each once."""
 
     stack: StackText
     place: Place
     trace: RequestTrace
     options: ServiceOptions
     _courses: dict[str, ServiceCourse | None] = field(default_factory=dict[str, "ServiceCourse | None"])
-    _known: dict[tuple[str, int], Outcome] = field(default_factory=dict[tuple[str, int], Outcome])
+    _outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict[tuple[str, int], Outcome])
 
     def course(self, scale: Scale) -> ServiceCourse | None:
-        """None: the stack file may not say so, for a reason that has nothing to do with the load."""
+        """Return None if the stack file would be invalid with this scale."""
         key = repr(scale)
         if key not in self._courses:
             try:
@@ -77,9 +77,9 @@ class Trials:
         course = self.course(scale)
         if course is None:
             return None
-        if key not in self._known:
-            self._known[key] = outcome(course, self.place.settings.scale.floor, hours, self.options.seed)
-        return self._known[key]
+        if key not in self._outcomes:
+            self._outcomes[key] = outcome(course, self.place.settings.scale.floor, hours, self.options.seed)
+        return self._outcomes[key]
 
 
 def outcome(course: ServiceCourse, floor: FloorKind | None, hours: Stretches, seed: int) -> Outcome:
@@ -89,11 +89,11 @@ def outcome(course: ServiceCourse, floor: FloorKind | None, hours: Stretches, se
 
 
 def served_in(course: ServiceCourse, floor: FloorKind | None, hours: Stretches, seed: int) -> Served:
-    """All stretches together; of them there are no series by minute. `floor` is the stack file's."""
+    """Play all stretches and add them up, without series by minute. `floor` is the stack file's."""
     blanks = list(held(course.trace))
     return together(
-        play(course.service, _decider(course, floor, it), it.coming, it.span, seed=seed, held=blanks)
-        for it in hours.each
+        play(course.service, _decider(course, floor, part), part.coming, part.span, seed=seed, held=blanks)
+        for part in hours.parts
     )
 
 
@@ -110,19 +110,19 @@ def _decider(course: ServiceCourse, kind: FloorKind | None, stretch: Stretch) ->
 
 
 def together(served: Iterable[Served]) -> Served:
-    found = Served(fewest_replicas=MOST)
-    for it in served:
-        found.sent += it.sent
-        found.lost += it.lost
-        found.turned_away += it.turned_away
-        found.pod_hours += it.pod_hours
-        found.fewest_replicas = min(found.fewest_replicas, it.fewest_replicas)
-        found.most_replicas = max(found.most_replicas, it.most_replicas)
-        found.latencies.extend(it.latencies)
-    return found
+    total = Served(fewest_replicas=MOST)
+    for part in served:
+        total.sent += part.sent
+        total.lost += part.lost
+        total.turned_away += part.turned_away
+        total.pod_hours += part.pod_hours
+        total.fewest_replicas = min(total.fewest_replicas, part.fewest_replicas)
+        total.most_replicas = max(total.most_replicas, part.most_replicas)
+        total.latencies.extend(part.latencies)
+    return total
 
 
 def mean_rate(trace: RequestTrace) -> float:
-    """Requests a second, of the windows that are known."""
-    known = [count for count in trace.totals if count is not None]
-    return sum(known) / (len(known) * trace.window_s)
+    """Return requests a second, over the recorded windows."""
+    counts = [count for count in trace.totals if count is not None]
+    return sum(counts) / (len(counts) * trace.window_s)

@@ -1,8 +1,8 @@
-"""What each variant of a service costs and how fast it answers, on one history: alone, and shared as the file says.
+"""Compare a service's variants on one history by cost and latency: each alone, and in the file's shares.
 
-Alone a variant has all of the service's requests, its own metrics and `min`, and a `max` that leaves room for them. In
-the file's shares each has its part and its own limits. Of a variant's speed the stack file says one thing for all,
-`requestTakes`; another is said by whoever asks, or taken from what answers took at quiet times.
+Alone, a variant gets all of the service's requests, its own metrics and `min`, and a `max` large enough for them. In
+the file's shares each gets its part and its own limits. The stack file has one `requestTakes` for all variants; the
+caller may state another time for each, or read the latency at quiet times from Prometheus.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from ebbtide.advice.savings.commitment import outcome
 from ebbtide.advice.services.stretches import Stretches, stretches
-from ebbtide.advice.services.trial import Outcome, mean_rate, outcome, served_in, together
+from ebbtide.advice.services.trial import Outcome, mean_rate, served_in, together
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name
 from ebbtide.simulator.services.counts import MINUTE_S
@@ -27,7 +28,7 @@ SCHEMA = 1
 PLAYED_DAYS = 7
 PLAYED_REQUESTS = 600_000
 ROOM = 3.0
-"""`max` of a variant that has all requests, by the pods that the busiest minute needs."""
+"""`max` of a variant that gets all requests, as a multiple of the busiest minute's need."""
 REQUEST_TAKES = "requestTakes"
 
 Progress = Callable[[int, int], None]
@@ -46,7 +47,7 @@ class VariantRow:
     time: ServiceTime
     at_once: int
     usd_per_pod_hour: float | None
-    most: int  # pods, as it was played
+    most: int  # pods, in this play
     outcome: Outcome
 
     def keeps(self, slo_s: float) -> bool:
@@ -62,27 +63,27 @@ class VariantAdvice:
     hours: Stretches
     slo_s: float
     rows: tuple[VariantRow, ...]
-    shares: Mapping[str, float]  # by variant; nothing where they are not known, or there is one variant
+    shares: Mapping[str, float]  # by variant; empty if they are not known, or for one variant
     shared: Outcome | None
     why_not_shared: str
 
     @property
     def cheapest(self) -> VariantRow | None:
-        """Of those that keep the SLO: 95 of 100 requests within it, and none lost."""
+        """Cheapest variant that keeps the SLO: 95 of 100 requests within it, and none lost."""
         keeping = [row for row in self.rows if row.keeps(self.slo_s) and row.outcome.usd_per_1000 is not None]
         return min(keeping, key=lambda row: row.outcome.usd_per_1000 or 0.0, default=None)
 
 
-def _keeps(found: Outcome, slo_s: float) -> bool:
-    return found.result.p95_s <= slo_s and found.result.lost == 0
+def _keeps(outcome: Outcome, slo_s: float) -> bool:
+    return outcome.result.p95_s <= slo_s and outcome.result.lost == 0
 
 
 def service_of(settings: StackSettings, name: str) -> ServiceSettings:
     """Raises `ReplayError`."""
     require_node_groups(settings)
     if name not in settings.services:
-        known = f"they are {', '.join(settings.services)}" if settings.services else "it has no services"
-        raise ReplayError(f"{settings.stack}: wanted the name of a service, found {name!r} ({known})")
+        services = f"they are {', '.join(settings.services)}" if settings.services else "it has no services"
+        raise ReplayError(f"{settings.stack}: wanted the name of a service, found {name!r} ({services})")
     return settings.services[name]
 
 
@@ -95,19 +96,21 @@ def variant_advice(
     stated: Mapping[str, float],
     progress: Progress = lambda _done, _total: None,
 ) -> VariantAdvice:
-    """`times` and `stated`, the shares from 0 to 1, by variant, where they are known. Raises `ReplayError`."""
+    """Play all variants; `times` and `stated` (shares from 0 to 1) are by variant, if known. Raises `ReplayError`."""
     service = service_of(settings, name)
     rate = mean_rate(trace) if options.rate is None else options.rate
     options = replace(options, rate=rate)
-    told = {variant: times.get(variant) or _stated_time(settings, name, service) for variant in service.variants}
+    service_times = {
+        variant: times.get(variant) or _stated_time(settings, name, service) for variant in service.variants
+    }
     shares, why_not = _shares(service, stated)
     total = len(service.variants) + len(shares)
     rows: list[VariantRow] = []
     hours: Stretches | None = None
-    for variant, its in service.variants.items():
-        course = _course(settings, name, variant, told[variant], trace, options)
+    for variant, variant_settings in service.variants.items():
+        course = _course(settings, name, variant, service_times[variant], trace, options)
         hours = hours or _hours(course, options.seed)
-        rows.append(_alone(course, its, variant or name, told[variant], hours, options.seed))
+        rows.append(_alone(course, variant_settings, variant or name, service_times[variant], hours, options.seed))
         progress(len(rows), total)
     if hours is None:
         raise ReplayError(f"{settings.stack}, services.{name}: wanted a variant, found none")
@@ -115,7 +118,7 @@ def variant_advice(
     for variant, share in shares.items():
         if share:
             part = replace(options, rate=rate * share)
-            course = _course(settings, name, variant, told[variant], trace, part)
+            course = _course(settings, name, variant, service_times[variant], trace, part)
             served = served_in(
                 course, service.variants[variant].scale.floor, _hours(course, options.seed), options.seed
             )
@@ -146,74 +149,74 @@ def _stated_time(settings: StackSettings, name: str, service: ServiceSettings) -
 
 
 def _shares(service: ServiceSettings, stated: Mapping[str, float]) -> tuple[Mapping[str, float], str]:
-    """By variant; or none, and why."""
+    """Return the shares by variant; or none, and the reason."""
     if len(service.variants) == 1:
         return {}, ""
     if service.on_spot:
         return {}, "variants on spot nodes take each other's requests, and the simulator plays one at a time"
     if service.weighted and not stated:
-        return {variant: (it.weight or 0) / 100 for variant, it in service.variants.items()}, ""
-    rest = next((variant for variant, it in service.variants.items() if it.takes_the_rest), None)
-    unknown = [variant for variant in service.variants if variant != rest and variant not in stated]
+        return {variant: (entry.weight or 0) / 100 for variant, entry in service.variants.items()}, ""
+    remainder = next((variant for variant, entry in service.variants.items() if entry.takes_the_rest), None)
+    unknown = [variant for variant in service.variants if variant != remainder and variant not in stated]
     if unknown:
         return {}, (
             f"which requests go to {', '.join(unknown)} is not in a trace: say it, for example --share {unknown[0]}=20%"
         )
     shares = {variant: stated.get(variant, 0.0) for variant in service.variants}
-    if rest is not None:
-        shares[rest] = max(0.0, 1 - sum(share for variant, share in shares.items() if variant != rest))
+    if remainder is not None:
+        shares[remainder] = max(0.0, 1 - sum(share for variant, share in shares.items() if variant != remainder))
     return shares, ""
 
 
 def _course(
     settings: StackSettings, name: str, variant: str, time: ServiceTime, trace: RequestTrace, options: ServiceOptions
 ) -> ServiceCourse:
-    """The variant as the stack file has it, but with this time of a request."""
+    """Return the variant of the stack file with this request time."""
     timed = settings.services[name].model_copy(update={"request_takes": time.takes})
     changed = settings.model_copy(update={"services": {**settings.services, name: timed}})
     return service_course(changed, pod_name(name, variant), trace, options)
 
 
 def _hours(course: ServiceCourse, seed: int) -> Stretches:
-    """The last days; the same for each variant, since they are chosen by the load alone."""
+    """Return the last days; the same for each variant, since the load alone decides."""
     end = len(course.minutes.rates) * MINUTE_S
     span = Span(max(0.0, end - PLAYED_DAYS * DAY_S), end)
     return stretches(course.trace, course.factor, course.minutes, span, PLAYED_REQUESTS, seed)
 
 
 def _alone(
-    course: ServiceCourse, its: VariantSettings, name: str, time: ServiceTime, hours: Stretches, seed: int
+    course: ServiceCourse, settings: VariantSettings, name: str, time: ServiceTime, hours: Stretches, seed: int
 ) -> VariantRow:
     service = course.service
     busiest = max((rate for rate in course.minutes.rates if rate is not None), default=0.0)
-    most = max(service.most, round(ROOM * service.need(busiest))) if its.scale.grows else service.most
+    most = max(service.most, round(ROOM * service.need(busiest))) if settings.scale.grows else service.most
     wide = replace(course, service=replace(service, most=most))
     return VariantRow(
         name=name,
-        pod=_pod(its),
+        pod=_pod(settings),
         time=time,
         at_once=service.pod.at_once,
         usd_per_pod_hour=service.usd_per_pod_hour,
         most=most,
-        outcome=outcome(wide, its.scale.floor, hours, seed),
+        outcome=outcome(wide, settings.scale.floor, hours, seed),
     )
 
 
-def _pod(its: VariantSettings) -> str:
-    gpu = f", gpu {its.gpu.count}" if its.gpu.count else ""
-    spot = ", spot" if its.spot else ""
-    return f"cpu {cpu_text(its.cpu)}, memory {memory_text(its.memory)}{gpu}{spot}"
+def _pod(settings: VariantSettings) -> str:
+    gpu = f", gpu {settings.gpu.count}" if settings.gpu.count else ""
+    spot = ", spot" if settings.spot else ""
+    return f"cpu {cpu_text(settings.cpu)}, memory {memory_text(settings.memory)}{gpu}{spot}"
 
 
 def _mixed(parts: list[tuple[Served, float | None]], slo_s: float, hours: Stretches) -> Outcome:
     usd = [None if price is None else served.pod_hours * price for served, price in parts]
-    known = [it for it in usd if it is not None]
+    priced = [cost for cost in usd if cost is not None]
     result = result_of(together(served for served, _ in parts), slo_s, None)
-    return Outcome(result=replace(result, usd=sum(known) if len(known) == len(usd) else None), hours=hours.hours)
+    return Outcome(result=replace(result, usd=sum(priced) if len(priced) == len(usd) else None), hours=hours.hours)
 
 
 def as_json(advice: VariantAdvice) -> dict[str, Any]:
-    """Plain values; money in US dollars."""
+    """Return plain values; money in US dollars."""
     return {
         "schema": SCHEMA,
         "stack": advice.stack,
@@ -242,16 +245,16 @@ def _row_json(row: VariantRow, slo_s: float) -> dict[str, Any]:
     }
 
 
-def _figures(found: Outcome, slo_s: float) -> dict[str, Any]:
+def _figures(outcome: Outcome, slo_s: float) -> dict[str, Any]:
     return {
-        "keeps": _keeps(found, slo_s),
-        "usd_per_1000": found.usd_per_1000,
-        "month_usd": found.month_usd,
-        **asdict(found.result),
+        "keeps": _keeps(outcome, slo_s),
+        "usd_per_1000": outcome.usd_per_1000,
+        "month_usd": outcome.month_usd,
+        **asdict(outcome.result),
     }
 
 
 def variant_names(service: ServiceSettings, name: str) -> Iterator[tuple[str, str]]:
-    """Each variant as it is called, and its key; one that has no name is called as its service."""
+    """Yield each variant's display name and key; a variant without a name is shown as its service."""
     for variant in service.variants:
         yield (name if variant == ALONE else variant), variant

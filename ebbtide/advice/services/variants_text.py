@@ -1,4 +1,4 @@
-"""What each variant of a service costs, for a terminal."""
+"""Comparison of a service's variants, for a terminal."""
 
 from collections.abc import Iterator
 
@@ -36,8 +36,8 @@ def _lines(advice: VariantAdvice) -> Iterator[str]:
     yield "Each variant alone has all requests; pod-hours are of a month. Assumed of a pod:"
     yield from (f"  {_pod(row)}" for row in advice.rows)
     if advice.shared is not None:
-        told = ", ".join(f"{name} {percent(share)}" for name, share in advice.shares.items())
-        yield f"shared: {told}, each with the min and max of the stack file."
+        shares = ", ".join(f"{name} {percent(share)}" for name, share in advice.shares.items())
+        yield f"shared: {shares}, each with the min and max of the stack file."
     elif advice.why_not_shared:
         yield f"Not played together: {advice.why_not_shared}."
     yield (
@@ -47,7 +47,7 @@ def _lines(advice: VariantAdvice) -> Iterator[str]:
 
 
 def _last(hours: Stretches) -> str:
-    if hours.whole:
+    if hours.complete:
         return f"the last {hours_text(hours)}".replace("last 1 day", "last day")
     return f"{hours.hours:,.0f} of the last {hours.of_hours:,.0f} hours, the busiest among them"
 
@@ -58,22 +58,22 @@ def _verdict(advice: VariantAdvice) -> str:
         return "None of the variants keeps the SLO alone, or its nodes have no price."
     others = [row for row in advice.rows if row is not best and row.keeps(advice.slo_s)]
     rivals = ", ".join(f"{row.name} {_usd_per_1000(row.outcome)}" for row in others)
-    told = f" ({rivals})" if rivals else ""
-    return f"Cheapest within the SLO: {best.name}, {_usd_per_1000(best.outcome)} for 1,000 requests{told}."
+    others_text = f" ({rivals})" if rivals else ""
+    return f"Cheapest within the SLO: {best.name}, {_usd_per_1000(best.outcome)} for 1,000 requests{others_text}."
 
 
-def _figures(name: str, found: Outcome, width: int, *, keeps: bool) -> str:
-    result, usd = found.result, found.month_usd
+def _figures(name: str, outcome: Outcome, width: int, *, keeps: bool) -> str:
+    result, usd = outcome.result, outcome.month_usd
     return (
-        f"{name:<{width}}{_usd_per_1000(found):>12}{DASH if usd is None else dollars(usd):>10}"
-        f"{count(found.month_pod_hours):>11}{f'{result.beyond_slo:.2%}':>8}{count(result.lost):>7}"
+        f"{name:<{width}}{_usd_per_1000(outcome):>12}{DASH if usd is None else dollars(usd):>10}"
+        f"{count(outcome.month_pod_hours):>11}{f'{result.beyond_slo:.2%}':>8}{count(result.lost):>7}"
         f"{seconds(result.p50_s):>8}{seconds(result.p95_s):>8}{seconds(result.p99_s):>8}{'' if keeps else '*'}"
     )
 
 
-def _usd_per_1000(found: Outcome) -> str:
-    """Three digits: a thousand requests may cost less than a cent."""
-    usd = found.usd_per_1000
+def _usd_per_1000(outcome: Outcome) -> str:
+    """Show three digits: a thousand requests may cost less than a cent."""
+    usd = outcome.usd_per_1000
     return DASH if usd is None else f"${usd:.3g}"
 
 

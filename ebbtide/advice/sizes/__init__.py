@@ -1,6 +1,6 @@
-"""Advice on sizes: what each container asks for against what it used, and which nodes would carry the pods cheaper.
+"""Advice on sizes: requests of each container compared with its use, and nodes that would carry the pods cheaper.
 
-`containers` says what the stack file has, `reading` what Prometheus recorded, `rules` decide one amount each, `groups`
-and `shapes` pack what ran on other nodes, `advice` puts them together, `text` lays them out. Only `answers`, `courses`
-and `ran` ask Prometheus; all else is pure.
+`containers` reads the stack file, `reading` Prometheus; `rules` decide one amount each, `groups` and `shapes` pack the
+recorded pods on other nodes, `advice` combines them, `text` lays them out. Only `queries` and `reading` ask Prometheus;
+the other modules are pure.
 """

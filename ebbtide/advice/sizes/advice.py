@@ -1,20 +1,18 @@
-"""From what was recorded to advice on a stack file: requests first, then the nodes that carry them. Pure.
+"""Turn recordings into advice on a stack file: requests first, then the nodes that carry them. Pure.
 
-A container is lowered only where one more of its pods then fits on a node, or where other nodes are cheaper that ask
-for it: a limit that is lowered for nothing is only a risk.
+A request is lowered only if one more of the pods then fits on a node, or if cheaper nodes need it: lowering without a
+gain is only a risk.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ebbtide.advice.sizes.changes import changes_of_container
+from ebbtide.advice.sizes.changes import changes_of_container, gpu_change
 from ebbtide.advice.sizes.containers import Container, Place, containers
 from ebbtide.advice.sizes.evidence import Confidence, Evidence, Use, confidence
-from ebbtide.advice.sizes.gpus import gpu_change
 from ebbtide.advice.sizes.groups import GroupAdvice, Sized, group_advice, group_changes
-from ebbtide.advice.sizes.ran import Ran
-from ebbtide.advice.sizes.reading import Recorded
+from ebbtide.advice.sizes.reading import Recorded, RecordedPod
 from ebbtide.advice.sizes.rules import Resource, Verdict, decide
 from ebbtide.advice.sizes.shapes import price
 from ebbtide.prices import Capacity, NoPrice
@@ -25,26 +23,26 @@ from ebbtide.settings.placement import copies, fits, gpu_memory, node_of, suits
 from ebbtide.units.money import HOURS_PER_MONTH
 
 Recommended: TypeAlias = Mapping[Place, Mapping[Resource, int]]
-"""What a Vertical Pod Autoscaler recommends."""
+"""Recommendations of a Vertical Pod Autoscaler."""
 Verdicts: TypeAlias = Mapping[Resource, Verdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One container. `saves`: US dollars a month, less than nothing where it costs more; None where nobody knows."""
+    """One container. `saves`: US dollars a month, negative if it costs more; None if unknown."""
 
-    of: Container
+    container: Container
     use: Use
     verdicts: Verdicts
     pods: float  # in the mean
-    group: str  # that they ran on; empty where that is not known
+    group: str  # that they ran on; empty if unknown
     saves: float | None
     confidence: Confidence | None  # None without evidence
     recommended: Mapping[Resource, int]
 
     @property
     def changes(self) -> bool:
-        return any(it.changes for it in self.verdicts.values())
+        return any(verdict.changes for verdict in self.verdicts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ class SizesAdvice:
     rows: Sequence[Row]
     groups: Sequence[GroupAdvice]
     changes: Sequence[Change]
-    missing: Mapping[str, str]  # what is not known, each with why
+    missing: Mapping[str, str]  # unknown facts, each with the reason
 
 
 def advise(
@@ -66,30 +64,30 @@ def advise(
     evidence: Evidence,
     recommended: Recommended | None = None,
 ) -> SizesAdvice:
-    """`config` is what the file has below `config:`."""
+    """Advise on each container and node group; `config` is the file's content below `config:`."""
     missing = dict(recorded.missing)
-    hours = max((it.start for it in recorded.ran), default=0.0)
-    found = [_first(settings, it, recorded, hours, evidence) for it in containers(settings)]
+    hours = max((pod.start for pod in recorded.pods), default=0.0)
+    drafts = [_draft(settings, container, recorded, hours, evidence) for container in containers(settings)]
     groups: list[GroupAdvice] = []
     try:
-        sized = [_sized(it, evidence) for it in found]
-        groups = list(group_advice(settings, recorded.ran, hours, sized))
+        sized = [_sized(draft, evidence) for draft in drafts]
+        groups = list(group_advice(settings, recorded.pods, hours, sized))
     except NoPrice as error:
         missing["what nodes cost"] = str(error)
-    renewed = {it.name for it in groups if it.in_patch}
+    replaced = {group.name for group in groups if group.in_patch}
     rows: list[Row] = []
-    for it in found:
-        verdicts = it.told if it.group in renewed else _within(settings, it)
+    for draft in drafts:
+        verdicts = draft.by_rules if draft.group in replaced else _fitting(settings, draft)
         rows.append(
             Row(
-                of=it.of,
-                use=it.use,
+                container=draft.container,
+                use=draft.use,
                 verdicts=verdicts,
-                pods=it.pods,
-                group=it.group,
-                saves=_saves(settings, it, verdicts),
-                confidence=_confidence(it.use, evidence),
-                recommended=(recommended or {}).get(it.of.place, {}),
+                pods=draft.pods,
+                group=draft.group,
+                saves=_saves(settings, draft, verdicts),
+                confidence=_confidence(draft.use, evidence),
+                recommended=(recommended or {}).get(draft.container.place, {}),
             )
         )
     return SizesAdvice(
@@ -105,119 +103,130 @@ def advise(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _First:
-    """A container before its nodes are looked at: all that the rules say, and what of it is worth doing by itself."""
+class _Draft:
+    """Verdicts on a container before other nodes are considered: all of the rules', and those worth doing alone."""
 
-    of: Container
+    container: Container
     use: Use
-    told: Verdicts
-    kept: Verdicts
+    by_rules: Verdicts
+    worthwhile: Verdicts
     group: str
     pods: float
 
 
-def _first(settings: StackSettings, it: Container, recorded: Recorded, hours: float, evidence: Evidence) -> _First:
-    use = recorded.uses[it.place]
-    told = {resource: decide(resource, it.asked, use, evidence) for resource in Resource}
-    ran = [one for one in recorded.ran if (one.namespace, one.workload) == (it.place.namespace, it.place.workload)]
-    group = _home(ran)
+def _draft(
+    settings: StackSettings, container: Container, recorded: Recorded, hours: float, evidence: Evidence
+) -> _Draft:
+    place = container.place
+    use = recorded.uses[place]
+    by_rules = {resource: decide(resource, container.requests, use, evidence) for resource in Resource}
+    pods = [pod for pod in recorded.pods if (pod.namespace, pod.workload) == (place.namespace, place.workload)]
+    group = _main_group(pods)
     node = node_of(settings.node_groups[group]) if group in settings.node_groups else None
-    return _First(
-        of=it,
+    return _Draft(
+        container=container,
         use=use,
-        told=told,
-        kept=told if node is None else _worth(it, told, node, group),
+        by_rules=by_rules,
+        worthwhile=by_rules if node is None else _worthwhile(container, by_rules, node, group),
         group=group,
-        pods=sum(one.hours for one in ran) / hours if hours else 0.0,
+        pods=sum(pod.hours for pod in pods) / hours if hours else 0.0,
     )
 
 
-def _within(settings: StackSettings, it: _First) -> Verdicts:
-    """Without what no node has room for: a pod that asks for it would wait for ever."""
+def _fitting(settings: StackSettings, draft: _Draft) -> Verdicts:
+    """Drop raises that no node has room for: such a pod would stay pending."""
+    container, verdicts = draft.container, draft.worthwhile
     nodes = [
         node_of(group)
         for name, group in settings.node_groups.items()
-        if name == it.of.group or (not it.of.group and group.kind is it.of.kind and suits(group, it.of.pod))
+        if name == container.group
+        or (not container.group and group.kind is container.kind and suits(group, container.pod))
     ]
-    if not nodes or any(fits(_size(it.of, it.kept), node) for node in nodes):
-        return it.kept
-    return {resource: _too_large(one) if one.to > one.now else one for resource, one in it.kept.items()}
+    if not nodes or any(fits(_size(container, verdicts), node) for node in nodes):
+        return verdicts
+    return {
+        resource: _too_large(verdict) if verdict.to > verdict.now else verdict for resource, verdict in verdicts.items()
+    }
 
 
 def _too_large(verdict: Verdict) -> Verdict:
-    wanted = verdict.resource.text(verdict.to)
-    return replace(
-        verdict, to=verdict.now, reason=f"{verdict.reason}; {wanted} fits no node of its groups: larger ones"
-    )
+    amount = verdict.resource.text(verdict.to)
+    reason = f"{verdict.reason}; {amount} fits no node of its groups: they need larger nodes"
+    return replace(verdict, to=verdict.now, reason=reason)
 
 
-def _sized(it: _First, evidence: Evidence) -> Sized:
+def _sized(draft: _Draft, evidence: Evidence) -> Sized:
     return Sized(
-        of=it.of,
-        group=it.group,
-        known=it.use.days >= evidence.least,
-        before=it.of.size,
-        after=_size(it.of, it.kept),
-        lowest=_size(it.of, it.told),
+        container=draft.container,
+        group=draft.group,
+        enough_evidence=draft.use.days >= evidence.least,
+        before=draft.container.size,
+        after=_size(draft.container, draft.worthwhile),
+        lowest=_size(draft.container, draft.by_rules),
     )
 
 
-def _home(ran: Sequence[Ran]) -> str:
-    """The group with most of its pods' hours."""
+def _main_group(pods: Sequence[RecordedPod]) -> str:
+    """Return the group with most of the pods' hours."""
     hours: dict[str, float] = {}
-    for it in ran:
-        hours[it.group] = hours.get(it.group, 0.0) + it.hours
+    for pod in pods:
+        hours[pod.group] = hours.get(pod.group, 0.0) + pod.hours
     return max(sorted(hours), key=lambda group: hours[group], default="")
 
 
-def _worth(it: Container, told: Verdicts, node: Capacity, group: str) -> Verdicts:
-    """Without those lowerings that let no further pod onto a node."""
-    lowered = [resource for resource, verdict in told.items() if verdict.lowers]
+def _worthwhile(container: Container, verdicts: Verdicts, node: Capacity, group: str) -> Verdicts:
+    """Drop the lowerings that let no further pod onto a node."""
+    lowered = [resource for resource, verdict in verdicts.items() if verdict.lowers]
 
-    def fitting(kept: Sequence[Resource]) -> int:
-        return copies(_size(it, {key: one for key, one in told.items() if key in kept or not one.lowers}), node)
+    def pods_per_node(lowered: Sequence[Resource]) -> int:
+        applied = {key: verdict for key, verdict in verdicts.items() if key in lowered or not verdict.lowers}
+        return copies(_size(container, applied), node)
 
-    kept = lowered
+    useful = lowered
     for resource in lowered:
-        rest = [other for other in kept if other is not resource]
-        if fitting(rest) == fitting(kept):
-            kept = rest
-    return {key: one if key in kept or not one.lowers else _left(one, group) for key, one in told.items()}
+        others = [candidate for candidate in useful if candidate is not resource]
+        if pods_per_node(others) == pods_per_node(useful):
+            useful = others
+    return {
+        key: verdict if key in useful or not verdict.lowers else _saves_nothing(verdict, group)
+        for key, verdict in verdicts.items()
+    }
 
 
-def _left(verdict: Verdict, group: str) -> Verdict:
+def _saves_nothing(verdict: Verdict, group: str) -> Verdict:
     amount = verdict.resource.text(verdict.to)
     return replace(verdict, to=verdict.now, reason=f"{amount} would do, and save nothing on nodes of {group}")
 
 
-def _size(it: Container, verdicts: Verdicts) -> PodSize:
-    """Of a whole pod once these verdicts are followed."""
-    asked = {
-        resource: verdicts[resource].to if resource in verdicts else it.asked.amount(resource) for resource in Resource
-    }
-    return it.with_requests(asked[Resource.CPU], asked[Resource.MEMORY]).size
+def _size(container: Container, verdicts: Verdicts) -> PodSize:
+    """Return the pod's total size with these verdicts applied."""
+    cpu, memory = (
+        verdicts[resource].to if resource in verdicts else container.requests.amount(resource)
+        for resource in (Resource.CPU, Resource.MEMORY)
+    )
+    return container.with_requests(cpu, memory).size
 
 
-def _saves(settings: StackSettings, it: _First, verdicts: Verdicts) -> float | None:
-    """A pod costs its share of a node, that of the nearest resource, as in `ebbtide.settings.placement`."""
-    group = settings.node_groups.get(it.group)
+def _saves(settings: StackSettings, draft: _Draft, verdicts: Verdicts) -> float | None:
+    """Price a pod by its share of a node, that of the scarcest resource, as in `ebbtide.settings.placement`."""
+    group = settings.node_groups.get(draft.group)
     if group is None:
         return None
     node = node_of(group)
-    before, after = (copies(size, node) for size in (it.of.size, _size(it.of, verdicts)))
+    before, after = (copies(size, node) for size in (draft.container.size, _size(draft.container, verdicts)))
     try:
         usd = price(group.kind, settings.region, group.instance_types)
     except NoPrice:
         return None
-    return usd * (1 / before - 1 / after) * it.pods * HOURS_PER_MONTH if before and after else None
+    return usd * (1 / before - 1 / after) * draft.pods * HOURS_PER_MONTH if before and after else None
 
 
 def _confidence(use: Use, evidence: Evidence) -> Confidence | None:
     if use.days < evidence.least:
         return None
     order = list(Confidence)
-    found = [confidence(figure, use.days, evidence) for figure in (use.cpu, use.memory) if figure is not None]
-    return max(found, key=order.index, default=None)
+    levels = [confidence(figure, use.days, evidence) for figure in (use.cpu, use.memory) if figure is not None]
+    return max(levels, key=order.index, default=None)
 
 
 def _changes(
@@ -228,10 +237,10 @@ def _changes(
     evidence: Evidence,
 ) -> Iterator[Change]:
     for row in rows:
-        yield from changes_of_container(config, row.of, row.verdicts)
+        yield from changes_of_container(config, row.container, row.verdicts)
         group = settings.node_groups.get(row.group)
         most = gpu_memory(group.instance_types) if group is not None else None
-        change = gpu_change(config, row.of, row.use, evidence, most)
+        change = gpu_change(config, row.container, row.use, evidence, most)
         if change is not None:
             yield change
     for group in groups:

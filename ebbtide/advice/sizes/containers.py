@@ -1,12 +1,12 @@
-"""The containers whose requests the stack file says, and where it says so.
+"""The containers whose requests the stack file sets, and their position in the file.
 
-Each pod's own container alone: what a fragment (`pod:`) adds beside it has its sizes in Kubernetes' words there.
+Covers each pod's main container. A fragment (`pod:`) sizes the containers that it adds in Kubernetes' own fields.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ebbtide.advice.sizes.rules import Asked, Resource
+from ebbtide.advice.sizes.rules import Requests, Resource
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind, ReplicasOwner
 from ebbtide.settings.file.entries import RAY, SERVICES, VARIANTS
 from ebbtide.settings.file.keys import CRON_JOBS, JOBS, WORKERS, WORKLOADS
@@ -34,7 +34,7 @@ from ebbtide.vocabulary.labels import NAMESPACE, Category
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """By which labels its use is recorded."""
+    """Labels under which a container's use is recorded."""
 
     namespace: str
     workload: str
@@ -43,116 +43,121 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    at: Location  # of its pod in the file; where a service has its keys, a variant may have none of its own
+    at: Location  # of its pod in the file; a variant may inherit keys from its service
     place: Place
     pod: PodSettings
-    asked: Asked
-    kind: NodeKind  # of the groups that it may go to
-    group: str = ""  # the only one, where the file or the reading says so
-    always: bool = True  # it runs all the time, and not while there is work
-    several: bool = False  # pods at least, of which one goes on while another is away
+    requests: Requests
+    kind: NodeKind  # of the groups that it may run on
+    group: str = ""  # the only one, if the file or the settings say so
+    always: bool = True  # runs all the time, not only while there is work
+    several: bool = False  # has at least two pods, of which one goes on while another is away
 
     @property
     def size(self) -> PodSize:
-        """Of the whole pod."""
+        """Size of the entire pod."""
         return head_size(self.pod) if isinstance(self.pod, RayHead) else pod_size(self.pod)
 
     @property
-    def beside(self) -> PodSize:
-        """What the pod asks for beside this container."""
+    def other_containers(self) -> PodSize:
+        """Requests of the pod's other containers."""
         size = self.size
         return PodSize(cpu=size.cpu - self.pod.cpu, memory=size.memory - self.pod.memory, gpu=0)
 
     def with_requests(self, cpu: int, memory: int) -> "Container":
         pod = self.pod.model_copy(update={"cpu": cpu, "memory": memory})
-        return replace(self, pod=pod, asked=replace(self.asked, cpu=cpu, memory=memory))
+        return replace(self, pod=pod, requests=replace(self.requests, cpu=cpu, memory=memory))
 
     @property
     def path(self) -> str:
-        """As the commands write it: `workers.train`."""
-        section, *rest = map(str, self.at)
-        return ".".join([section.partition(":")[2], *rest])
+        """Path as the commands write it: `workers.train`."""
+        section, *keys = map(str, self.at)
+        return ".".join([section.partition(":")[2], *keys])
 
 
 def containers(settings: StackSettings) -> list[Container]:
-    """In the order of the file's sections."""
+    """Return all containers in the order of the file's sections."""
     return [
-        *(_of_workload(name, it) for name, it in settings.workloads.items()),
-        *(one for name, it in settings.services.items() for one in _of_service(name, it)),
-        *_of_work(settings),
-        *(one for name, it in settings.ray.items() for one in _of_ray(name, it)),
+        *(_of_workload(name, workload) for name, workload in settings.workloads.items()),
+        *(container for name, service in settings.services.items() for container in _of_service(name, service)),
+        *_of_pools_and_jobs(settings),
+        *(container for name, cluster in settings.ray.items() for container in _of_ray(name, cluster)),
     ]
 
 
-def _of_workload(name: str, it: WorkloadSettings) -> Container:
-    scaled = it.replicas_owner is ReplicasOwner.HPA  # an autoscaler of others, which may scale by either
+def _of_workload(name: str, workload: WorkloadSettings) -> Container:
+    scaled = workload.replicas_owner is ReplicasOwner.HPA  # a foreign autoscaler, which may scale by either
     return Container(
         at=(WORKLOADS, name),
-        place=Place(namespace_of(name, it), name, name),
-        pod=it,
-        asked=_asked(it, careful=_is_careful(it), vertical=it.vertical, scaled=frozenset(Resource) if scaled else None),
-        kind=home_of(it),
-        several=it.replicas > 1,
+        place=Place(namespace_of(name, workload), name, name),
+        pod=workload,
+        requests=_requests(
+            workload,
+            careful=_is_careful(workload),
+            vertical=workload.vertical,
+            scaled=frozenset(Resource) if scaled else None,
+        ),
+        kind=home_of(workload),
+        several=workload.replicas > 1,
     )
 
 
 def _of_service(name: str, service: ServiceSettings) -> Iterator[Container]:
-    for variant, it in service.variants.items():
-        pods, workload = pod_name(name, variant), it.workload(name, service)
+    for variant, settings in service.variants.items():
+        pods, workload = pod_name(name, variant), settings.workload(name, service)
         yield Container(
             at=(SERVICES, name, VARIANTS, variant) if variant else (SERVICES, name),
             place=Place(NAMESPACE, pods, pods),
             pod=workload,
-            asked=_asked(
+            requests=_requests(
                 workload,
                 careful=_is_careful(workload),
-                vertical=it.vertical,
-                scaled=frozenset(Resource(key) for key in it.scale.metrics.of_pods),
+                vertical=settings.vertical,
+                scaled=frozenset(Resource(key) for key in settings.scale.metrics.of_pods),
             ),
             kind=home_of(workload),
-            always=not it.spot and it.scale.min > 0,
-            several=not it.spot and it.scale.min > 1,
+            always=not settings.spot and settings.scale.min > 0,
+            several=not settings.spot and settings.scale.min > 1,
         )
 
 
-def _is_careful(it: WorkloadSettings) -> bool:
-    return it.category is Category.FIXED or it.kind is WorkloadKind.STATEFUL_SET or it.has_disks
+def _is_careful(workload: WorkloadSettings) -> bool:
+    return workload.category is Category.FIXED or workload.kind is WorkloadKind.STATEFUL_SET or workload.has_disks
 
 
-def _of_work(settings: StackSettings) -> Iterator[Container]:
-    """Pools and jobs: what runs while there is work."""
-    found: list[tuple[str, str, str, WorkerSettings | JobSettings]] = [
-        *((WORKERS, name, WORKER_CONTAINER, it) for name, it in settings.workers.items()),
-        *((JOBS, name, name, it) for name, it in settings.jobs.items()),
-        *((CRON_JOBS, name, name, it) for name, it in settings.cron_jobs.items()),
+def _of_pools_and_jobs(settings: StackSettings) -> Iterator[Container]:
+    """Yield the containers that run only while there is work."""
+    sections: list[tuple[str, str, str, WorkerSettings | JobSettings]] = [
+        *((WORKERS, name, WORKER_CONTAINER, pod) for name, pod in settings.workers.items()),
+        *((JOBS, name, name, pod) for name, pod in settings.jobs.items()),
+        *((CRON_JOBS, name, name, pod) for name, pod in settings.cron_jobs.items()),
     ]
-    for section, name, container, it in found:
+    for section, name, container, pod in sections:
         yield Container(
             at=(section, name),
             place=Place(WORKER_NAMESPACE, name, container),
-            pod=it,
-            asked=_asked(it),
-            kind=_kind(settings, it.node_group, it),
-            group=it.node_group,
+            pod=pod,
+            requests=_requests(pod),
+            kind=_kind(settings, pod.node_group, pod),
+            group=pod.node_group,
             always=False,
         )
 
 
 def _of_ray(name: str, cluster: RaySettings) -> Iterator[Container]:
-    space = namespace_of_ray(name)
+    namespace = namespace_of_ray(name)
     yield Container(
         at=(RAY, name, HEAD),
-        place=Place(space, head_name(name), RAY_CONTAINER),
+        place=Place(namespace, head_name(name), RAY_CONTAINER),
         pod=cluster.head,
-        asked=_asked(cluster.head, careful=True),
+        requests=_requests(cluster.head, careful=True),
         kind=NodeKind.FIXED,
     )
     for key, group in cluster.groups.items():
         yield Container(
             at=(RAY, name, "groups", key),
-            place=Place(space, group_name(name, key), RAY_CONTAINER),
+            place=Place(namespace, group_name(name, key), RAY_CONTAINER),
             pod=group,
-            asked=replace(_asked(group), whole_cores=True),
+            requests=replace(_requests(group), whole_cores=True),
             kind=home_kind(Category.WORKER, group.gpu.count),
             group=group.node_group,
             always=False,
@@ -160,18 +165,18 @@ def _of_ray(name: str, cluster: RaySettings) -> Iterator[Container]:
 
 
 def _kind(settings: StackSettings, group: str, pod: PodSettings) -> NodeKind:
-    named = settings.node_groups.get(group)
-    return home_kind(Category.WORKER, pod.gpu.count) if named is None else named.kind
+    node_group = settings.node_groups.get(group)
+    return home_kind(Category.WORKER, pod.gpu.count) if node_group is None else node_group.kind
 
 
-def _asked(
+def _requests(
     pod: PodSettings,
     *,
     careful: bool = False,
     vertical: Vertical = Vertical.OFF,
     scaled: frozenset[Resource] | None = None,
-) -> Asked:
-    return Asked(
+) -> Requests:
+    return Requests(
         cpu=pod.cpu,
         memory=pod.memory,
         careful=careful,

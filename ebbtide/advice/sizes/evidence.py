@@ -1,16 +1,16 @@
-"""What was seen of one container, as values. CPU in millicores, memory in MiB."""
+"""Recorded use of one container, as values. CPU in millicores, memory in MiB."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
 CLOSE, NEAR = 0.10, 0.25
-"""How far the two halves of the evidence may differ for a high and for a medium confidence."""
+"""Largest difference between the halves of the evidence for high and for medium confidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """How much is looked at, and how much has to be there. A `day` is what days are counted in."""
+    """Days that are read, and the fewest that suffice. `day` is the length of a day."""
 
     days: int = 14
     least: int = 7
@@ -31,9 +31,9 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One amount of the whole evidence, and of its older and its newer half."""
+    """One amount of all the evidence, and of its older and its newer half."""
 
-    whole: float
+    total: float
     older: float
     newer: float
 
@@ -45,23 +45,23 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """Of the busiest pod. None: nobody knows; `0` kills and a share of 0 are known."""
+    """Use of the busiest pod. None is unknown; 0 kills and a share of 0 are known."""
 
-    days: int  # on which it ran and was seen
+    days: int  # on which it ran and was recorded
     cpu: Figure | None = None  # enough for 95 % of the time
     memory: Figure | None = None  # the most
     growing: bool = False  # its memory's peak was higher each day, and in the end by a tenth at least
     kills: int | None = None  # for lack of memory
-    killed_at: int | None = None  # what it asked for then, at most
-    throttled: float | None = None  # the share of periods in which its limit held it back, as for CPU
-    throttled_at: int | None = None  # what it asked for then, at most
+    killed_at: int | None = None  # its largest request then
+    throttled: float | None = None  # share of periods in which its limit throttled it, as for CPU
+    throttled_at: int | None = None  # its largest request then
     gpu_busy: Figure | None = None  # percent of its busiest GPU, enough for 95 % of the time
     gpu_memory: Figure | None = None  # the most of one GPU
     gpus_used: int | None = None  # of one pod, at most
 
 
 def confidence(figure: Figure, days: int, evidence: Evidence) -> Confidence:
-    """By whether both halves say the same, and high from twice the least evidence on."""
+    """Compare both halves; HIGH needs twice the least evidence."""
     if figure.apart > NEAR:
         return Confidence.LOW
     enough = days >= 2 * evidence.least

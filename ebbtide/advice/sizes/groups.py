@@ -1,15 +1,15 @@
-"""Which nodes would carry the pods of each group cheaper, at the sizes that are advised.
+"""Find nodes that would carry each group's pods cheaper, at the advised sizes.
 
-Other types are tried with every lowering that the evidence allows, since a smaller node is often what makes it worth
-anything; they then come together. A fixed group is told of and left as it is: other types replace its nodes, which
-moves the pods that are never moved.
+Other types are tried with every lowering that the evidence allows, since lowering often pays only on smaller nodes; the
+patch then contains both. A fixed group is reported but not changed: other types replace its nodes, which would move
+pods that are never moved.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.advice.sizes.containers import Container
-from ebbtide.advice.sizes.ran import Ran
+from ebbtide.advice.sizes.reading import RecordedPod
 from ebbtide.advice.sizes.shapes import LEAST_GAIN, Shape, Stay, cheaper, most_nodes, shape_of
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.keys import GROUPS
@@ -24,18 +24,18 @@ from ebbtide.units.money import HOURS_PER_MONTH, dollars
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sized:
-    """The pods of one container: as the file has them, as advised, and with every lowering that may be."""
+    """Pod sizes of one container: present, advised, and with every allowed lowering."""
 
-    of: Container
+    container: Container
     group: str  # that they ran on
-    known: bool  # whether there is enough evidence
+    enough_evidence: bool
     before: PodSize
     after: PodSize
     lowest: PodSize
 
     @property
-    def pods(self) -> tuple[str, str]:
-        return self.of.place.namespace, self.of.place.workload
+    def workload(self) -> tuple[str, str]:
+        return self.container.place.namespace, self.container.place.workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class GroupAdvice:
     name: str
     kind: NodeKind
     hours: float  # of the evidence
-    now: Shape | None  # None: a pod that ran does not fit the file's nodes any more
+    now: Shape | None  # None: a recorded pod does not fit the file's present nodes
     sized: Shape | None  # the same nodes, the advised sizes
     other: Shape | None  # other nodes, if they save enough
     most: int  # `max` with other nodes
-    why: str = ""  # there is nothing to say of other nodes
+    why: str = ""  # no other nodes are advised
 
     @property
     def in_patch(self) -> bool:
@@ -58,13 +58,13 @@ class GroupAdvice:
 
 
 def group_advice(
-    settings: StackSettings, ran: Sequence[Ran], hours: float, sized: Sequence[Sized]
+    settings: StackSettings, pods: Sequence[RecordedPod], hours: float, sized: Sequence[Sized]
 ) -> Iterator[GroupAdvice]:
-    """Of groups that had pods, over so many hours. Raises `NoPrice`."""
+    """Advise on each group that had pods, over so many hours. Raises `NoPrice`."""
     for name, group in settings.node_groups.items():
-        here = [it for it in ran if it.group == name]
-        if here:
-            yield _Trial(settings, name, group, here, hours, sized).advice()
+        of_group = [pod for pod in pods if pod.group == name]
+        if of_group:
+            yield _Trial(settings, name, group, of_group, hours, sized).advice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class _Trial:
     settings: StackSettings
     name: str
     group: NodeGroupSettings
-    ran: Sequence[Ran]
+    pods: Sequence[RecordedPod]
     hours: float
     sized: Sequence[Sized]
 
     def advice(self) -> GroupAdvice:
         before, after = (self._on(self.group.instance_types, self._stays(part)) for part in ("before", "after"))
-        why = self._unknown()
+        why = self._lacking_evidence()
         other = None if why else self._other(after)
         most = self.group.max if other is None else most_nodes(self.group, other.types, self._zones)
         return GroupAdvice(
@@ -94,38 +94,42 @@ class _Trial:
 
     def _other(self, after: Shape | None) -> Shape | None:
         part = "after" if self.group.kind is NodeKind.FIXED else "lowest"
-        may_come = [getattr(it, part) for it in self._may_come()]
+        eligible = [getattr(sized, part) for sized in self._eligible()]
         region = self.settings.region
-        found = cheaper(self.group, region, self._stays(part), self.hours, may_come, self._least)
-        enough = found is not None and (after is None or found.usd <= after.usd * (1 - LEAST_GAIN))
-        return found if enough else None
+        shape = cheaper(self.group, region, self._stays(part), self.hours, eligible, self._least)
+        enough = shape is not None and (after is None or shape.usd <= after.usd * (1 - LEAST_GAIN))
+        return shape if enough else None
 
     def _on(self, types: tuple[str, ...], stays: Sequence[Stay]) -> Shape | None:
         return shape_of(self.group, self.settings.region, stays, self.hours, types, self._least)
 
     def _stays(self, part: str) -> list[Stay]:
-        """In hours from the beginning; pods of nobody in the file at the size that they had."""
-        sizes: dict[tuple[str, str], PodSize] = {it.pods: getattr(it, part) for it in self.sized}
+        """Return stays in hours from the beginning; pods that the file does not name keep the size that they had."""
+        sizes: dict[tuple[str, str], PodSize] = {sized.workload: getattr(sized, part) for sized in self.sized}
         return [
-            (self.hours - it.start, self.hours - it.end, sizes.get((it.namespace, it.workload), it.size))
-            for it in self.ran
-            if it.hours > 0
+            (self.hours - pod.start, self.hours - pod.end, sizes.get((pod.namespace, pod.workload), pod.size))
+            for pod in self.pods
+            if pod.hours > 0
         ]
 
-    def _may_come(self) -> Iterator[Sized]:
+    def _eligible(self) -> Iterator[Sized]:
+        """Yield the containers whose pods may run on this group."""
         node = node_of(self.group)
-        for it in self.sized:
-            of_kind = it.of.kind is self.group.kind and suits(self.group, it.of.pod)
-            anywhere = not it.of.group and of_kind and fits(it.after, node)
-            if it.of.group == self.name or anywhere:
-                yield it
+        for sized in self.sized:
+            container = sized.container
+            suitable = (
+                container.kind is self.group.kind and suits(self.group, container.pod) and fits(sized.after, node)
+            )
+            if container.group == self.name or (not container.group and suitable):
+                yield sized
 
-    def _unknown(self) -> str:
-        """Of what runs always and has not been seen for long enough: nodes without it would be too small for it."""
-        here = {(it.namespace, it.workload) for it in self.ran}
-        if not any(it.known for it in self.sized if it.pods in here):
+    def _lacking_evidence(self) -> str:
+        """Name permanent pods without enough evidence: nodes chosen without them would be too small."""
+        if not any(sized.enough_evidence for sized in self.sized if sized.workload in self._workloads):
             return "not enough evidence yet"
-        missing = [it.of.path for it in self._may_come() if it.of.always and not it.known]
+        missing = [
+            sized.container.path for sized in self._eligible() if sized.container.always and not sized.enough_evidence
+        ]
         if not missing:
             return ""
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -133,23 +137,26 @@ class _Trial:
 
     @property
     def _least(self) -> int:
-        """With several pods of one workload at least two nodes: they are apart for a reason."""
-        here = {(it.namespace, it.workload) for it in self.ran}
-        several = any(it.of.several and it.pods in here for it in self.sized)
+        """Fewest nodes: two for a workload with several pods, which are spread over nodes on purpose."""
+        several = any(sized.container.several and sized.workload in self._workloads for sized in self.sized)
         return max(self.group.min, 2 if several else 0)
+
+    @property
+    def _workloads(self) -> set[tuple[str, str]]:
+        return {(pod.namespace, pod.workload) for pod in self.pods}
 
     @property
     def _zones(self) -> int:
         return len(self.settings.cluster.zones)
 
 
-def group_changes(settings: StackSettings, config: Mapping[str, object], it: GroupAdvice) -> Iterator[Change]:
-    if it.other is None or not it.in_patch:
+def group_changes(settings: StackSettings, config: Mapping[str, object], advice: GroupAdvice) -> Iterator[Change]:
+    if advice.other is None or not advice.in_patch:
         return
-    saved = (it.monthly(it.sized) or 0.0) - (it.monthly(it.other) or 0.0)
+    saved = (advice.monthly(advice.sized) or 0.0) - (advice.monthly(advice.other) or 0.0)
     reason = f"what ran would cost {dollars(saved)} a month less there; its nodes are replaced"
-    at = (GROUPS, it.name, "instanceTypes")
-    yield Change(at=at, before=value_at(config, at), after=list(it.other.types), reason=reason)
-    if it.most != settings.node_groups[it.name].max:
-        at = (GROUPS, it.name, "max")
-        yield Change(at=at, before=value_at(config, at), after=it.most, reason="as much room at most as before")
+    at = (GROUPS, advice.name, "instanceTypes")
+    yield Change(at=at, before=value_at(config, at), after=list(advice.other.types), reason=reason)
+    if advice.most != settings.node_groups[advice.name].max:
+        at = (GROUPS, advice.name, "max")
+        yield Change(at=at, before=value_at(config, at), after=advice.most, reason="as much room at most as before")

@@ -1,40 +1,120 @@
-"""Reads from Prometheus what containers used and which pods ran, for as long as the evidence reaches back."""
+"""Read containers' use and the pods that ran from Prometheus, over the window of the evidence.
 
+**DaemonSets** are left out, since a node's capacity for pods excludes them (`ebbtide.prices.usable`). Their pods are
+recognized by name, since nothing else is recorded: a DaemonSet's pod has five letters after its owner's name, a
+Deployment's has a ReplicaSet hash before them, and a StatefulSet's has a number.
+Source: Kubernetes, apimachinery util/rand, SafeEncodeString: the letters of such names.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ebbtide.advice.sizes.answers import NothingRecorded, read_answers
 from ebbtide.advice.sizes.containers import Container, Place
 from ebbtide.advice.sizes.evidence import Evidence, Use
-from ebbtide.advice.sizes.questions import Questions, namespaces
-from ebbtide.advice.sizes.ran import Ran, ran_of
+from ebbtide.advice.sizes.queries import NothingRecorded, Questions, course, namespaces, read_answers
 from ebbtide.advice.sizes.uses import use_of
 from ebbtide.monitoring.client import Prometheus, Unknown
 from ebbtide.monitoring.rules import Metrics
+from ebbtide.settings.fragment.size import PodSize
+
+_SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
+_DEPLOYMENT_POD = re.compile(rf"-{_SAFE}{{6,10}}-{_SAFE}{{5}}$")
+_DAEMON_POD = re.compile(rf"-{_SAFE}{{5}}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPod:
+    """One pod. `start` and `end` are hours before now, within the evidence; `end` is the smaller number."""
+
+    namespace: str
+    workload: str  # empty: not named in the stack file
+    group: str  # empty: the node has none
+    start: float
+    end: float
+    size: PodSize
+
+    @property
+    def hours(self) -> float:
+        return self.start - self.end
+
+
+def recorded_pods(
+    prometheus: Prometheus, ask: Questions, until: datetime, evidence: Evidence, missing: dict[str, str]
+) -> Sequence[RecordedPod]:
+    """Return the recorded pods; empty, with a line in `missing`, if they are unknown."""
+    since = until - evidence.window + evidence.pod_step
+    answer = course(prometheus, ask.placed(), since, until, evidence.pod_step, "pods that ran")
+    if isinstance(answer, Unknown):
+        missing["pods that ran"] = answer.why
+        return ()
+    sizes = _sizes(prometheus, ask, evidence)
+    half = evidence.pod_step / 2
+    pods: list[RecordedPod] = []
+    for series in answer:
+        namespace, name = (series.labels.get(label, "") for label in ("namespace", "pod"))
+        workload = series.labels.get("workload", "")
+        if not workload and is_daemon_pod(name):
+            continue
+        first, last = series.points[0][0] - half, series.points[-1][0] + half
+        begin, end = ((until - at).total_seconds() / 3600 for at in (first, last))
+        pods.append(
+            RecordedPod(
+                namespace=namespace,
+                workload=workload,
+                group=series.labels.get("group", ""),
+                start=begin,
+                end=max(0.0, end),
+                size=sizes.get((namespace, name), PodSize(cpu=0, memory=0, gpu=0)),
+            )
+        )
+    return pods
+
+
+def is_daemon_pod(pod: str) -> bool:
+    return bool(_DAEMON_POD.search(pod)) and not _DEPLOYMENT_POD.search(pod)
+
+
+def _sizes(prometheus: Prometheus, ask: Questions, evidence: Evidence) -> Mapping[tuple[str, str], PodSize]:
+    """Return the sizes by namespace and name, without pods of which nothing is known."""
+    requests: dict[tuple[str, str], dict[str, float]] = {}
+    for resource, unit in (("cpu_cores", 1000.0), ("memory_bytes", 2.0**-20), ("gpus", 1.0)):
+        answer = prometheus.ask(ask.sizes(resource, evidence.window), stands_on=())
+        for sample in () if isinstance(answer, Unknown) else answer:
+            pod = (sample.labels.get("namespace", ""), sample.labels.get("pod", ""))
+            requests.setdefault(pod, {})[resource] = sample.value * unit
+    return {
+        pod: PodSize(
+            cpu=round(amounts.get("cpu_cores", 0)),
+            memory=round(amounts.get("memory_bytes", 0)),
+            gpu=round(amounts.get("gpus", 0)),
+        )
+        for pod, amounts in requests.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    uses: Mapping[Place, Use]  # of every container, those too that never ran
-    ran: Sequence[Ran]
-    missing: Mapping[str, str]  # what is not known, each with why
+    uses: Mapping[Place, Use]  # of every container, including those that never ran
+    pods: Sequence[RecordedPod]
+    missing: Mapping[str, str]  # unknown facts, each with the reason
     source: str
 
 
 def read_uses(
-    prometheus: Prometheus, customer: str, wanted: Sequence[Container], until: datetime, evidence: Evidence
+    prometheus: Prometheus, customer: str, containers: Sequence[Container], until: datetime, evidence: Evidence
 ) -> Recorded:
-    """Raises `NothingRecorded`."""
+    """Query Prometheus. Raises `NothingRecorded`."""
     if (doubt := prometheus.doubt()) is not None:
         raise NothingRecorded([doubt.why])
-    of = Metrics(customer)
-    watched = prometheus.ask(f"count({of('pod_info')})", stands_on=("pod_info",))
-    if isinstance(watched, Unknown):
-        raise NothingRecorded([f"{watched.why}; wanted one that scrapes Ebbtide's exporter of {customer}"])
-    ask = Questions(of, namespaces(it.place.namespace for it in wanted), evidence.step)
-    answers = read_answers(prometheus, ask, wanted, until, evidence)
+    metrics = Metrics(customer)
+    pods = prometheus.ask(f"count({metrics('pod_info')})", stands_on=("pod_info",))
+    if isinstance(pods, Unknown):
+        raise NothingRecorded([f"{pods.why}; wanted one that scrapes Ebbtide's exporter of {customer}"])
+    ask = Questions(metrics, namespaces(container.place.namespace for container in containers), evidence.step)
+    answers = read_answers(prometheus, ask, containers, until, evidence)
     missing = dict(answers.missing)
-    ran = ran_of(prometheus, ask, until, evidence, missing)
-    uses = {it.place: use_of(it, answers, until, evidence) for it in wanted}
-    return Recorded(uses=uses, ran=ran, missing=missing, source=prometheus.where)
+    pods = recorded_pods(prometheus, ask, until, evidence, missing)
+    uses = {container.place: use_of(container, answers, until, evidence) for container in containers}
+    return Recorded(uses=uses, pods=pods, missing=missing, source=prometheus.where)

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.advice.sizes.advice import Row, SizesAdvice
+from ebbtide.advice.sizes.changes import gpu_lines
 from ebbtide.advice.sizes.evidence import Figure
-from ebbtide.advice.sizes.gpus import gpu_lines
 from ebbtide.advice.sizes.groups import GroupAdvice
 from ebbtide.advice.sizes.rules import Verdict
 from ebbtide.advice.sizes.shapes import Shape
@@ -44,21 +44,21 @@ def _parts(advice: SizesAdvice) -> Iterator[Text | Table]:
 
 
 def _containers(advice: SizesAdvice) -> Table:
-    """Those that were seen; of all others there is a line below."""
-    seen = [row for row in advice.rows if row.use.days]
-    with_vpa = any(row.recommended for row in seen)
+    """Return the table of recorded containers; the others get a line below it."""
+    recorded = [row for row in advice.rows if row.use.days]
+    with_vpa = any(row.recommended for row in recorded)
     vpa = ["VPA"] if with_vpa else []
     columns = ["CONTAINER", "CPU", ">USED", "MEMORY", ">USED", *vpa, ">PODS", ">DAYS", "CONFIDENCE", ">SAVES"]
-    return table(columns, ([*_cells(row, with_vpa=with_vpa)] for row in seen), fold=("CONTAINER",))
+    return table(columns, ([*_cells(row, with_vpa=with_vpa)] for row in recorded), fold=("CONTAINER",))
 
 
 def _cells(row: Row, *, with_vpa: bool) -> Iterator[str]:
-    yield row.of.path
+    yield row.container.path
     for resource, verdict in row.verdicts.items():
         yield resource.text(verdict.now) + (
             f" \N{RIGHTWARDS ARROW} {resource.text(verdict.to)}" if verdict.changes else ""
         )
-        yield _UNKNOWN if verdict.seen is None else resource.seen_text(verdict.seen)
+        yield _UNKNOWN if verdict.used is None else resource.used_text(verdict.used)
     if with_vpa:
         yield ", ".join(resource.text(amount) for resource, amount in row.recommended.items()) or _UNKNOWN
     yield f"{row.pods:.1f}"
@@ -70,13 +70,13 @@ def _cells(row: Row, *, with_vpa: bool) -> Iterator[str]:
 def _groups(advice: SizesAdvice) -> Table:
     rows = [
         [
-            it.name,
-            _money(it.monthly(it.now)),
-            _money(it.monthly(it.sized)),
-            _money(it.monthly(it.other)) if it.other else "",
-            ", ".join(it.other.types) if it.other else it.why,
+            group.name,
+            _money(group.monthly(group.now)),
+            _money(group.monthly(group.sized)),
+            _money(group.monthly(group.other)) if group.other else "",
+            ", ".join(group.other.types) if group.other else group.why,
         ]
-        for it in advice.groups
+        for group in advice.groups
     ]
     return table(("NODE GROUP", ">AS IT IS", ">THESE SIZES", ">OTHER NODES", "WHICH"), rows, fold=("WHICH",))
 
@@ -84,22 +84,22 @@ def _groups(advice: SizesAdvice) -> Table:
 def _verdict(advice: SizesAdvice) -> Iterator[str]:
     if not advice.changes:
         yield "Nothing to do."
-    now = [it.monthly(it.now) for it in advice.groups]
-    then = [it.monthly(_final(it)) for it in advice.groups]
+    now = [group.monthly(group.now) for group in advice.groups]
+    then = [group.monthly(_final(group)) for group in advice.groups]
     if advice.groups and advice.changes and None not in (*now, *then):
         before, after = sum(filter(None, now)), sum(filter(None, then))
-        way = f"{dollars(before - after)} less" if after <= before else f"{dollars(after - before)} more"
-        yield f"With all of it what ran would cost {dollars(after)} a month, {way}."
-    for it in advice.groups:
-        if it.other is not None and not it.in_patch:
+        change = f"{dollars(before - after)} less" if after <= before else f"{dollars(after - before)} more"
+        yield f"With all of it what ran would cost {dollars(after)} a month, {change}."
+    for group in advice.groups:
+        if group.other is not None and not group.in_patch:
             yield (
-                f"nodeGroups.{it.name}: {', '.join(it.other.types)} would do for {_money(it.monthly(it.other))} a "
-                "month; not in the patch, since its fixed pods would move"
+                f"nodeGroups.{group.name}: {', '.join(group.other.types)} would do for "
+                f"{_money(group.monthly(group.other))} a month; not in the patch, since its fixed pods would move"
             )
 
 
-def _final(it: GroupAdvice) -> Shape | None:
-    return it.other if it.in_patch else it.sized
+def _final(group: GroupAdvice) -> Shape | None:
+    return group.other if group.in_patch else group.sized
 
 
 def _changed(advice: SizesAdvice) -> Iterator[str]:
@@ -113,19 +113,21 @@ def _value(value: object) -> str:
 
 
 def _unchanged(advice: SizesAdvice) -> Iterator[str]:
-    """Containers of which both amounts have one reason stand together behind it; what fits is in the table."""
-    alike: dict[str, list[str]] = {}
+    """Yield unchanged containers, grouped if both amounts have one reason; those that fit are in the table."""
+    by_reason: dict[str, list[str]] = {}
     for row in advice.rows:
-        stay = [it for it in row.verdicts.values() if not it.changes and not it.fits]
-        reasons = {it.reason for it in stay}
-        if len(stay) == len(row.verdicts) and len(reasons) == 1:
-            alike.setdefault(reasons.pop(), []).append(row.of.path)
+        unchanged = [verdict for verdict in row.verdicts.values() if not verdict.changes and not verdict.fits]
+        reasons = {verdict.reason for verdict in unchanged}
+        path = row.container.path
+        if len(unchanged) == len(row.verdicts) and len(reasons) == 1:
+            by_reason.setdefault(reasons.pop(), []).append(path)
         else:
             yield from (
-                f"{row.of.path}.{it.resource.value} stays {it.resource.text(it.now)}: {it.reason}" for it in stay
+                f"{path}.{verdict.resource.value} stays {verdict.resource.text(verdict.now)}: {verdict.reason}"
+                for verdict in unchanged
             )
-        yield from gpu_lines(row.of, row.use)
-    yield from (f"{', '.join(paths)}: {reason}" for reason, paths in alike.items())
+        yield from gpu_lines(row.container, row.use)
+    yield from (f"{', '.join(paths)}: {reason}" for reason, paths in by_reason.items())
 
 
 def _assumptions(advice: SizesAdvice) -> Iterator[str]:
@@ -141,7 +143,7 @@ def _money(usd: float | None) -> str:
 
 
 def as_json(advice: SizesAdvice) -> dict[str, Any]:
-    """Plain values: CPU in millicores, memory in MiB, US dollars a month. Without `changes`, which stand beside it."""
+    """Return plain values: CPU in millicores, memory in MiB, US dollars a month. The caller adds `changes`."""
     return {
         "schema": SCHEMA,
         "stack": advice.stack,
@@ -149,7 +151,7 @@ def as_json(advice: SizesAdvice) -> dict[str, Any]:
         "source": advice.source,
         "evidence": {"days": advice.evidence.days, "least": advice.evidence.least},
         "containers": [_container_json(row) for row in advice.rows],
-        "groups": [_group_json(it) for it in advice.groups],
+        "groups": [_group_json(group) for group in advice.groups],
         "missing": dict(advice.missing),
     }
 
@@ -157,46 +159,46 @@ def as_json(advice: SizesAdvice) -> dict[str, Any]:
 def _container_json(row: Row) -> dict[str, Any]:
     use = row.use
     return {
-        "path": row.of.path,
-        **asdict(row.of.place),
+        "path": row.container.path,
+        **asdict(row.container.place),
         "group": row.group or None,
         "pods": row.pods,
         "days": use.days,
         "confidence": row.confidence,
         "saves": row.saves,
-        **{resource.value: _verdict_json(it) for resource, it in row.verdicts.items()},
+        **{resource.value: _verdict_json(verdict) for resource, verdict in row.verdicts.items()},
         "oom_kills": use.kills,
         "throttled": use.throttled,
         "memory_grows": use.growing,
-        "gpus": row.of.pod.gpu.count,
-        "gpu_busy_percent": _whole(use.gpu_busy),
-        "gpu_memory": _whole(use.gpu_memory),
+        "gpus": row.container.pod.gpu.count,
+        "gpu_busy_percent": _total(use.gpu_busy),
+        "gpu_memory": _total(use.gpu_memory),
         "gpus_used": use.gpus_used,
         "vpa": {resource.value: amount for resource, amount in row.recommended.items()},
     }
 
 
-def _whole(figure: Figure | None) -> float | None:
-    return None if figure is None else figure.whole
+def _total(figure: Figure | None) -> float | None:
+    return None if figure is None else figure.total
 
 
-def _verdict_json(it: Verdict) -> dict[str, Any]:
-    used = None if it.seen is None else math.ceil(it.seen)
-    return {"asks": it.now, "used": used, "advised": it.to, "reason": it.reason}
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    used = None if verdict.used is None else math.ceil(verdict.used)
+    return {"asks": verdict.now, "used": used, "advised": verdict.to, "reason": verdict.reason}
 
 
-def _group_json(it: GroupAdvice) -> Mapping[str, Any]:
-    def shape(found: Shape | None) -> Mapping[str, Any] | None:
-        if found is None:
+def _group_json(group: GroupAdvice) -> Mapping[str, Any]:
+    def shape_json(shape: Shape | None) -> Mapping[str, Any] | None:
+        if shape is None:
             return None
-        return {"types": list(found.types), "node_hours": found.node_hours, "usd": it.monthly(found)}
+        return {"types": list(shape.types), "node_hours": shape.node_hours, "usd": group.monthly(shape)}
 
     return {
-        "name": it.name,
-        "kind": it.kind,
-        "hours": it.hours,
-        "as_it_is": shape(it.now),
-        "with_these_sizes": shape(it.sized),
-        "other_nodes": shape(it.other),
-        "in_patch": it.in_patch,
+        "name": group.name,
+        "kind": group.kind,
+        "hours": group.hours,
+        "as_it_is": shape_json(group.now),
+        "with_these_sizes": shape_json(group.sized),
+        "other_nodes": shape_json(group.other),
+        "in_patch": group.in_patch,
     }

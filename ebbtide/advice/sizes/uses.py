@@ -1,60 +1,62 @@
-"""What is made of the answers about one container. Pure."""
+"""Derive the use of one container from Prometheus' answers. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from ebbtide.advice.sizes.answers import Answers, Found, Key, Points
 from ebbtide.advice.sizes.containers import Container
 from ebbtide.advice.sizes.evidence import Evidence, Figure, Use
+from ebbtide.advice.sizes.queries import Answers, Key, Points, PointsByKey
 from ebbtide.advice.sizes.rules import THROTTLED
 
 QUANTILE = 0.95
 _GROWN = 1.1
 
 
-def use_of(it: Container, answers: Answers, until: datetime, evidence: Evidence) -> Use:
-    own: Key = (it.place.namespace, it.place.workload, it.place.container)
-    pods = own[:2]
-    cpu, memory = _at(answers.cpu, own), _at(answers.memory, own)
-    kills = None if answers.kills is None else _at(answers.kills, (it.place.workload,))
-    cpu_asked, memory_asked = _at(answers.cpu_asked, pods), _at(answers.memory_asked, pods)
-    throttled_at, throttled = _throttled(_at(answers.throttled, own), _own(cpu_asked, it.beside.cpu))
+def use_of(container: Container, answers: Answers, until: datetime, evidence: Evidence) -> Use:
+    place, others = container.place, container.other_containers
+    pods: Key = (place.namespace, place.workload)
+    key: Key = (*pods, place.container)
+    cpu, memory = _points(answers.cpu, key), _points(answers.memory, key)
+    kills = None if answers.kills is None else _points(answers.kills, (place.workload,))
+    cpu_requests = _minus(_points(answers.cpu_requests, pods), others.cpu)
+    memory_requests = _minus(_points(answers.memory_requests, pods), others.memory)
+    throttled_at, throttled = _throttled(_points(answers.throttled, key), cpu_requests)
     return Use(
         days=len({_day(at, until, evidence) for at, _ in (*cpu, *memory)}),
         cpu=_figure(cpu, quantile),
         memory=_figure(memory, max),
         growing=_grows(memory, until, evidence),
         kills=None if kills is None else math.ceil(sum(value for _, value in kills) / 2 - 0.25),
-        killed_at=_killed_at(kills or (), _own(memory_asked, it.beside.memory), 2 * evidence.step),
+        killed_at=_killed_at(kills or (), memory_requests, 2 * evidence.step),
         throttled=throttled,
         throttled_at=throttled_at,
-        gpu_busy=_figure(_at(answers.gpu_busy, pods), quantile),
-        gpu_memory=_figure(_at(answers.gpu_memory, pods), max),
-        gpus_used=max((round(value) for _, value in _at(answers.gpus_used, pods)), default=None),
+        gpu_busy=_figure(_points(answers.gpu_busy, pods), quantile),
+        gpu_memory=_figure(_points(answers.gpu_memory, pods), max),
+        gpus_used=max((round(value) for _, value in _points(answers.gpus_used, pods)), default=None),
     )
 
 
-def _at(found: Found, key: Key) -> Points:
-    return () if found is None else found.get(key, ())
+def _points(by_key: PointsByKey, key: Key) -> Points:
+    return () if by_key is None else by_key.get(key, ())
 
 
 def quantile(values: Sequence[float]) -> float:
-    """The least value that 95 % of these are at or below."""
+    """Return the least value that 95 % of these do not exceed."""
     return sorted(values)[math.ceil(QUANTILE * len(values)) - 1]
 
 
-def _figure(points: Points, of: Callable[[Sequence[float]], float]) -> Figure | None:
+def _figure(points: Points, statistic: Callable[[Sequence[float]], float]) -> Figure | None:
     values = [value for _, value in points]
     if not values:
         return None
     half = max(1, len(values) // 2)
-    return Figure(of(values), of(values[:half]), of(values[-half:]))
+    return Figure(statistic(values), statistic(values[:half]), statistic(values[-half:]))
 
 
 def _day(at: datetime, until: datetime, evidence: Evidence) -> int:
-    """How many whole days before the end."""
+    """Return how many full days before the end."""
     return int((until - at) / evidence.day)
 
 
@@ -68,31 +70,31 @@ def _grows(points: Points, until: datetime, evidence: Evidence) -> bool:
     return len(newest) == evidence.least and rises and newest[-1] > newest[0] * _GROWN
 
 
-def _own(asked: Points, beside: int) -> Points:
-    """Of what a whole pod asks for, the part of its own container."""
-    return [(at, value - beside) for at, value in asked]
+def _minus(requests: Points, other_containers: int) -> Points:
+    """Subtract the other containers from a pod's requests."""
+    return [(at, value - other_containers) for at, value in requests]
 
 
-def _killed_at(killed: Points, asked: Points, back: timedelta) -> int | None:
-    """What it asked for when it was killed. A rollout after a kill is no part of it: so the least of just before."""
+def _killed_at(kills: Points, requests: Points, lookback: timedelta) -> int | None:
+    """Return the request at the kills. The least shortly before counts, since a rollout may follow a kill."""
     then = [
         min(sizes)
-        for at, value in killed
-        if value > 0 and (sizes := [size for when, size in asked if at - back <= when <= at])
+        for at, value in kills
+        if value > 0 and (sizes := [size for when, size in requests if at - lookback <= when <= at])
     ]
     return round(max(then)) if then else None
 
 
-def _throttled(shares: Points, asked: Points) -> tuple[int | None, float | None]:
-    """The largest size at which its limit held it back, and how much; without one, how much altogether."""
+def _throttled(shares: Points, requests: Points) -> tuple[int | None, float | None]:
+    """Return the largest request at which the container was throttled, and how much; without one, how much overall."""
     if not shares:
         return None, None
-    sizes = dict(asked)
+    sizes = dict(requests)
     by_size: dict[int, list[float]] = {}
     for at, share in shares:
         if at in sizes:
             by_size.setdefault(round(sizes[at]), []).append(share)
-    short = {size: found for size, values in by_size.items() if (found := quantile(values)) > THROTTLED}
+    short = {size: share for size, values in by_size.items() if (share := quantile(values)) > THROTTLED}
     if short:
         return max(short), short[max(short)]
     return None, quantile([share for _, share in shares])

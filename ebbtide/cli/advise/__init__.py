@@ -50,9 +50,9 @@ def savings(
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
-    from ebbtide.advice.savings import savings_advice
-    from ebbtide.advice.savings_text import as_json, as_text
-    from ebbtide.advice.usage import UsageError, read_usage, usage_of
+    from ebbtide.advice.savings.advice import savings_advice
+    from ebbtide.advice.savings.text import as_json, as_text
+    from ebbtide.advice.savings.usage import UsageError, read_usage, usage_of
 
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
@@ -118,8 +118,7 @@ class _ServiceLoad:
 
 
 def _service_floors(settings: StackSettings, name: str, trace: str, load: _ServiceLoad, json_file: Path | None) -> None:
-    from ebbtide.advice.services.floors import as_json, service_floor_advice
-    from ebbtide.advice.services.floors_text import as_text
+    from ebbtide.advice.services.floors import as_json, as_text, service_floor_advice
     from ebbtide.simulator.services.replay import ServiceOptions
     from ebbtide.simulator.trace.counted import find_requests
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from ebbtide.advice.services.history import Asking, History, quiet_latency, recorded_requests
+from ebbtide.advice.services.history import History, HistoryQuery, quiet_latency, recorded_requests
 from ebbtide.advice.services.variants import ServiceTime, variant_names
 from ebbtide.cli.console import fail
 from ebbtide.monitoring.client import Prometheus, Unknown
@@ -78,7 +78,7 @@ def _recorded(
         fail(f"{settings.stack}: wanted a Prometheus, or --trace FILE, found neither")
     now = datetime.now(zone_of(settings.business_hours.timezone))
     prometheus = Prometheus(link, settings.customer, lambda: datetime.now(UTC))
-    asking = Asking(prometheus=prometheus, customer=settings.customer, since=source.since, now=now)
+    asking = HistoryQuery(prometheus=prometheus, customer=settings.customer, since=source.since, now=now)
     requests = prometheus.doubt() or recorded_requests(asking, service, variants)
     if not isinstance(requests, History):
         fail(f"{requests.why} ({_INSTEAD})")

@@ -99,9 +99,9 @@ def _advice(
     from dataclasses import replace
 
     from ebbtide.advice.sizes.advice import advise
-    from ebbtide.advice.sizes.answers import NothingRecorded
     from ebbtide.advice.sizes.containers import containers
     from ebbtide.advice.sizes.evidence import Evidence
+    from ebbtide.advice.sizes.queries import NothingRecorded
     from ebbtide.advice.sizes.reading import read_uses
     from ebbtide.monitoring.client import Prometheus
 
@@ -120,7 +120,7 @@ def _advice(
 def _recommended(api: "OperatorApi", containers_: "list[Container]") -> "tuple[Recommended, Mapping[str, str]]":
     """The cluster's recommendations, and the reason if they cannot be read."""
     from ebbtide.advice.sizes.rules import Resource
-    from ebbtide.operate.recommendations import recommendations
+    from ebbtide.operate.services import recommendations
 
     unread: list[str] = []
     places = {

@@ -1,4 +1,4 @@
-"""Checkpoints: a job says where it stands, and goes on there after anything happened to its machine.
+"""Checkpoints: a job stores its state, and resumes there after any failure of its machine.
 
 with checkpoint("s3://bucket/team", every="5m") as saved:
     state = saved.load(default={"epoch": 0})

@@ -1,10 +1,10 @@
-"""Which attempt of a job counts, in Redis: one hash per job, `ebbtide:attempt:<job>`.
+"""The valid attempt of a job, in Redis: one hash per job, `ebbtide:attempt:<job>`.
 
-    token      the newest attempt's number; it rises with each attempt and each time that a job goes back to its queue,
-               so an attempt whose number it no longer is has nothing to say any more
+    token      the newest attempt's number; it rises with each attempt and each return of the job to its queue, so an
+               attempt with another number is superseded
     deaths     hard ends of attempts since the last checkpoint
-    running    the attempt that has begun and not ended in order, where workers do not see each other's ends: if it is
-               still there when the next one begins, it has ended hard
+    running    the attempt that has begun and not ended in order, for workers that do not see each other's ends: if it
+               is still there when the next one begins, it has ended hard
     step, saved, problem   the last checkpoint, for people
 
 If Redis forgets it, the numbers start again above the greatest in the checkpoints' store.
@@ -23,7 +23,7 @@ from redis.retry import Retry
 
 from ebbtide.jobs.checkpoints.errors import CheckpointError, Superseded
 
-LIFE = 90 * 24 * 3600  # seconds without news until a job is forgotten
+LIFE = 90 * 24 * 3600  # seconds after the last write until a job is forgotten
 MOST_DEATHS = 3
 
 # KEYS: the job's hash; the key in which a running job stands. ARGV: the number to exceed, LIFE, how it stands in that
@@ -69,7 +69,7 @@ _END = "if redis.call('HGET', KEYS[1], 'running') == ARGV[1] then redis.call('HD
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Where Redis says that a worker has the job: a member of a sorted set, a list's entry or a hash's field."""
+    """Entry of Redis that gives a worker the job: a member of a sorted set, a list's entry or a hash's field."""
 
     key: str
     member: str | bytes
@@ -80,10 +80,13 @@ def attempt_key(job: str) -> str:
 
 
 def claim(connection: Redis, job: str, at_least: int, hold: Hold, most: int = 0, already: int | None = None) -> int:
-    """The number of this attempt. `already`: by an earlier try of the same attempt. Raises `Superseded` if the worker
-    has lost the job, `CheckpointError` if `most` attempts have ended hard since the last checkpoint."""
-    given = (at_least, LIFE, hold.member, most, already or "")
-    reply = connection.eval(_CLAIM, 2, attempt_key(job), hold.key, *given)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
+    """Return the number of this attempt; `already` is its number from an earlier try.
+
+    Raises `Superseded` if the worker has lost the job, `CheckpointError` if `most` attempts have ended hard since the
+    last checkpoint.
+    """
+    arguments = (at_least, LIFE, hold.member, most, already or "")
+    reply = connection.eval(_CLAIM, 2, attempt_key(job), hold.key, *arguments)  # pyright: ignore[reportArgumentType] - bytes are sent as they are
     token = cast("int", reply)
     if token == 0:
         raise Superseded(f"job {job} was given to another worker")
@@ -93,7 +96,7 @@ def claim(connection: Redis, job: str, at_least: int, hold: Hold, most: int = 0,
 
 
 def raise_if_superseded(job: str, token: int, newest: bytes | None) -> None:
-    """`newest`: the field `token` as read now; None if Redis has forgotten it, and then nobody is newer."""
+    """Compare with `newest`, the present `token`; None if Redis has forgotten it, and then no attempt is newer."""
     if newest is not None and int(newest) != token:
         raise Superseded(f"attempt {token} of job {job} is over, {int(newest)} is the newest")
 
@@ -103,29 +106,29 @@ def hopeless(job: str) -> str:
 
 
 def note(connection: Redis, job: str, progress: Mapping[str, str | int]) -> None:
-    """A checkpoint clears the deaths: the job makes progress."""
+    """Store the progress; a checkpoint clears the deaths, since the job makes progress."""
     fields: dict[Any, Any] = dict(progress)
     if progress.get("saved"):
         fields |= {"deaths": 0}
     try:
         connection.hset(attempt_key(job), mapping=fields)
     except (RedisError, OSError):
-        return  # the next save says it again
+        return  # the next save repeats it
 
 
 def end_in_order(connection: Redis, job: str, token: int) -> None:
-    """This attempt was not killed, whatever it ended with. Where Redis cannot be told it counts as one that was."""
+    """Record that this attempt was not killed, however it ended. If Redis is unreachable it counts as killed."""
     with suppress(RedisError, OSError):
         connection.eval(_END, 1, attempt_key(job), token)  # pyright: ignore[reportArgumentType] - numbers are sent as text
 
 
 def may_begin_again(connection: Redis, job: str, most: int) -> bool:
-    """After a hard end that a worker saw, whether or not the job had opened its checkpoint."""
+    """Count a hard end that a worker saw; return False if there were too many."""
     return bool(connection.eval(_DIED, 1, attempt_key(job), most, LIFE))  # pyright: ignore[reportArgumentType] - numbers are sent as text
 
 
 def impatient(connection: Redis, timeout: float = 2.0) -> Redis:
-    """The same server by a connection that fails at once and never waits longer than `timeout` seconds."""
+    """Return a client of the same server that does not retry and never waits longer than `timeout` seconds."""
     pool = connection.connection_pool
     settings: dict[str, Any] = {
         **pool.connection_kwargs,

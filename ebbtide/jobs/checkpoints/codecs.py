@@ -1,6 +1,6 @@
-"""How a state becomes a file and comes back. JSON, bytes and folders by themselves; anything else by a codec of yours.
+"""Convert a state to a file and back. JSON, bytes and folders are built in; anything else needs your own codec.
 
-Never pickle by itself: loading one runs whatever it says, and a bucket is easier to write to than an image.
+Pickle is never the default: loading one runs its code, and a bucket is easier to write to than an image.
 """
 
 import json
@@ -40,7 +40,7 @@ def _dump_folder(folder: Path, path: Path) -> None:
 
 
 def _load_folder(path: Path) -> Path:
-    """Into a new folder beside the file. Names that lead out of it are kept inside by `zipfile`."""
+    """Extract into a new folder next to the file. `zipfile` keeps names inside that would lead out of it."""
     folder = path.with_name("folder")
     folder.mkdir()
     with ZipFile(path) as archive:
@@ -51,7 +51,7 @@ def _load_folder(path: Path) -> Path:
 JSON = Codec("json", _dump_json, lambda path: json.loads(path.read_text(encoding="utf-8")))
 BYTES = Codec("bytes", lambda state, path: path.write_bytes(state), Path.read_bytes)
 FOLDER = Codec("folder", _dump_folder, _load_folder)
-_OURS = {codec.name: codec for codec in (JSON, BYTES, FOLDER)}
+_BUILT_IN = {codec.name: codec for codec in (JSON, BYTES, FOLDER)}
 
 
 def codec_for(state: object) -> Codec:
@@ -60,10 +60,10 @@ def codec_for(state: object) -> Codec:
     return FOLDER if isinstance(state, Path) else JSON
 
 
-def codec_named(name: str, given: Codec | None) -> Codec:
-    if given is not None and given.name == name:
-        return given
-    if name not in _OURS:
-        known = f"checkpoint() has {given.name!r}" if given else "checkpoint() has none"
-        raise CannotLoad(f"the checkpoint was written with codec {name!r}, and {known}")
-    return _OURS[name]
+def codec_named(name: str, custom: Codec | None) -> Codec:
+    if custom is not None and custom.name == name:
+        return custom
+    if name not in _BUILT_IN:
+        configured = f"checkpoint() has {custom.name!r}" if custom else "checkpoint() has none"
+        raise CannotLoad(f"the checkpoint was written with codec {name!r}, and {configured}")
+    return _BUILT_IN[name]

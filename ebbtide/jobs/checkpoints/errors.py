@@ -1,13 +1,13 @@
-"""What may go wrong with a checkpoint, by what happens next.
+"""Errors of checkpoints, by what happens next.
 
 LeaveJob            the job ends here without a result; the worker decides where it goes (never caught by a job)
-├── Paused          told to stop, and the state is saved: back to the head of the queue
+├── Paused          the worker stops, and the state is saved: back to the head of the queue
 ├── Superseded      another attempt of the same job is newer: this one leaves everything to it
 └── NeverOpened     it has opened no checkpoint in time, and its pool requires one: it fails with this one line
 CheckpointError     the job fails with this one line
 ├── CannotSave      the state itself cannot be written; it would fail again
 ├── CannotLoad      there are checkpoints, and none of them can be used
-└── StoreError      the store cannot be used now; a job that runs goes on and tries again at its next offer
+└── StoreError      the store cannot be used now; a running job continues and tries again at its next offer
 """
 
 
@@ -40,5 +40,5 @@ class CannotLoad(CheckpointError):
 
 
 class StoreError(CheckpointError):
-    def __init__(self, store: str, what: str) -> None:
-        super().__init__(f"checkpoints in {store}: {what}")
+    def __init__(self, store: str, problem: str) -> None:
+        super().__init__(f"checkpoints in {store}: {problem}")

@@ -1,7 +1,12 @@
-"""One attempt of a job, for workers that have no process for each job and see no hard end of another: lists, Celery."""
+"""Attempts of jobs for workers without a process per job, which see no hard end of another: lists, Celery.
 
+A pool may require checkpoints: a job that has opened none in time fails, with one line.
+"""
+
+import signal
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -10,8 +15,8 @@ from redis import Redis
 from ebbtide.jobs.checkpoints import running
 from ebbtide.jobs.checkpoints.attempts import MOST_DEATHS, Hold, claim, end_in_order, impatient, note
 from ebbtide.jobs.checkpoints.environment import PoolCheckpoints
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
-from ebbtide.jobs.checkpoints.opening import must_open, open_within
+from ebbtide.jobs.checkpoints.errors import NeverOpened
+from ebbtide.jobs.checkpoints.stored import StoredCheckpoints
 
 
 class Attempt(ABC):
@@ -28,11 +33,11 @@ class Attempt(ABC):
 
     @abstractmethod
     def _held(self) -> tuple[Redis, Hold]:
-        """Where Redis says that this worker has the job."""
+        """Return the entry of Redis that gives this worker the job."""
 
     @property
     def _name(self) -> str:
-        """For people."""
+        """Name for people."""
         return self.id
 
     @cached_property
@@ -44,8 +49,8 @@ class Attempt(ABC):
         self.token = claim(connection, self.id, at_least, hold, MOST_DEATHS, self.token)
         return self.token
 
-    def opened(self, kept: KeptCheckpoints) -> None:
-        del kept
+    def opened(self, checkpoints: StoredCheckpoints) -> None:
+        del checkpoints
         self._has_opened = True
 
     def note(self, progress: Mapping[str, str | int]) -> None:
@@ -53,7 +58,7 @@ class Attempt(ABC):
 
     @contextmanager
     def running(self, pool: PoolCheckpoints | None) -> Generator[None]:
-        """What is left of it without an end of this `with` was killed."""
+        """Mark the attempt as running; if the mark outlives this block, the attempt was killed."""
         running.begin(self)
         try:
             with must_open(lambda: self._name, open_within(pool), lambda: self._has_opened):
@@ -62,3 +67,49 @@ class Attempt(ABC):
             running.end()
             if self.token is not None:
                 end_in_order(self._quick, self.id, self.token)
+
+
+AGAIN = 10.0  # seconds until the exception is raised again in a job that swallowed it: a bare `except`, or C code
+
+
+def open_within(pool: PoolCheckpoints | None) -> float | None:
+    """Return the limit in seconds; None if a job need not open a checkpoint."""
+    return pool.open_within if pool is not None and pool.required else None
+
+
+def too_late(job: str, within: float) -> str:
+    return (
+        f"job {job} has opened no checkpoint within {within:.0f} s, and its pool requires one "
+        "(checkpoints: required, openWithin)"
+    )
+
+
+@contextmanager
+def must_open(job: Callable[[], str], within: float | None, has_opened: Callable[[], bool]) -> Generator[None]:
+    """Raise `NeverOpened` in a job that runs in its worker's own process, even in a blocking call.
+
+    Uses SIGURG, which is ignored by default, and which no library is known to use. Signals reach only the main thread:
+    a job in another thread has no limit.
+    """
+    if within is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    over = threading.Event()
+
+    def interrupt(_signum: int, _frame: object) -> None:
+        if not over.is_set() and not has_opened():
+            raise NeverOpened(too_late(job(), within))
+
+    def remind() -> None:
+        patience = within
+        while not over.wait(patience) and not has_opened():
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGURG)
+            patience = AGAIN
+
+    before = signal.signal(signal.SIGURG, interrupt)
+    threading.Thread(target=remind, name="ebbtide-opening", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.signal(signal.SIGURG, before)

@@ -1,5 +1,7 @@
-"""Tries a store as a job will use it, before a worker takes its first job: a wrong name must not fail one job after the
-other. In a process of its own: a client of a bucket has threads, which a worker that forks must not have."""
+"""Try a store as a job will use it, before a worker takes its first job: a wrong name must not fail every job.
+
+It runs in a separate process, since a bucket's client has threads, which a worker that forks must not have.
+"""
 
 import logging
 import subprocess
@@ -19,10 +21,10 @@ _log = logging.getLogger("ebbtide.checkpoints")
 
 
 def probe(store: Store) -> None:
-    """Raises `StoreError` with the first thing that a job could not do."""
+    """Raise `StoreError` with the first operation that fails."""
     name = f"{PROBES}/{uuid4().hex}"
     if not store.create(name, b"probe"):
-        raise StoreError(store.address, "a name that nobody can have used is taken")
+        raise StoreError(store.address, "a new random name is taken")
     if store.read(name) != b"probe" or store.size(name) != 5 or name not in store.names(PROBES):
         raise StoreError(store.address, "what was written is not what is read")
     if store.create(name, b"again"):
@@ -33,7 +35,7 @@ def probe(store: Store) -> None:
 
 
 def await_store(stop: Callable[[], bool]) -> None:
-    """Until the pool's store can be used, or `stop`. One line when it cannot, and each minute."""
+    """Wait until the pool's store can be used, or `stop`. Log one line when it cannot, and each minute."""
     logged_at = float("-inf")
     while not stop():
         problem = run("probe")
@@ -48,7 +50,7 @@ def await_store(stop: Callable[[], bool]) -> None:
 
 
 def run(command: str) -> str | None:
-    """`python -m ebbtide.jobs.checkpoints COMMAND`: what it complains of, None if nothing."""
+    """Run `python -m ebbtide.jobs.checkpoints COMMAND`; return its complaint, None if there is none."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "ebbtide.jobs.checkpoints", command],

@@ -1,6 +1,6 @@
 """PyTorch's state dicts: `checkpoint(store, codec=state_dicts())`, and offer `{"model": model.state_dict(), …}`."""
 
-# PyTorch is installed in the customer's image, so its types are not at hand here.
+# PyTorch is installed in the customer's image, so its types are not available here.
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from pathlib import Path
@@ -12,10 +12,10 @@ from ebbtide.jobs.checkpoints.codecs import Codec
 
 
 def state_dicts(onto: str = "cpu", *, weights_only: bool = True) -> Codec:
-    """`onto`: the device that tensors are loaded to. Loads tensors and plain values only, never code.
+    """Return a codec that loads only tensors and plain values, never code. `onto`: the device of loaded tensors.
 
-    PyTorch before 2.0 cannot load an optimizer's numbers so, and needs `weights_only=False`: for a store that nobody
-    else can write to.
+    PyTorch before 2.0 cannot load an optimizer's numbers this way. It needs `weights_only=False`, and a store that no
+    one else can write to.
     """
 
     def load(path: Path) -> Any:

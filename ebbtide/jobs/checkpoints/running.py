@@ -1,10 +1,10 @@
-"""The job that runs in this process, as its worker tells it to the checkpoint that the job opens."""
+"""The job that runs in this process, through which its checkpoint reaches the worker."""
 
 from collections.abc import Mapping
 from threading import local
 from typing import Protocol
 
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints
+from ebbtide.jobs.checkpoints.stored import StoredCheckpoints
 
 
 class RunningJob(Protocol):
@@ -15,23 +15,25 @@ class RunningJob(Protocol):
 
     @property
     def stopping(self) -> bool:
-        """The worker was told to stop."""
+        """True once the worker has to stop."""
         ...
 
     def claim(self, at_least: int) -> int:
-        """A number for this attempt: greater than `at_least` and than any in Redis. From now on earlier ones count no
-        more. Raises `Superseded` if the job was given to another worker meanwhile."""
+        """Return a number for this attempt, greater than `at_least` and any in Redis; earlier ones are superseded.
+
+        Raises `Superseded` if the job was given to another worker meanwhile.
+        """
         ...
 
-    def opened(self, kept: KeptCheckpoints) -> None: ...
+    def opened(self, checkpoints: StoredCheckpoints) -> None: ...
 
     def note(self, progress: Mapping[str, str | int]) -> None:
-        """Shown to operators. Never raises and never waits long: progress is not worth a job's time."""
+        """Store progress for operators. Never raises and never waits long."""
         ...
 
 
 class _Here(local):
-    """Of each thread: a Celery worker may run tasks in several."""
+    """The job of each thread: a Celery worker may run tasks in several."""
 
     job: RunningJob | None = None
 
@@ -48,5 +50,5 @@ def end() -> None:
 
 
 def running_job() -> RunningJob | None:
-    """None outside a worker."""
+    """Return this thread's job; None outside a worker."""
     return _here.job

@@ -1,4 +1,4 @@
-"""`with checkpoint(store) as saved`: what a job uses."""
+"""`with checkpoint(store) as saved`: the interface for jobs."""
 
 import logging
 import tempfile
@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ebbtide.jobs.checkpoints.codecs import Codec, codec_for, codec_named
-from ebbtide.jobs.checkpoints.durations import seconds
-from ebbtide.jobs.checkpoints.environment import pool_checkpoints
+from ebbtide.jobs.checkpoints.environment import pool_checkpoints, seconds
 from ebbtide.jobs.checkpoints.errors import CannotLoad, CheckpointError, Paused, StoreError
-from ebbtide.jobs.checkpoints.kept import KEEP, Damaged, Header, KeptCheckpoints, checksum
 from ebbtide.jobs.checkpoints.running import RunningJob, running_job
+from ebbtide.jobs.checkpoints.stored import KEEP, Damaged, Header, StoredCheckpoints, checksum
 from ebbtide.jobs.checkpoints.stores import Store, open_store
 
-EVERY = 300.0  # seconds, where neither the job nor its pool says
+EVERY = 300.0  # seconds, if neither the job nor its pool says
 TRY_AGAIN = 15.0  # seconds after a save that failed
 BEGIN_WITHIN = 600.0  # seconds that a job waits for its store before it fails; its worker has tried it once
-PAUSE = 1.0  # seconds between two tries of that
+PAUSE = 1.0  # seconds between two tries
 
 _log = logging.getLogger("ebbtide.checkpoints")
 
@@ -40,28 +39,28 @@ def checkpoint(
     keep: int = KEEP,
     clock: Callable[[], float] = time.monotonic,
 ) -> Generator["Saved"]:
-    """Where a job's state lies while it runs, so that an interrupted job goes on where it was.
+    """Store a job's state while it runs, so that an interrupted job resumes where it was.
 
     `store`: a folder or a bucket (`s3://bucket/prefix`); `every`: how much work a hard kill may repeat, `"5m"`. Both
-    come from the stack file's `checkpoints` when left out. `job`: the key; a worker knows its job's id. `version`: of
-    the state's form; a state of another version goes through `migrate(state, version)`. `keep`: how many are kept.
+    default to the stack file's `checkpoints`. `job`: the key; by default the id of the worker's job. `version`: of the
+    state's format; a state of another version goes through `migrate(state, version)`. `keep`: how many are kept.
 
-    Raises `CheckpointError` with one line, and `Paused` at an offer after the worker was told to stop.
+    Raises `CheckpointError` with one line, and `Paused` at an offer once the worker has to stop.
     """
     pool = pool_checkpoints()
-    here = running_job()
-    given = store if store is not None else (pool.store if pool else None)
-    if given is None:
+    running = running_job()
+    address = store if store is not None else (pool.store if pool else None)
+    if address is None:
         hint = "give one, checkpoint('s3://bucket/team'), or say checkpoints in the pool's section of the stack file"
         raise CheckpointError(f"no store for checkpoints: {hint}")
-    name = job or (here.id if here else None)
+    name = job or (running.id if running else None)
     if not name:
         raise CheckpointError("no job to keep checkpoints for: outside a worker say which, checkpoint(store, job='a')")
     pause = seconds(every, "every") if every is not None else pool.every if pool else EVERY
-    where = open_store(str(given)) if isinstance(given, str | Path) else given
+    opened = open_store(str(address)) if isinstance(address, str | Path) else address
     with _scratch() as folder:
-        kept = KeptCheckpoints(where, name, keep)
-        yield Saved(kept, name, here, Path(folder), pause, codec, version, migrate, clock)
+        checkpoints = StoredCheckpoints(opened, name, keep)
+        yield Saved(checkpoints, name, running, Path(folder), pause, codec, version, migrate, clock)
 
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:
@@ -72,13 +71,13 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 class Saved:
-    """Made by `checkpoint()`."""
+    """The checkpoints of a job; created by `checkpoint()`."""
 
     def __init__(
         self,
-        kept: KeptCheckpoints,
+        checkpoints: StoredCheckpoints,
         job: str,
-        here: RunningJob | None,
+        running: RunningJob | None,
         scratch: Path,
         every: float,
         codec: Codec | None,
@@ -86,9 +85,9 @@ class Saved:
         migrate: Migration | None,
         clock: Callable[[], float],
     ) -> None:
-        self._kept = kept
+        self._checkpoints = checkpoints
         self._job = job
-        self._here = here
+        self._running = running
         self._scratch = scratch
         self._every = every
         self._codec = codec
@@ -98,25 +97,25 @@ class Saved:
         self._number = 0
         self._step = 0
         self._attempt = self._patiently(self._claim)
-        # The first offer of a job's first attempt is saved at once: what is wrong shows before hours were spent.
+        # The first offer of a job's first attempt is saved at once, so that faults show before hours were spent.
         self._due_at = clock() + (every if self._attempt > 1 else 0.0)
 
     @property
     def stopping(self) -> bool:
-        """The worker was told to stop: the next offer saves and ends this attempt. For a job with long steps."""
-        return self._here is not None and self._here.stopping
+        """True once the worker has to stop: the next offer saves and ends this attempt. For a job with long steps."""
+        return self._running is not None and self._running.stopping
 
     @property
     def attempt(self) -> int:
-        """1 for the first. May skip numbers."""
+        """Number of this attempt: 1 for the first; may skip numbers."""
         return self._attempt
 
     def load(self, default: Any = None) -> Any:
-        """The newest state that is whole, or `default` if there is none. A folder comes back as the path of a copy."""
+        """Return the newest complete state, or `default` if there is none; for a folder, the path of a copy."""
         return self._patiently(lambda: self._load(default))
 
     def _load(self, default: Any) -> Any:
-        headers = self._kept.headers()
+        headers = self._checkpoints.headers()
         for header in headers:
             try:
                 state = self._read(header)
@@ -133,15 +132,15 @@ class Saved:
             _log.info("job %s goes on at step %d, saved %s", self._job, header.step, header.saved)
             return state
         if headers:
-            where = self._kept.address
+            where = self._checkpoints.address
             raise CannotLoad(f"job {self._job}: none of its {len(headers)} checkpoints in {where} is whole")
         return default
 
     def offer(self, state: Any, *, step: int | None = None) -> bool:
-        """Save if it is due, and whether it was saved. `step`: for people; by default it counts the offers.
+        """Save if it is due; return True if it was saved. `step`: for people; by default it counts the offers.
 
-        Raises `Paused` once the worker was told to stop and the state is saved. A store that cannot be used now is one
-        line in the log, and the job goes on; a state that cannot be written raises `CannotSave`.
+        Raises `Paused` once the worker has to stop and the state is saved. A store that cannot be used now is one line
+        in the log, and the job continues; a state that cannot be written raises `CannotSave`.
         """
         self._step = self._step + 1 if step is None else step
         stopping = self.stopping
@@ -159,35 +158,35 @@ class Saved:
         return True
 
     def save(self, state: Any, *, step: int | None = None) -> None:
-        """Save now, due or not. Raises `StoreError` where `offer` goes on."""
+        """Save now, due or not. Raises `StoreError` where `offer` continues."""
         self._step = self._step + 1 if step is None else step
         self._save(state)
 
     def _patiently(self, do: Callable[[], T]) -> T:
-        """Failing would throw away what is stored, because the store was away for a moment."""
-        until, told = self._clock() + BEGIN_WITHIN, False
+        """Retry: a short outage of the store must not discard the stored state."""
+        until, logged = self._clock() + BEGIN_WITHIN, False
         while True:
             try:
                 return do()
             except StoreError as why:
-                if self._here is None or self._clock() >= until:
+                if self._running is None or self._clock() >= until:
                     raise
                 if self.stopping:
                     raise Paused(f"job {self._job} has not begun: {why}") from why
-                if not told:
+                if not logged:
                     _log.error("job %s waits, for %.0f s at most: %s", self._job, BEGIN_WITHIN, why)
-                told = True
+                logged = True
                 time.sleep(PAUSE)
 
     def _claim(self) -> int:
-        highest = self._kept.newest_attempt()
+        highest = self._checkpoints.newest_attempt()
         while True:
-            attempt = self._here.claim(highest) if self._here else highest + 1
-            if self._kept.claim(attempt):
-                if self._here:
-                    self._here.opened(self._kept)
+            attempt = self._running.claim(highest) if self._running else highest + 1
+            if self._checkpoints.claim(attempt):
+                if self._running:
+                    self._running.opened(self._checkpoints)
                 return attempt
-            highest = max(attempt, self._kept.newest_attempt())
+            highest = max(attempt, self._checkpoints.newest_attempt())
 
     def _save(self, state: Any) -> None:
         began = self._clock()
@@ -207,7 +206,7 @@ class Saved:
                 saved=datetime.now(UTC).isoformat(timespec="seconds"),
                 step=self._step,
             )
-            self._kept.publish(header, data)
+            self._checkpoints.publish(header, data)
         except OSError as error:
             raise StoreError(str(self._scratch), f"cannot write the state: {error.strerror or error}") from error
         finally:
@@ -224,8 +223,8 @@ class Saved:
                 "give checkpoint() migrate=, or enqueue it under a new id"
             )
         codec = codec_named(header.codec, self._codec)
-        data = Path(tempfile.mkdtemp(dir=self._scratch)) / "state"  # a folder's copy lies beside it until the end
-        self._kept.fetch(header, data)
+        data = Path(tempfile.mkdtemp(dir=self._scratch)) / "state"  # a folder's copy stays next to it until the end
+        self._checkpoints.fetch(header, data)
         try:
             state = codec.load(data)
         except Exception as error:
@@ -238,5 +237,5 @@ class Saved:
         return state
 
     def _note(self, progress: dict[str, str | int]) -> None:
-        if self._here is not None:
-            self._here.note(progress)
+        if self._running is not None:
+            self._running.note(progress)

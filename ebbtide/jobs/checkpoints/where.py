@@ -1,7 +1,7 @@
-"""Where a job is and what is known of its checkpoint, as one JSON object: what `ebbtide why job` asks a worker for.
+"""Position of a job and state of its checkpoint, as one JSON object for `ebbtide why job`.
 
-Reads Redis alone, by keys, so that it works in a container without RQ. Of jobs of Celery and of lists it knows the
-checkpoint only: they have no record under their id.
+Reads only Redis keys, so that it works in a container without RQ. For jobs of Celery and of lists it knows only the
+checkpoint: they have no record under their id.
 """
 
 import base64
@@ -24,7 +24,7 @@ _LONGEST = 500  # characters of an error
 
 
 def connect(environment: Mapping[str, str] = os.environ) -> Redis:
-    """The worker's own Redis. Raises `CheckpointError` where the environment names none."""
+    """Return a client of the worker's Redis. Raises `CheckpointError` if the environment names none."""
     url = next((environment[name] for name in _URLS if environment.get(name)), "")
     if not url:
         raise CheckpointError(f"no Redis: wanted one of {', '.join(_URLS)}, for example redis://redis:6379/0")
@@ -37,8 +37,10 @@ def connect(environment: Mapping[str, str] = os.environ) -> Redis:
 
 
 def where(connection: Redis, job: str) -> dict[str, Any]:
-    """`rq`: the job as RQ has it; `checkpoint`: the hash of its attempts; either is None where there is none. Times are
-    RFC 3339. Raises `CheckpointError` where Redis cannot be asked."""
+    """Return `rq`, the job's state in RQ, and `checkpoint`, the hash of its attempts; None for either if missing.
+
+    Times are RFC 3339. Raises `CheckpointError` if Redis is unreachable.
+    """
     try:
         return {"job": job, "rq": _in_rq(connection, job), "checkpoint": _hash(connection, attempt_key(job)) or None}
     except (RedisError, OSError) as error:
@@ -46,33 +48,34 @@ def where(connection: Redis, job: str) -> dict[str, Any]:
 
 
 def _in_rq(connection: Redis, job: str) -> dict[str, Any] | None:
-    wanted = ("status", "origin", "worker_name", "started_at", "ended_at")
-    values: Any = connection.hmget(f"rq:job:{job}", wanted)
+    values: Any = connection.hmget(f"rq:job:{job}", ("status", "origin", "worker_name", "started_at", "ended_at"))
     status, queue, worker, started, ended = (_text(value) for value in values)
     if not queue:
         return None
-    found: dict[str, Any] = {"status": status, "queue": queue}
+    state: dict[str, Any] = {"status": status, "queue": queue}
     if status == "queued":
         index: Any = connection.lpos(f"rq:queue:{queue}", job)
-        found |= {"position": None if index is None else index + 1, "waiting": connection.llen(f"rq:queue:{queue}")}
+        state |= {"position": None if index is None else index + 1, "waiting": connection.llen(f"rq:queue:{queue}")}
     elif status == "started":
         pod: Any = connection.hget(f"rq:worker:{worker}", "hostname")
-        found |= {"worker": worker, "pod": _text(pod), "since": started, "silent": _is_silent(connection, queue, job)}
+        state |= {"worker": worker, "pod": _text(pod), "since": started, "silent": _is_silent(connection, queue, job)}
     elif ended:
-        found |= {"ended": ended, "error": _last_error(connection, job)}
-    return found
+        state |= {"ended": ended, "error": _last_error(connection, job)}
+    return state
 
 
 def _is_silent(connection: Redis, queue: str, job: str) -> bool:
-    """Whether no worker has sent a heartbeat for the job in time. The deadline counts that stands among the queue's
-    started jobs: it is the one that RQ moves with each heartbeat."""
+    """Return True if no worker has sent a heartbeat for the job in time.
+
+    The deadline in the queue's started jobs counts: RQ moves it with each heartbeat.
+    """
     executions: Any = connection.zrange(f"rq:executions:{job}", 0, -1)
-    deadlines: Any = [connection.zscore(f"rq:wip:{queue}", f"{job}:{_text(one)}") for one in executions]
+    deadlines: Any = [connection.zscore(f"rq:wip:{queue}", f"{job}:{_text(execution)}") for execution in executions]
     return all(deadline is None or deadline < time.time() for deadline in deadlines)
 
 
 def _last_error(connection: Redis, job: str) -> str:
-    """The last line of what the job failed with."""
+    """Return the last line of the job's error."""
     entries: Any = connection.xrevrange(f"rq:results:{job}", count=1)
     packed = entries[0][1].get(b"exc_string") if entries else None
     if not packed:
@@ -85,8 +88,8 @@ def _last_error(connection: Redis, job: str) -> str:
 
 
 def _hash(connection: Redis, key: str) -> dict[str, str]:
-    found: Any = connection.hgetall(key)
-    return {_text(name): _text(value) for name, value in found.items()}
+    fields: Any = connection.hgetall(key)
+    return {_text(name): _text(value) for name, value in fields.items()}
 
 
 def _text(value: bytes | None) -> str:

@@ -1,7 +1,7 @@
-"""What `ebbtide probe` reads of a cluster: a few bounded requests, sent in parallel; nothing is written.
+"""Facts that `ebbtide probe` reads of a cluster: a few bounded requests, sent in parallel; nothing is written.
 
-What may not be read is a `Denied` and never taken for absent. Access reviews are sent with POST and store
-nothing. A cluster of a thousand nodes is not listed: of each set of nodes only the first fifty are read.
+A refused read is a `Denied` and never counts as absent. Access reviews use POST and store nothing. Large clusters are
+not listed entirely: of each set of nodes only the first fifty are read.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ from ebbtide.settings.sections.redis import token_fault
 from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
-NODES_LOOKED_AT = 50
-_PARALLEL = 8  # requests at a time: a far away API server answers each in a tenth of a second
-_PULUMI_TIMEOUT_S = 30  # a backend far away, and a key of AWS or Vault behind it
+MAX_NODES = 50
+_PARALLEL = 8  # requests at a time: a distant API server takes a tenth of a second for each
+_PULUMI_TIMEOUT_S = 30  # for a distant backend that needs a key of AWS or Vault
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _REVIEW_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_DEPLOYMENTS_LOOKED_AT = 500
+_MAX_DEPLOYMENTS = 500
 
 
 RAY_POLICY = "ebbtide-rayclusters"
-"""What bounds the workload controller's writes of RayClusters."""
+"""Admission policy that bounds the workload controller's writes of RayClusters."""
 
 
 class ReadApi(Protocol):
@@ -42,17 +42,17 @@ class ReadApi(Protocol):
 
 
 class Denied(NamedTuple):
-    """The caller may not read it."""
+    """The caller may not read the object."""
 
 
 class Right(NamedTuple):
-    """One verb on one resource; in the whole cluster where the namespace is empty."""
+    """One verb on one resource; cluster-wide if the namespace is empty."""
 
     verb: str
     group: str
     resource: str
     namespace: str = ""
-    name: str = ""  # of the one object that it is granted for; empty for all
+    name: str = ""  # of the single object that it covers; empty for all
 
     def __str__(self) -> str:
         group = f".{self.group}" if self.group else ""
@@ -60,25 +60,25 @@ class Right(NamedTuple):
 
 
 Answer: TypeAlias = Json | Denied | None
-"""The object; `None` where there is none."""
+"""The object; `None` if it does not exist."""
 
 
 class ObjectWant(NamedTuple):
-    """An object that a stack refers to and that others make."""
+    """An object that a stack refers to and does not create."""
 
-    kind: str  # a key of `LOOKED_FOR`
-    namespace: str  # empty for what belongs to none
+    kind: str  # a key of `API_OF_KIND`
+    namespace: str  # empty for cluster-scoped kinds
     name: str
     keys: tuple[str, ...] = ()  # of its data
-    wanted_by: str = ""  # what refers to it, for the sentence: "images.pullSecrets", "workloads.api"
-    pods: int = 1  # that use it at once, as far as the file says
+    wanted_by: str = ""  # the key that refers to it: "images.pullSecrets", "workloads.api"
+    pods: int = 1  # that use it at once, by the file
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     @property
     def path(self) -> str:
-        group, plural = LOOKED_FOR[self.kind]
+        group, plural = API_OF_KIND[self.kind]
         root = f"/apis/{group}" if "/" in group else f"/api/{group}"
         return (
             f"{root}/namespaces/{self.namespace}/{plural}/{self.name}"
@@ -87,7 +87,7 @@ class ObjectWant(NamedTuple):
         )
 
 
-LOOKED_FOR: Mapping[str, tuple[str, str]] = {  # group and version, plural
+API_OF_KIND: Mapping[str, tuple[str, str]] = {  # group and version, plural
     "ConfigMap": ("v1", "configmaps"),
     "IngressClass": ("networking.k8s.io/v1", "ingressclasses"),
     "PersistentVolumeClaim": ("v1", "persistentvolumeclaims"),
@@ -96,16 +96,16 @@ LOOKED_FOR: Mapping[str, tuple[str, str]] = {  # group and version, plural
 }
 
 
-class Seen(NamedTuple):
-    """All that is kept of an object: the values of a Secret go no further."""
+class ObjectState(NamedTuple):
+    """The part of an object that a probe keeps: never the values of a Secret."""
 
     keys: frozenset[str] = frozenset()  # of its data
-    modes: frozenset[str] = frozenset()  # of access, of a claim
-    digest: str = ""  # of all values of its data, to compare copies; empty where there are none
+    modes: frozenset[str] = frozenset()  # access modes of a claim
+    digest: str = ""  # of all values of its data, to compare copies; empty without data
 
 
-Sighted: TypeAlias = Seen | Denied | None
-"""`None` for no object."""
+StateAnswer: TypeAlias = ObjectState | Denied | None
+"""`None` if the object does not exist."""
 
 NodeLabels: TypeAlias = Mapping[str, str]
 
@@ -116,12 +116,12 @@ class RayWant(NamedTuple):
     cluster: str
     namespace: str
     tokens: tuple[ObjectWant, ...]  # copies of one token
-    accounts: Mapping[str, tuple[str, tuple[Right, ...]]]  # by user: its name here, and what it must be allowed
-    brings_operator: bool = True  # else one that is there already makes its pods
+    accounts: Mapping[str, tuple[str, tuple[Right, ...]]]  # by user: its display name and its required rights
+    brings_operator: bool = True  # else an existing one creates its pods
 
 
 class ServingWant(NamedTuple):
-    """What the services of a stack stand on."""
+    """Dependencies of a stack's services."""
 
     brings: bool  # the stack brings its gateway and KEDA
     apis: tuple[str, ...] = ()  # group and version
@@ -132,28 +132,28 @@ class ServingWant(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayFacts:
-    """What there is of Ray, for a stack that has any."""
+    """State of Ray in the cluster, for a stack that uses it."""
 
     definitions: Mapping[str, Answer]  # by name
     deployments: Answer  # a list, of all namespaces: an operator may be in any
-    policy: Answer  # admission's, over RayClusters
-    tokens: Mapping[ObjectWant, Sighted]
-    lacking: Mapping[tuple[str, str], frozenset[Right] | Denied]  # by namespace and account: what it may not
+    policy: Answer  # the admission policy for RayClusters
+    tokens: Mapping[ObjectWant, StateAnswer]
+    lacking: Mapping[tuple[str, str], frozenset[Right] | Denied]  # missing rights by namespace and account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    version: str  # "v1.35.2"; empty where the server does not say
+    version: str  # "v1.35.2"; empty if the server does not say
     apis: frozenset[str]  # group and version: "policy/v1"
     admission_policies: bool  # ValidatingAdmissionPolicy of v1
     identity: Answer  # the namespace kube-system
     namespaces: Mapping[str, Answer]  # Ebbtide's two
     storage_classes: Answer  # a list
-    nodes: Mapping[str, Answer]  # by set of nodes: a list of the first of them
-    controller: Answer  # the Deployment of one that runs here
+    nodes: Mapping[str, Answer]  # by set of nodes: a list of the first ones
+    controller: Answer  # the Deployment of an installed one
     config: Answer  # its ConfigMap
     autoscaler_status: Answer  # a ConfigMap of the cluster autoscaler
-    objects: Mapping[ObjectWant, Sighted]
+    objects: Mapping[ObjectWant, StateAnswer]
     denied: frozenset[Right]
     ray: RayFacts | None = None
     external_metrics: Answer = None  # the APIService
@@ -168,16 +168,16 @@ def facts_of(
     ray: Sequence[RayWant] = (),
     serving: ServingWant | None = None,
 ) -> Facts:
-    """Raises `ApiError` where the server cannot be asked at all."""
+    """Send all requests. Raises `ApiError` if the server is unreachable."""
     version = str(api.get("/version").get("gitVersion", ""))  # first and alone: an unreachable server is reported once
-    here = f"/api/v1/namespaces/{NAMESPACE}"
+    system = f"/api/v1/namespaces/{NAMESPACE}"
     paths = {
         "identity": "/api/v1/namespaces/kube-system",
-        "system": here,
+        "system": system,
         "workers": f"/api/v1/namespaces/{WORKER_NAMESPACE}",
         "storage": "/apis/storage.k8s.io/v1/storageclasses",
         "controller": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{CONTROLLER}",
-        "config": f"{here}/configmaps/{CONTROLLER}",
+        "config": f"{system}/configmaps/{CONTROLLER}",
         "autoscaler": "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status",
         "groups": "/apis",
         "admission": "/apis/admissionregistration.k8s.io/v1",
@@ -189,55 +189,55 @@ def facts_of(
     with ThreadPoolExecutor(_PARALLEL) as pool:
         allowed = [pool.submit(_allowed, api, right) for right in rights]
         nodes = {name: pool.submit(_nodes, api, labels) for name, labels in sets.items()}
-        sights = {want: pool.submit(_sighted, api, want) for want in objects}
+        states = {want: pool.submit(_state, api, want) for want in objects}
         reads = {name: pool.submit(_read, api, path) for name, path in paths.items()}
-        spaces = {it.namespace: pool.submit(_read, api, f"/api/v1/namespaces/{it.namespace}") for it in ray}
-        found = {name: look.result() for name, look in reads.items()}
+        spaces = {want.namespace: pool.submit(_read, api, f"/api/v1/namespaces/{want.namespace}") for want in ray}
+        answers = {name: read.result() for name, read in reads.items()}
         return Facts(
             version=version,
-            apis=_versions(found["groups"]),
-            admission_policies="validatingadmissionpolicies" in _names(found["admission"], "resources"),
-            identity=found["identity"],
+            apis=_versions(answers["groups"]),
+            admission_policies="validatingadmissionpolicies" in _names(answers["admission"], "resources"),
+            identity=answers["identity"],
             namespaces={
-                NAMESPACE: found["system"],
-                WORKER_NAMESPACE: found["workers"],
-                **{space: look.result() for space, look in spaces.items()},
+                NAMESPACE: answers["system"],
+                WORKER_NAMESPACE: answers["workers"],
+                **{space: read.result() for space, read in spaces.items()},
             },
-            storage_classes=found["storage"],
-            nodes={name: look.result() for name, look in nodes.items()},
-            controller=found["controller"],
-            config=found["config"],
-            autoscaler_status=found["autoscaler"],
-            objects={want: look.result() for want, look in sights.items()},
-            denied=frozenset(right for right, may in zip(rights, allowed, strict=True) if not may.result()),
+            storage_classes=answers["storage"],
+            nodes={name: read.result() for name, read in nodes.items()},
+            controller=answers["controller"],
+            config=answers["config"],
+            autoscaler_status=answers["autoscaler"],
+            objects={want: state.result() for want, state in states.items()},
+            denied=frozenset(right for right, review in zip(rights, allowed, strict=True) if not review.result()),
             ray=_ray_facts(api, ray, pool) if ray else None,
-            external_metrics=found.get("external"),
-            gateway_class=found.get("class"),
+            external_metrics=answers.get("external"),
+            gateway_class=answers.get("class"),
         )
 
 
 def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor) -> RayFacts:
-    deployments = pool.submit(_read, api, "/apis/apps/v1/deployments", limit=str(_DEPLOYMENTS_LOOKED_AT))
+    deployments = pool.submit(_read, api, "/apis/apps/v1/deployments", limit=str(_MAX_DEPLOYMENTS))
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     policy = pool.submit(_read, api, f"{policies}/{RAY_POLICY}")
     definitions = {crd.name: pool.submit(_read, api, f"{_DEFINITIONS}/{crd.name}") for crd in crds("kuberay")}
-    tokens = {want: pool.submit(_sighted, api, want) for it in wants for want in it.tokens}
-    lacking = {
-        (it.namespace, user): [(right, pool.submit(_may, api, user, right)) for right in rights]
-        for it in wants
-        for user, (_, rights) in it.accounts.items()
+    tokens = {token: pool.submit(_state, api, token) for want in wants for token in want.tokens}
+    reviews = {
+        (want.namespace, user): [(right, pool.submit(_other_allowed, api, user, right)) for right in rights]
+        for want in wants
+        for user, (_, rights) in want.accounts.items()
     }
-    may = {key: {right: look.result() for right, look in looks} for key, looks in lacking.items()}
+    allowed = {key: {right: review.result() for right, review in rows} for key, rows in reviews.items()}
     return RayFacts(
-        definitions={name: look.result() for name, look in definitions.items()},
+        definitions={name: read.result() for name, read in definitions.items()},
         deployments=deployments.result(),
         policy=policy.result(),
-        tokens={want: look.result() for want, look in tokens.items()},
-        lacking={key: _lacked(answers) for key, answers in may.items()},
+        tokens={token: state.result() for token, state in tokens.items()},
+        lacking={key: _denied_rights(answers) for key, answers in allowed.items()},
     )
 
 
-def _lacked(answers: Mapping[Right, bool | None]) -> frozenset[Right] | Denied:
+def _denied_rights(answers: Mapping[Right, bool | None]) -> frozenset[Right] | Denied:
     if None in answers.values():
         return Denied()
     return frozenset(right for right, allowed in answers.items() if not allowed)
@@ -254,30 +254,30 @@ def _read(api: ReadApi, path: str, **query: str) -> Answer:
         raise
 
 
-def _sighted(api: ReadApi, want: ObjectWant) -> Sighted:
-    seen = _read(api, want.path)
-    if not isinstance(seen, dict):
-        return seen
-    spec: Json = seen.get("spec") or {}
-    data: Json = seen.get("data") or {}
+def _state(api: ReadApi, want: ObjectWant) -> StateAnswer:
+    item = _read(api, want.path)
+    if not isinstance(item, dict):
+        return item
+    spec: Json = item.get("spec") or {}
+    data: Json = item.get("data") or {}
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest() if data else ""
-    return Seen(frozenset(map(str, data)), frozenset(map(str, spec.get("accessModes") or ())), digest)
+    return ObjectState(frozenset(map(str, data)), frozenset(map(str, spec.get("accessModes") or ())), digest)
 
 
 def _nodes(api: ReadApi, labels: NodeLabels) -> Answer:
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
-    return _read(api, "/api/v1/nodes", labelSelector=selector, limit=str(NODES_LOOKED_AT))
+    return _read(api, "/api/v1/nodes", labelSelector=selector, limit=str(MAX_NODES))
 
 
 def _allowed(api: ReadApi, right: Right) -> bool:
     return _reviewed(api, _REVIEW, "SelfSubjectAccessReview", {"resourceAttributes": _attributes(right)})
 
 
-def _may(api: ReadApi, user: str, right: Right) -> bool | None:
-    """Whether another may; None where the caller may not ask."""
+def _other_allowed(api: ReadApi, user: str, right: Right) -> bool | None:
+    """Return True if another user has the right; None if the caller may not ask."""
     try:
-        wish = {"user": user, "resourceAttributes": _attributes(right)}
-        return _reviewed(api, _REVIEW_OF_OTHERS, "SubjectAccessReview", wish)
+        spec = {"user": user, "resourceAttributes": _attributes(right)}
+        return _reviewed(api, _REVIEW_OF_OTHERS, "SubjectAccessReview", spec)
     except ApiError as error:
         if error.status == 403:
             return None
@@ -302,15 +302,15 @@ def _versions(groups: Answer) -> frozenset[str]:
     return frozenset(str(version["groupVersion"]) for group in listed for version in group.get("versions") or ())
 
 
-def _names(seen: Answer, key: str) -> frozenset[str]:
-    listed: Sequence[Json] = seen.get(key) or () if isinstance(seen, dict) else ()
+def _names(answer: Answer, key: str) -> frozenset[str]:
+    listed: Sequence[Json] = answer.get(key) or () if isinstance(answer, dict) else ()
     return frozenset(str(item["name"]) for item in listed)
 
 
 def fault_of_token(stack: str, program: str = "pulumi") -> str | None:
-    """Of the password of Redis, as `pulumi up` would read it; it never leaves this function.
+    """Return what a cache would refuse about the stack's Redis token, "" for nothing; None if it cannot be read.
 
-    What a cache would refuse about the stack's token, "" for nothing; None where it cannot be read from here.
+    The token is read as `pulumi up` would, and never leaves this function.
     """
     command = (program, "config", "get", REDIS_PASSWORD, "--stack", stack, "--non-interactive")
     try:

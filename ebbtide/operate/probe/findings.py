@@ -1,4 +1,4 @@
-"""What a rule of the probe looks at, and what it finds, in one line."""
+"""Input of the probe's rules, and their findings of one line each."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,7 +26,7 @@ class Probed:
     facts: Facts
     wants: Wants
     clock_ahead: timedelta | None  # of the server's clock, against this machine's
-    token_fault: str | None = None  # of the stack's secret, where a cache asks for one; None where it could not be read
+    token_fault: str | None = None  # of the stack's secret, if a cache needs one; None if it could not be read
 
 
 def ok(what: str, said: str) -> Finding:

@@ -1,16 +1,16 @@
-"""Whether the objects are there that a stack names and others make: Secrets, claims, classes. Pure.
+"""Check that objects exist which a stack names and does not create: Secrets, claims, classes. Pure.
 
-Of a Secret only the keys are looked at, of a claim its modes of access: one that is attached to a single node holds up
-every further pod that mounts it, and nothing but an event says so. What may not be read is a note and never called
-missing, and neither is what cannot be there yet because its namespace is made by `pulumi up`.
+Only the keys of a Secret are read, and the access modes of a claim: one that is attached to a single node blocks every
+further pod that mounts it, and only an event says so. An unreadable object is a note and not missing, as is one whose
+namespace `pulumi up` creates.
 """
 
 from collections.abc import Iterator, Mapping
 
-from ebbtide.operate.probe.facts import LOOKED_FOR, Denied, ObjectWant, Sighted
+from ebbtide.operate.probe.facts import API_OF_KIND, Denied, ObjectWant, StateAnswer
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
 
-_MADE_BY: Mapping[str, str] = {
+_REMEDIES: Mapping[str, str] = {
     "ConfigMap": "create it, or write it as files of a volume",
     "IngressClass": "install its ingress controller, or name another class",
     "PersistentVolumeClaim": "create the claim",
@@ -19,31 +19,31 @@ _MADE_BY: Mapping[str, str] = {
 }
 
 
-_OF_ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+_SINGLE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
 def objects_of_others(probed: Probed) -> Iterator[Finding]:
-    for want, seen in probed.facts.objects.items():
+    for want, state in probed.facts.objects.items():
         absent = want.namespace in probed.facts.namespaces and probed.facts.namespaces[want.namespace] is None
-        yield _no_namespace(want) if seen is None and absent else _finding(want, seen)
+        yield _no_namespace(want) if state is None and absent else _finding(want, state)
 
 
-def _finding(want: ObjectWant, seen: Sighted) -> Finding:
-    what, by = str(want), f" for {want.wanted_by}" if want.wanted_by else ""
-    if isinstance(seen, Denied):
+def _finding(want: ObjectWant, state: StateAnswer) -> Finding:
+    subject, user = str(want), f" for {want.wanted_by}" if want.wanted_by else ""
+    if isinstance(state, Denied):
         where = f" in {want.namespace}" if want.namespace else ""
-        return note(what, f"cannot be read: you need the right to get {LOOKED_FOR[want.kind][1]}{where}")
-    if seen is None:
-        return missing(what, f"not there{by}; {_MADE_BY[want.kind]}")
-    lacking = [key for key in want.keys if key not in seen.keys]
+        return note(subject, f"cannot be read: you need the right to get {API_OF_KIND[want.kind][1]}{where}")
+    if state is None:
+        return missing(subject, f"not there{user}; {_REMEDIES[want.kind]}")
+    lacking = [key for key in want.keys if key not in state.keys]
     if lacking:
-        there = ", ".join(sorted(seen.keys)) or "no key"
-        return missing(what, f"lacks the key {', '.join(lacking)}{by}, found {there}; add it")
-    if want.pods > 1 and seen.modes and seen.modes <= _OF_ONE_NODE:
-        modes = " and ".join(sorted(seen.modes))
-        said = f"{modes}, which one node has at a time, while {want.pods} pods mount it at once{by}"
-        return missing(what, f"{said}; make it ReadWriteMany, or run one pod")
-    return ok(what, f"there, with {', '.join(want.keys)}" if want.keys else "there")
+        keys = ", ".join(sorted(state.keys)) or "no key"
+        return missing(subject, f"lacks the key {', '.join(lacking)}{user}, found {keys}; add it")
+    if want.pods > 1 and state.modes and state.modes <= _SINGLE_NODE:
+        modes = " and ".join(sorted(state.modes))
+        shared = f"{modes}, which one node has at a time, while {want.pods} pods mount it at once{user}"
+        return missing(subject, f"{shared}; make it ReadWriteMany, or run one pod")
+    return ok(subject, f"there, with {', '.join(want.keys)}" if want.keys else "there")
 
 
 def _no_namespace(want: ObjectWant) -> Finding:

@@ -1,4 +1,4 @@
-"""The rights that `pulumi up` needs, and those of the stack's own accounts. Both follow from the stack's objects.
+"""Rights that `pulumi up` needs, and those of the stack's own accounts. Both follow from the stack's objects.
 
 Creating an object takes four verbs, the last for `pulumi destroy`. Kubernetes refuses to grant rights that the caller
 does not hold, so the caller also needs every right that a role of the stack grants.
@@ -11,38 +11,38 @@ from ebbtide.operate.probe.facts import Right
 from ebbtide.recording.resources import Resource, is_part, kind_of
 from ebbtide.recording.values import value_at
 
-_MAKE = ("get", "create", "patch", "delete")
+_VERBS = ("get", "create", "patch", "delete")
 _ROLES = {"Role", "ClusterRole"}
 _VOWELS = "aeiou"
 
 
 def rights_of(resources: Sequence[Resource]) -> tuple[Right, ...]:
-    """Of whoever runs `pulumi up`, and later `pulumi destroy`, for these objects; each once."""
+    """Return the rights that `pulumi up` and `pulumi destroy` need for these objects, each once."""
     return tuple(dict.fromkeys(_rights(resources)))
 
 
 def rights_of_accounts(resources: Sequence[Resource], namespace: str) -> Mapping[tuple[str, str], tuple[Right, ...]]:
-    """What is granted in a namespace by roles of the stack, by the namespace and the name of the account."""
-    here = [each for each in resources if kind_of(each) and value_at(each.inputs, "metadata.namespace") == namespace]
-    roles = {value_at(each.inputs, "metadata.name"): each for each in here if kind_of(each) == "Role"}
-    found = dict[tuple[str, str], tuple[Right, ...]]()
-    for binding in here:
+    """Return what the stack's roles grant in a namespace, by namespace and name of the account."""
+    items = [item for item in resources if kind_of(item) and value_at(item.inputs, "metadata.namespace") == namespace]
+    roles = {value_at(item.inputs, "metadata.name"): item for item in items if kind_of(item) == "Role"}
+    granted = dict[tuple[str, str], tuple[Right, ...]]()
+    for binding in items:
         role = roles.get(value_at(binding.inputs, "roleRef.name"))
         if kind_of(binding) == "RoleBinding" and role is not None:
             for subject in binding.inputs["subjects"]:
                 account = subject["namespace"], subject["name"]
-                found[account] = (*found.get(account, ()), *_granted(role, by_name=True))
-    return found
+                granted[account] = (*granted.get(account, ()), *_granted(role, by_name=True))
+    return granted
 
 
 def _rights(resources: Sequence[Resource]) -> Iterator[Right]:
-    for each in resources:
-        kind = kind_of(each)
-        if kind and is_part(each) and "metadata" in each.inputs:
-            group = str(each.inputs["apiVersion"]).rpartition("/")[0]
-            yield from (Right(verb, group, _plural(kind), _namespace(each)) for verb in _MAKE)
+    for item in resources:
+        kind = kind_of(item)
+        if kind and is_part(item) and "metadata" in item.inputs:
+            group = str(item.inputs["apiVersion"]).rpartition("/")[0]
+            yield from (Right(verb, group, _plural(kind), _namespace(item)) for verb in _VERBS)
             if kind in _ROLES:
-                yield from _granted(each, by_name=False)
+                yield from _granted(item, by_name=False)
 
 
 def _granted(role: Resource, *, by_name: bool) -> Iterator[Right]:
@@ -54,13 +54,13 @@ def _granted(role: Resource, *, by_name: bool) -> Iterator[Right]:
                     yield from (Right(verb, group, resource, _namespace(role), name) for verb in rule["verbs"])
 
 
-def _namespace(each: Resource) -> str:
-    namespace = value_at(each.inputs, "metadata.namespace")
+def _namespace(item: Resource) -> str:
+    namespace = value_at(item.inputs, "metadata.namespace")
     return namespace if isinstance(namespace, str) else ""
 
 
 def _plural(kind: str) -> str:
-    """As all kinds are spelt that a stack has: policies, ingresses, gateways."""
+    """Return the plural of a stack's kind: policies, ingresses, gateways."""
     name = kind.lower()
     if name.endswith("y") and name[-2] not in _VOWELS:
         return f"{name[:-1]}ies"

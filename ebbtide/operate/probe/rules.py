@@ -1,6 +1,6 @@
-"""What Ebbtide needs of a cluster, one rule each: facts and what a stack wants in, one-line findings out. Pure.
+"""Requirements of Ebbtide on a cluster, one rule each: facts and a stack's wants in, one-line findings out. Pure.
 
-`missing` names what to do about it; `note` is what a probe cannot know, or what works worse and not wrong.
+`missing` names the remedy; `note` is a fact that a probe cannot know, or a restriction that is no fault.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from controllers.adapters.kube_api import Json
 from ebbtide.operate.probe.facts import Answer, Denied
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
-from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_room
+from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_capacity
 from ebbtide.operate.probe.objects import objects_of_others
 from ebbtide.operate.probe.ray import ray_clusters
 from ebbtide.operate.probe.serving import serving
@@ -23,7 +23,7 @@ from ebbtide.vocabulary.documents import UnreadableConfig, load
 from ebbtide.vocabulary.labels import NAMESPACE
 
 OLDEST = (1, 30)
-"""ValidatingAdmissionPolicy is v1 since then (kubernetes.io, Validating Admission Policy, feature state)."""
+"""First version with ValidatingAdmissionPolicy v1 (kubernetes.io, Validating Admission Policy, feature state)."""
 
 MAX_CLOCK_SKEW = timedelta(seconds=60)
 """The largest clock skew that the controller accepts; beyond it every budget stays closed."""
@@ -37,17 +37,17 @@ def findings_of(probed: Probed) -> list[Finding]:
 
 
 def _identity(probed: Probed) -> Iterator[Finding]:
-    seen, wanted = probed.facts.identity, probed.wants.cluster_id
-    if not isinstance(seen, dict):
+    namespace, expected = probed.facts.identity, probed.wants.cluster_id
+    if not isinstance(namespace, dict):
         yield note("cluster", "its id cannot be read: you need the right to get the namespace kube-system")
         return
-    found = str(seen["metadata"]["uid"])
-    if wanted is None:
-        yield ok("cluster", f'{found}; to deploy to no other cluster, write clusterId: "{found}" into ebbtide:cluster')
-    elif wanted == found:
-        yield ok("cluster", found)
+    uid = str(namespace["metadata"]["uid"])
+    if expected is None:
+        yield ok("cluster", f'{uid}; to deploy to no other cluster, write clusterId: "{uid}" into ebbtide:cluster')
+    elif expected == uid:
+        yield ok("cluster", uid)
     else:
-        yield missing("cluster", f"wanted {wanted}, found {found}: another cluster; use the right kubeconfig")
+        yield missing("cluster", f"wanted {expected}, found {uid}: another cluster; use the right kubeconfig")
 
 
 def _version(probed: Probed) -> Iterator[Finding]:
@@ -81,17 +81,17 @@ def _apis(probed: Probed) -> Iterator[Finding]:
 
 
 def _storage(probed: Probed) -> Iterator[Finding]:
-    seen = probed.facts.storage_classes
+    listed = probed.facts.storage_classes
     if not probed.wants.volumes:
         yield ok("storage", "not needed: Redis runs outside the cluster")
         return
-    if not isinstance(seen, dict):
+    if not isinstance(listed, dict):
         yield note("storage", "storage classes cannot be read; Redis needs a default one")
         return
-    classes: Sequence[Json] = seen.get("items") or ()
+    classes: Sequence[Json] = listed.get("items") or ()
     names = [str(item["metadata"]["name"]) for item in classes]
-    if (named := probed.wants.storage_class) is not None:
-        yield ok("storage", f"class {named}") if named in names else _no_class(f"no class {named}", names)
+    if (name := probed.wants.storage_class) is not None:
+        yield ok("storage", f"class {name}") if name in names else _no_class(f"no class {name}", names)
         return
     default = [item["metadata"]["name"] for item in classes if _annotations(item).get(_DEFAULT_CLASS) == "true"]
     if len(default) == 1:
@@ -114,10 +114,10 @@ def _token(probed: Probed) -> Iterator[Finding]:
 
 
 def _no_class(lacking: str, names: Sequence[str]) -> Finding:
-    there = ", ".join(names) or "no class at all"
-    make = f'kubectl annotate storageclass NAME {_DEFAULT_CLASS}="true"'
+    classes = ", ".join(names) or "no class at all"
+    command = f'kubectl annotate storageclass NAME {_DEFAULT_CLASS}="true"'
     return missing(
-        "storage", f"{lacking} for the volume of Redis, found {there}; {make}, or name one in redis.storageClass"
+        "storage", f"{lacking} for the volume of Redis, found {classes}; {command}, or name one in redis.storageClass"
     )
 
 
@@ -165,7 +165,7 @@ def _clocks(probed: Probed) -> Iterator[Finding]:
 
 def _others(probed: Probed) -> Iterator[Finding]:
     facts, wants = probed.facts, probed.wants
-    owners = {str(owner) for seen in facts.namespaces.values() if (owner := _labels(seen).get(CUSTOMER))}
+    owners = {str(owner) for item in facts.namespaces.values() if (owner := _labels(item).get(CUSTOMER))}
     owners |= {customer} if (customer := _customer_of(facts.config)) else set()
     if strangers := sorted(owners - {wants.customer}) if wants.customer else ():
         yield missing(
@@ -177,7 +177,7 @@ def _others(probed: Probed) -> Iterator[Finding]:
         return
     image = _image_of(facts.controller)
     foreign = [
-        name for name, seen in facts.namespaces.items() if isinstance(seen, dict) and CUSTOMER not in _labels(seen)
+        name for name, item in facts.namespaces.items() if isinstance(item, dict) and CUSTOMER not in _labels(item)
     ]
     if foreign:
         taken = f"namespace {foreign[0]} exists and is not Ebbtide's, so pulumi up would not adopt it"
@@ -195,8 +195,7 @@ def _autoscaler(probed: Probed) -> Iterator[Finding]:
     if name:
         yield ok("autoscaler", name)
     else:
-        said = "none found: workers still go to zero, but nodes stay until they are removed by hand"
-        yield note("autoscaler", said)
+        yield note("autoscaler", "none found: workers still go to zero, but nodes stay until they are removed by hand")
 
 
 def _network(probed: Probed) -> Iterator[Finding]:
@@ -214,7 +213,7 @@ RULES: tuple[Rule, ...] = (
     _token,
     _metrics,
     _prometheus_operator,
-    nodes_and_room,
+    nodes_and_capacity,
     objects_of_others,
     ray_clusters,
     serving,
@@ -230,8 +229,8 @@ def _annotations(item: Json) -> Mapping[str, str]:
     return item["metadata"].get("annotations") or {}
 
 
-def _labels(seen: Answer) -> Mapping[str, str]:
-    return seen["metadata"].get("labels") or {} if isinstance(seen, dict) else {}
+def _labels(item: Answer) -> Mapping[str, str]:
+    return item["metadata"].get("labels") or {} if isinstance(item, dict) else {}
 
 
 def _customer_of(config: Answer) -> str:
@@ -241,7 +240,7 @@ def _customer_of(config: Answer) -> str:
     try:
         return load(ControllerConfig, str(data.get("config.json", ""))).customer
     except UnreadableConfig:
-        return ""  # of another release; the image says which
+        return ""  # another release's; the image shows which
 
 
 def _image_of(controller: Answer) -> str:

@@ -1,13 +1,11 @@
-"""What a stack asks of a cluster: rights for whoever brings it up, nodes, and room for its pods."""
+"""Requirements of a stack on a cluster: rights for `pulumi up`, nodes for its pods, objects, Ray and services."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, ServingWant
-from ebbtide.operate.probe.ray_wants import ray_wants
-from ebbtide.operate.probe.rights import rights_of
-from ebbtide.operate.probe.serving_wants import serving_want
+from ebbtide.operate.probe.rights import rights_of, rights_of_accounts
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
@@ -21,16 +19,17 @@ from ebbtide.settings.pods import (
     referenced_objects,
     serving_needs,
 )
+from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import group_name, head_name
+from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, group_name, head_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
-from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
+from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE
+from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE, WORKLOADS
 
 _BOTH = (NAMESPACE, WORKER_NAMESPACE)
 
@@ -44,13 +43,13 @@ class PodWant(NamedTuple):
     gpu: int
     gpu_resource: str = GPU_RESOURCE
     gpu_memory: int | None = None  # MiB of each
-    arch: str | None = None  # that its image is for; None where any will do
+    arch: str | None = None  # of its image; None for any
     most: int = 1  # of them at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wants:
-    """What one stack asks of a cluster; by default, what every stack does."""
+    """Requirements of one stack; the defaults are those of every stack."""
 
     customer: str = ""
     image: str = ""  # of the controller
@@ -60,9 +59,9 @@ class Wants:
     storage_class: str | None = None  # by name; None for the cluster's default
     metrics: bool = False
     prometheus_operator: bool = False
-    rights: tuple[Right, ...] = ()  # of whoever brings it up
+    rights: tuple[Right, ...] = ()  # for `pulumi up`
     full: Sequence[str] = ()  # node groups of the stack that are too small for all that may run there
-    nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None where they are not there yet to be seen
+    nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None if the stack creates them
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
     objects: Sequence[ObjectWant] = ()  # each once
     ray: Sequence[RayWant] = ()
@@ -76,14 +75,14 @@ def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
 
 
 def _own_pods(settings: StackSettings) -> Iterator[PodWant]:
-    """Small ones, so that any node will do that lets them in; but for the memory of Redis."""
+    """Yield Ebbtide's own pods, without sizes since they are small, except for the memory of Redis."""
     yield PodWant(CONTROLLER, 0, 0, 0)
     if settings.redis.kind is RedisKind.IN_CLUSTER:
         yield PodWant(IN_CLUSTER_REDIS, 0, settings.redis.memory_mib, 0)
 
 
 def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
-    """What the file names and does not hold; each may be named in several places."""
+    """Yield the objects that the file names and does not contain; several places may name the same."""
     for name in settings.images.pull_secrets:
         if name not in settings.secrets:
             for space in pull_secret_namespaces(settings):
@@ -101,21 +100,21 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     if certificate is not None and certificate not in settings.secrets and serving_needs(settings).gateway:
         yield ObjectWant("Secret", NAMESPACE, certificate, GATEWAY_TLS_KEYS, "serving.tls")
     access = settings.serving.prometheus_access
-    for _, held in access.held if access is not None and serving_needs(settings).keda else ():
-        if held.secret not in settings.secrets:
-            yield ObjectWant("Secret", NAMESPACE, held.secret, (held.key,), "serving.prometheusAccess")
+    for _, entry in access.held if access is not None and serving_needs(settings).keda else ():
+        if entry.secret not in settings.secrets:
+            yield ObjectWant("Secret", NAMESPACE, entry.secret, (entry.key,), "serving.prometheusAccess")
     for path, space, pod in every_pod(settings):
         for _, name, key in pod.secret_references():
-            made = name in settings.secrets or (name == REDIS_SECRET and space in _BOTH)
-            if not made:
+            created = name in settings.secrets or (name == REDIS_SECRET and space in _BOTH)
+            if not created:
                 yield ObjectWant("Secret", space, name, () if key is None else (key,), path)
-        own = {f"{path.partition('.')[2]}.{name}" for name in pod.volumes}  # of the files that Ebbtide writes
+        written = {f"{path.partition('.')[2]}.{name}" for name in pod.volumes}  # ConfigMaps that Ebbtide creates
         for kind, name, key in referenced_objects(pod):
-            if name not in own:
+            if name not in written:
                 keys = () if key is None else (key,)
                 yield ObjectWant(kind, space, name, keys, path, pods=_at_once(pod))
         if isinstance(pod, WorkerSettings) and pod.checkpoints is not None and pod.checkpoints.claim is not None:
-            at = f"{path}.checkpoints"  # the next pod of a pool of one may be on another node, too
+            at = f"{path}.checkpoints"  # even a pool of one may start its next pod on another node
             yield ObjectWant(CLAIM, space, pod.checkpoints.claim, wanted_by=at, pods=max(2, pod.max))
         for volume in pod.volumes.values():
             if volume.class_ is not None:
@@ -126,11 +125,11 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
 
 
 def _at_once(pod: PodSettings) -> int:
-    """Pods that run beside each other; how many an autoscaler of others makes of them, nobody knows."""
+    """Return the pods that run at the same time; the number of a foreign autoscaler is unknown."""
     match pod:
         case WorkloadSettings():
-            comes_beside = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not one_at_a_time(pod)
-            return 2 if comes_beside else pod.replicas
+            surges = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not one_at_a_time(pod)
+            return 2 if surges else pod.replicas
         case WorkerSettings():
             return pod.max
         case JobSettings():
@@ -139,28 +138,27 @@ def _at_once(pod: PodSettings) -> int:
             return 1
 
 
-def each_once(wants: Iterable[ObjectWant]) -> tuple[ObjectWant, ...]:
-    """One for each object, with all keys that somebody wants of it and all pods; the first who wants it is named.
+def merged_wants(wants: Iterable[ObjectWant]) -> tuple[ObjectWant, ...]:
+    """Merge the wants of each object: all keys and all pods, and the name of the first user.
 
-    A pod that names an object twice, for two keys of it, is one pod.
+    A pod that names an object twice, for two of its keys, is one pod.
     """
     merged: dict[tuple[str, str, str], ObjectWant] = {}
     pods: dict[tuple[str, str, str], dict[str, int]] = {}
     for want in wants:
-        known = merged.setdefault(want[:3], want)
+        first = merged.setdefault(want[:3], want)
         users = pods.setdefault(want[:3], {})
         users[want.wanted_by] = want.pods
-        keys = tuple(dict.fromkeys((*known.keys, *want.keys)))
-        merged[want[:3]] = known._replace(keys=keys, pods=sum(users.values()))
+        keys = tuple(dict.fromkeys((*first.keys, *want.keys)))
+        merged[want[:3]] = first._replace(keys=keys, pods=sum(users.values()))
     return tuple(merged.values())
 
 
 def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
-    """`resources`: what the stack registers; the rights follow from them."""
+    """Derive the wants; the rights follow from `resources`, which the stack registers."""
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.all_workloads.items():
-        home = home_of(workload).value
-        pods.setdefault(home, []).append(_pod_want(name, workload, workload.most))
+        pods.setdefault(home_of(workload).value, []).append(_pod_want(name, workload, workload.most))
     for name, pool in settings.workers.items():
         pods.setdefault(pool.node_group, []).append(_pod_want(name, pool, pool.max))
     for name, job in {**settings.jobs, **settings.cron_jobs}.items():
@@ -185,7 +183,54 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         full=full,
         nodes=None if cluster.context is None else {name: cluster.node_selectors.get(name, {}) for name in pods},
         pods=pods,
-        objects=each_once(_objects(settings)),
+        objects=merged_wants(_objects(settings)),
         ray=tuple(ray_wants(settings, resources)),
         serving=serving_want(settings),
+    )
+
+
+def ray_wants(settings: StackSettings, resources: Sequence[Resource]) -> Iterator[RayWant]:
+    bundled = settings.cluster.ray_operator is RayOperatorSource.BUNDLED
+    for name, ray in settings.ray.items():
+        namespace = namespace_of_ray(name)
+        head = ray.head.service_account or head_name(name)
+        names = {
+            (NAMESPACE, RAY_OPERATOR): "operator",
+            (namespace, head): "autoscaler",
+            (NAMESPACE, WORKLOADS): "workload controller",
+        }
+        granted = rights_of_accounts(resources, namespace)
+        yield RayWant(
+            cluster=name,
+            namespace=namespace,
+            tokens=tuple(
+                ObjectWant("Secret", space, token_secret(name), (TOKEN_KEY,))
+                for space in (namespace, WORKER_NAMESPACE, NAMESPACE)
+            ),
+            accounts={
+                f"system:serviceaccount:{space}:{account}": (display_name, granted[space, account])
+                for (space, account), display_name in names.items()
+                if (space, account) in granted
+            },
+            brings_operator=bundled,
+        )
+
+
+def serving_want(settings: StackSettings) -> ServingWant | None:
+    needs, serving, existing = serving_needs(settings), settings.serving, settings.cluster.context is not None
+    if not needs.any:
+        return None
+    envoy = needs.gateway and serving.implementation is Implementation.ENVOY_GATEWAY
+    apis = {
+        "gateway.networking.k8s.io/v1": needs.gateway,
+        "gateway.envoyproxy.io/v1alpha1": envoy,
+        "keda.sh/v1alpha1": needs.keda or serving.keda,
+        "autoscaling.k8s.io/v1": needs.vertical,
+    }
+    return ServingWant(
+        brings=not existing,
+        apis=tuple(api for api, needed in apis.items() if needed),
+        keda=needs.keda,
+        gateway_class=serving.gateway_class if existing and needs.gateway else None,
+        implementation=serving.implementation,
     )

@@ -1,0 +1,1 @@
+"""Ray clusters: read (`facts`), combined (`view`, pure), laid out (`text`) and changed (`applying`)."""

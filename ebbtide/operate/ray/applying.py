@@ -1,7 +1,7 @@
-"""A maintenance of Ray clusters: their pending specs may interrupt what runs there, for a stated time.
+"""A maintenance of Ray clusters: for a stated time, pending specs may interrupt what runs there.
 
-The workload controller does the work; this writes `apply-until` and takes it back. What is written is remembered before
-it is sent, as in a maintenance of budgets.
+The workload controller does the work; this writes `apply-until` and removes it. Each write is recorded before it is
+sent, as in a maintenance of budgets.
 """
 
 import threading
@@ -18,16 +18,16 @@ from ebbtide.operate.wording import counts_of
 from ebbtide.units.durations import whole_minutes
 from ebbtide.vocabulary.labels import APPLY_UNTIL
 
-_POLL = timedelta(seconds=5)  # between two looks at the clusters
+_POLL = timedelta(seconds=5)  # between two readings of the clusters
 
 
 def nothing_to_apply(views: Sequence[RayView]) -> bool:
-    """Of all of them it is known that nothing is pending."""
+    """Return True if all clusters are known to have no pending change."""
     return all(view.pending == () for view in views)
 
 
 def plan_lines(views: Sequence[RayView], until: datetime, timezone: str, why: str) -> Iterator[str]:
-    """What will happen, for whoever is about to do it: what is pending of each, and what that interrupts."""
+    """Describe each cluster's pending changes and what they interrupt, for the operator's confirmation."""
     yield f"maintenance until {spoken(until, timezone)}: {why}"
     for view in views:
         yield f"  ray {view.name}, to apply: {', '.join(pending_lines(view)) or 'nothing'}"
@@ -38,7 +38,7 @@ def plan_lines(views: Sequence[RayView], until: datetime, timezone: str, why: st
 
 
 def _interrupted(view: RayView) -> Iterator[str]:
-    """Drivers, their jobs, what the head says, and the pods that go."""
+    """Yield the drivers, their jobs, the head's report and the pods that end."""
     for drivers in view.drivers:
         running = counts_of(drivers.reading).get("running") if drivers.reading is not None else None
         yield f"drivers {drivers_text(drivers)}, with {number(running)} jobs running"
@@ -53,7 +53,7 @@ def _interrupted(view: RayView) -> Iterator[str]:
 
 
 class Applying:
-    """`close` may be called at any point, and again."""
+    """Opens, watches and closes; `close` may be called at any point, and repeatedly."""
 
     def __init__(
         self, api: KubeApi, targets: Sequence[Target], *, until: datetime, tell: Callable[[str], None]
@@ -62,7 +62,7 @@ class Applying:
         self._opened: list[Target] = []
 
     def open(self) -> None:
-        """Raises `ApiError`."""
+        """Allow the new specs to interrupt. Raises `ApiError`."""
         for target in self._targets:
             self._opened.append(target)
             body = {"metadata": {"annotations": {APPLY_UNTIL: rfc3339(self._until)}}}
@@ -70,9 +70,9 @@ class Applying:
             self._tell(f"{target}: its new spec may interrupt it now")
 
     def watch(self, stop: threading.Event, look: Callable[[], Sequence[RayView]]) -> None:
-        """Report what becomes of the clusters, until all are done, `stop`, or the end of the time."""
+        """Report the clusters' progress until all are done, `stop`, or the end of the time."""
         reported = ""
-        while not stop.is_set() and (left := self._until - datetime.now(UTC)) > timedelta():
+        while not stop.is_set() and (remaining := self._until - datetime.now(UTC)) > timedelta():
             try:
                 views = look()
             except ApiError as error:
@@ -80,16 +80,16 @@ class Applying:
             else:
                 line = "; ".join(map(_progress, views))
             if line != reported:
-                self._tell(f"{line} ({whole_minutes(left)} left)")
+                self._tell(f"{line} ({whole_minutes(remaining)} left)")
                 reported = line
             if views and all(map(is_done, views)):
                 self._tell("ending: all is applied")
                 return
-            stop.wait(min(_POLL, left).total_seconds())
+            stop.wait(min(_POLL, remaining).total_seconds())
         self._tell("ending: asked to" if stop.is_set() else "ending: the time is over")
 
     def close(self) -> list[str]:
-        """Returns the commands that undo by hand what could not be undone; usually none."""
+        """End the maintenance. Return the commands that undo the rest by hand; usually none."""
         body = {"metadata": {"annotations": {APPLY_UNTIL: None}}}
         return [
             f"ebbtide resume {target.name}"
@@ -99,7 +99,7 @@ class Applying:
 
 
 def is_done(view: RayView) -> bool:
-    """It has the wanted spec, and no suspension for it is under way."""
+    """Return True if the cluster has its new spec and is not suspended for it."""
     return view.pending == () and view.state in ("awake", "asleep") and view.asleep_for != "spec"
 
 

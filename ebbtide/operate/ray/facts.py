@@ -1,8 +1,8 @@
-"""What is read of Ray clusters, with the operator's own rights: each RayCluster, its pods and their nodes, the pools of
-its drivers, and what the workload controller says of it.
+"""Read Ray clusters with the operator's own rights: each RayCluster, its pods and nodes, its drivers' pools, and the
+workload controller's report.
 
-What may not be read, or does not answer, is None and never taken for absent: `unread` says why. What is known not to
-exist is an empty object.
+A part that may not be read, or does not answer, is None and never counts as absent: `unread` says why. An object that
+is known not to exist is empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 
 RAY_CLUSTER = "ray.io/cluster"
-"""Label of Ray's pods: the cluster they belong to."""
+"""Label of Ray's pods: their cluster."""
 RAY_GROUP = "ray.io/group"
 """Label of Ray's pods: the group of workers, or `HEAD_GROUP`."""
 HEAD_GROUP = "headgroup"
@@ -30,22 +30,22 @@ _PARALLEL = 8  # requests at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayFacts:
-    """One cluster. `pools` has the Deployments of its drivers by name, those alone that could be read."""
+    """One cluster. `pools` has the drivers' Deployments by name, only those that could be read."""
 
     now: datetime
     policy: RayPolicy
     cluster: Document | None = None
     pods: Sequence[Document] | None = None
     pools: Mapping[str, Document] = field(default_factory=dict[str, Document])
-    nodes: Mapping[str, Document] = field(default_factory=dict[str, Document])  # those of its pods, by name
-    report: Document | None = None  # the workload controller's own
+    nodes: Mapping[str, Document] = field(default_factory=dict[str, Document])  # of its pods, by name
+    report: Document | None = None  # the workload controller's
     unread: Sequence[str] = ()
 
 
 def ray_config_of(api: KubeApi, namespace: str) -> WorkloadsConfig | None:
-    """The workload controller's document; None in a stack without one.
+    """Return the workload controller's document; None in a stack without one.
 
-    Raises `ApiError`, and `CannotOperate` where it cannot be read.
+    Raises `ApiError`, and `CannotOperate` if it is malformed.
     """
     config_map = find(api, f"/api/v1/namespaces/{namespace}/configmaps/{WORKLOADS}")
     if config_map is None:
@@ -62,19 +62,21 @@ def cluster_path(policy: RayPolicy) -> str:
 
 
 def ray_targets(config: WorkloadsConfig | None, names: Sequence[str] = (), *, option: str = "") -> list[Target]:
-    """Its clusters of these names; without names, all.
+    """Return the clusters of these names; without names, all.
 
-    Raises `CannotOperate` for an unknown name. `option`: where the names were given, as `--ray: `.
+    Raises `CannotOperate` for an unknown name; `option` is the prefix of its message, such as `--ray: `.
     """
-    known = config.ray if config is not None else ()
-    if unknown := sorted({*names} - {policy.name for policy in known}):
-        have = ", ".join(policy.name for policy in known) or "none"
+    policies = config.ray if config is not None else ()
+    if unknown := sorted({*names} - {policy.name for policy in policies}):
+        have = ", ".join(policy.name for policy in policies) or "none"
         raise CannotOperate(f"{option}no Ray cluster is called {' or '.join(unknown)}; there are: {have}", 2)
-    return [Target("ray", it.name, cluster_path(it)) for it in known if not names or it.name in names]
+    return [
+        Target("ray", policy.name, cluster_path(policy)) for policy in policies if not names or policy.name in names
+    ]
 
 
 def ray_facts(api: KubeApi, config: WorkloadsConfig | None, now: datetime, names: Sequence[str] = ()) -> list[RayFacts]:
-    """All clusters, or those of these names; none without a config. What cannot be read is told with each."""
+    """Read all clusters, or those of these names; none without a config."""
     if config is None:
         return []
     reports, silence = _reports(api, config.namespace)
@@ -83,7 +85,7 @@ def ray_facts(api: KubeApi, config: WorkloadsConfig | None, now: datetime, names
 
 
 def _reports(api: KubeApi, namespace: str) -> tuple[list[Document], str]:
-    """What the workload controller says of each, and why it says nothing."""
+    """Return the workload controller's reports, or the reason why there are none."""
     try:
         document = from_pods(api, namespace, WORKLOADS)
     except (NoStatus, ApiError) as error:
@@ -103,7 +105,9 @@ def _facts(
     unread = [silence] if silence else []
     cluster = readable("the RayCluster", unread, lambda: find(api, cluster_path(policy)) or {})
     pods = readable("its pods", unread, lambda: _pods(api, policy))
-    pools = {pool: readable(f"pool {pool}", unread, lambda it=pool: _pool(api, config, it)) for pool in policy.pools}
+    pools = {
+        pool: readable(f"pool {pool}", unread, lambda name=pool: _pool(api, config, name)) for pool in policy.pools
+    }
     names = sorted({str(name) for pod in pods or () if (name := at(pod, "spec", "nodeName"))})
     return RayFacts(
         now=now,
@@ -118,9 +122,9 @@ def _facts(
 
 
 def _is_of(policy: RayPolicy, row: Document) -> bool:
-    """One that failed is named by its whole subject."""
-    named = (row.get("namespace"), row.get("name"))
-    return named in ((policy.namespace, policy.name), (None, f"raycluster {policy.namespace}/{policy.name}"))
+    """Match a report by namespace and name; a failed cluster's report has its full subject as the name."""
+    subject = (row.get("namespace"), row.get("name"))
+    return subject in ((policy.namespace, policy.name), (None, f"raycluster {policy.namespace}/{policy.name}"))
 
 
 def _pods(api: KubeApi, policy: RayPolicy) -> list[Document]:

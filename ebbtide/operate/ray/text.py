@@ -7,8 +7,7 @@ from rich.table import Table
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.ray.facts import HEAD_GROUP
 from ebbtide.operate.ray.view import ABSENT, UNKNOWN, Drivers, Group, RayView, never_sleeps
-from ebbtide.operate.ray.wording import reason_text
-from ebbtide.operate.wording import demand_text, reading_state
+from ebbtide.operate.wording import demand_text, ray_reason_text, reading_state
 from ebbtide.terminal import table
 from ebbtide.units.durations import format_duration, whole_minutes
 from ebbtide.vocabulary.workloads import Purpose
@@ -24,7 +23,7 @@ _FIELDS_SHOWN = 8
 
 
 def ray_lines(view: RayView, timezone: str) -> list[str]:
-    """One line for each link of the chain, and what speaks for and against sleep."""
+    """Return one line for each link of the chain, and the reasons for and against sleep."""
     lines = [f"ray {view.name} ({view.namespace})", f"state    {state_text(view, timezone)}"]
     for drivers in view.drivers:
         lines += [f"queue    {_queue(drivers)}", f"drivers  {drivers_text(drivers)}"]
@@ -34,7 +33,7 @@ def ray_lines(view: RayView, timezone: str) -> list[str]:
         f"demand   {number(view.desired)} workers wanted of Ray, {number(view.ready)} ready, "
         f"{number(view.available)} available"
     )
-    lines += [f"held     {text}" for text in held(view, timezone)]
+    lines += [f"held     {text}" for text in hold_lines(view, timezone)]
     lines += [f"pending  {text}" for text in pending_lines(view)]
     if view.pending:
         lines.append(f"sooner   ebbtide maintenance --ray {view.name}: the new spec may interrupt what runs")
@@ -47,10 +46,10 @@ def number(value: int | None) -> str:
 
 
 def state_text(view: RayView, timezone: str) -> str:
-    """`awake since Fri 2026-11-20 09:00 EST (14:00 UTC): business hours`, with what the head says runs there."""
+    """Format as `awake since Fri 2026-11-20 09:00 EST (14:00 UTC): business hours`, with the head's report."""
     words = _STATES.get(view.state, view.state)
     if view.state in ("asleep", "suspending"):
-        words += _PURPOSES.get(view.asleep_for, ", suspended by somebody else")
+        words += _PURPOSES.get(view.asleep_for, ", suspended by another manager")
     words += f" since {spoken(view.since, timezone)}" if view.since is not None else ""
     if view.why is None:
         return f"{words}; why is not known" if view.state not in (ABSENT, UNKNOWN) else words
@@ -58,8 +57,8 @@ def state_text(view: RayView, timezone: str) -> str:
 
 
 def why_text(view: RayView) -> str:
-    """The workload controller's reason, with what it rests on."""
-    parts = [reason_text(view.why)]
+    """Return the workload controller's reason, with its evidence."""
+    parts = [ray_reason_text(view.why)]
     if view.activity not in (None, "idle", "not read"):
         parts.append(f"there is {view.activity}" if view.busy else f"the head gives no answer: {view.activity}")
     if view.idle_for is not None and view.sleep is not None:
@@ -80,11 +79,11 @@ def drivers_text(drivers: Drivers) -> str:
     if drivers.missing:
         return f"{drivers.pool}: its Deployment does not exist"
     most = f", at most {drivers.max}" if drivers.max is not None else ""
-    return f"{drivers.pool}: {number(drivers.wanted)} wanted, {number(drivers.ready)} ready{most}"
+    return f"{drivers.pool}: {number(drivers.replicas)} wanted, {number(drivers.ready)} ready{most}"
 
 
-def held(view: RayView, timezone: str) -> Iterator[str]:
-    """What an operator asked of it."""
+def hold_lines(view: RayView, timezone: str) -> Iterator[str]:
+    """Yield an operator's holds."""
     if view.held:
         yield view.held
     if view.wake_until is not None:
@@ -94,7 +93,7 @@ def held(view: RayView, timezone: str) -> Iterator[str]:
 
 
 def pending_lines(view: RayView) -> list[str]:
-    """The fields that wait, an image first: it is what most people look for."""
+    """Return the pending fields, images first, since most people look for them."""
     if view.pending is None:
         return [UNKNOWN] if view.state not in (ABSENT, "empty") else []
     fields = sorted(view.pending, key=lambda field: not field.endswith(".image"))
@@ -109,7 +108,7 @@ def group_table(view: RayView) -> Table:
 
 
 def _row(group: Group) -> Sequence[str]:
-    name, sizes = group.name, [number(it) for it in (group.wanted, group.min, group.max)]
+    name, sizes = group.name, [number(size) for size in (group.replicas, group.min, group.max)]
     if name == HEAD_GROUP:
         name, sizes = "head", ["", "", ""]
     usd = UNKNOWN if group.usd_per_hour is None else f"{group.usd_per_hour:.2f}"
@@ -123,7 +122,7 @@ def _row(group: Group) -> Sequence[str]:
 
 
 def _overdue(group: Group) -> str:
-    """What Ray's autoscaler keeps for nothing, and what the nodes of its group cost meanwhile."""
+    """Return the idle workers that Ray's autoscaler keeps, and the cost of their group's nodes."""
     if not group.overdue:
         return ""
     usd = "unknown dollars" if group.usd_per_hour is None else f"{group.usd_per_hour:.2f} USD"
@@ -134,11 +133,11 @@ def pods_text(group: Group) -> str:
     if group.running is None:
         return UNKNOWN
     counts = ((group.running, "running"), (group.pending, "pending"), (group.ending, "ending"))
-    return ", ".join(f"{count} {what}" for count, what in counts if count) or "none"
+    return ", ".join(f"{count} {state}" for count, state in counts if count) or "none"
 
 
 def ray_parts(views: Sequence[RayView], timezone: str, show: Callable[[str | Table], None]) -> None:
-    """All clusters, each under an empty line."""
+    """Show all clusters, each after an empty line."""
     for view in views:
         for part in ("", *ray_lines(view, timezone), group_table(view)):
             show(part)

@@ -1,6 +1,6 @@
-"""A Ray cluster as an operator looks at it: from the queue by the drivers and Ray's demand to its pods. Pure.
+"""An operator's view of a Ray cluster: the queue, the drivers, Ray's demand and its pods. Pure.
 
-None is what is not known, and never stands for zero.
+None is unknown, and never stands for zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,32 +24,32 @@ _CAPACITY, _SPOT = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-typ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drivers:
-    """A pool of workers that drive the cluster; `reading` is the scaler's, of its queues."""
+    """A pool of workers that drive the cluster; `reading` is the scaler's reading of its queues."""
 
     pool: str
     reading: Document | None
-    wanted: int | None
+    replicas: int | None
     ready: int | None
     max: int | None
-    missing: bool = False  # there is no such Deployment
+    missing: bool = False  # its Deployment does not exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group of workers, or the head: what Ray wants of it, the pods that are there, and what their nodes cost."""
+    """A group of workers, or the head: its requested replicas, its pods, and the cost of their nodes."""
 
     name: str
-    wanted: int | None
+    replicas: int | None
     min: int | None
     max: int | None
     running: int | None
     pending: int | None
     ending: int | None
-    overdue: int | None = None  # idle workers that should have gone
-    idle_after: timedelta | None = None  # when Ray's autoscaler takes a worker without tasks away
-    waits: str = ""  # why the first of the pending ones does not run
+    overdue: int | None = None  # idle workers past their time-out
+    idle_after: timedelta | None = None  # after which Ray's autoscaler removes a worker without tasks
+    waits: str = ""  # why the first pending pod does not run
     usd_per_hour: float | None = None
-    unpriced: str = ""  # why not
+    unpriced: str = ""  # why there is no price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,11 @@ class RayView:
     name: str
     namespace: str
     state: str  # absent, empty, awake, suspending, asleep, unknown
-    asleep_for: str  # rest, spec; empty for neither, or where somebody else suspended it
+    asleep_for: str  # rest, spec; empty for neither, or if another manager suspended it
     why: str | None  # the workload controller's reason
     since: datetime | None
-    activity: str | None  # what the head says runs there, or why it says nothing
-    busy: bool  # it says that something does
+    activity: str | None  # the head's report of what runs, or why there is none
+    busy: bool  # the head reports activity
     idle_for: timedelta | None
     sleep: Sleep | None
     held: str  # by an operator
@@ -73,35 +73,36 @@ class RayView:
     available: int | None
     head: Group
     groups: tuple[Group, ...]
-    pending: tuple[str, ...] | None  # fields of the spec that wait until it sleeps
+    pending: tuple[str, ...] | None  # fields of the spec that are applied when it sleeps
     later: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def ray_view(facts: RayFacts, config: ControllerConfig, document: Document | None) -> RayView:
-    """`document` is the scaler's own, where it answers."""
-    seen = observed(dict(facts.cluster)) if facts.cluster else None
+    """Combine the facts; `document` is the scaler's status, if it answers."""
+    cluster = observed(dict(facts.cluster)) if facts.cluster else None
     annotations = annotations_of(facts.cluster or {})
     hold = hold_of(annotations)
     report = facts.report or {}
     status = at(facts.cluster, "status")
-    groups = [_group(facts, spec) for spec in _specs(facts, seen)]
+    groups = [_group(facts, spec) for spec in _specs(facts, cluster)]
     notes = [*facts.unread, *([str(report["note"])] if report.get("note") else [])]
-    sleep = _sleep(annotations, notes) if seen else None
+    sleep = _sleep(annotations, notes) if cluster else None
     return RayView(
         name=facts.policy.name,
         namespace=facts.policy.namespace,
-        state=seen.state if seen else UNKNOWN if facts.cluster is None else ABSENT,
+        state=cluster.state if cluster else UNKNOWN if facts.cluster is None else ABSENT,
         asleep_for=annotations.get(ASLEEP_FOR, ""),
         why=report.get("why"),
-        since=parse_instant(report.get("since")) or (_gone_since(facts.cluster) if seen and seen.gone else None),
+        since=parse_instant(report.get("since"))
+        or (_suspended_since(facts.cluster) if cluster and cluster.gone else None),
         activity=report.get("activity"),
         busy=report.get("reading") == "busy",
         idle_for=_seconds(report.get("idleFor")),
         sleep=sleep,
         held=hold.why if hold is not None and hold.holds_at(facts.now) else "",
-        wake_until=_to_come(seen and seen.until(WAKE_UNTIL), facts.now),
-        apply_until=_to_come(seen and seen.until(APPLY_UNTIL), facts.now),
+        wake_until=_future(cluster and cluster.until(WAKE_UNTIL), facts.now),
+        apply_until=_future(cluster and cluster.until(APPLY_UNTIL), facts.now),
         drivers=tuple(_drivers(facts, name, config, document) for name in facts.policy.pools),
         desired=_count(status, "desiredWorkerReplicas"),
         ready=_count(status, "readyWorkerReplicas"),
@@ -122,7 +123,7 @@ def _sleep(annotations: Mapping[str, str], notes: list[str]) -> Sleep | None:
         return None
 
 
-def _to_come(hold: Hold | None, now: datetime) -> datetime | None:
+def _future(hold: Hold | None, now: datetime) -> datetime | None:
     return hold.until if hold is not None and hold.until is not None and hold.holds_at(now) else None
 
 
@@ -131,18 +132,18 @@ def _seconds(value: object) -> timedelta | None:
 
 
 def _lines(report: Document, key: str) -> tuple[str, ...] | None:
-    found: object = report.get(key)
-    return tuple(map(str, cast("list[object]", found))) if isinstance(found, list) else None
+    value: object = report.get(key)
+    return tuple(map(str, cast("list[object]", value))) if isinstance(value, list) else None
 
 
-def _gone_since(cluster: Document | None) -> datetime | None:
+def _suspended_since(cluster: Document | None) -> datetime | None:
     conditions = rows_at(cluster, "status", "conditions")
-    found = next((it for it in conditions if it.get("type") == "RayClusterSuspended"), None)
-    return parse_instant(at(found, "lastTransitionTime"))
+    suspended = next((row for row in conditions if row.get("type") == "RayClusterSuspended"), None)
+    return parse_instant(at(suspended, "lastTransitionTime"))
 
 
 def _count(status: object, key: str) -> int | None:
-    """KubeRay leaves a zero out, and writes no status at all before it has looked."""
+    """Read a count of KubeRay's status: it omits zeros, and has no status before its first reconciliation."""
     if at(status, "observedGeneration") is None and at(status, "state") is None:
         return None
     return at(status, key) or 0
@@ -156,19 +157,19 @@ def _drivers(facts: RayFacts, name: str, config: ControllerConfig, document: Doc
     return Drivers(
         pool=policy.name if policy is not None else name,
         reading=at(row, "reading"),
-        wanted=(at(item, "spec", "replicas") or 0) if item else None,
+        replicas=(at(item, "spec", "replicas") or 0) if item else None,
         ready=(at(item, "status", "readyReplicas") or 0) if item else None,
         max=policy.max_workers if policy is not None else None,
         missing=item == {},
     )
 
 
-def _specs(facts: RayFacts, seen: Observed | None) -> Iterable[Document]:
-    """Those of the spec in its order, then groups that are gone from it and still have pods."""
-    specs = rows_at(seen.spec if seen else None, "workerGroupSpecs")
-    named = {str(spec.get("groupName")) for spec in specs}
-    left = {labels_of(pod).get(RAY_GROUP, "") for pod in facts.pods or ()} - named - {HEAD_GROUP}
-    return [*specs, *({"groupName": name} for name in sorted(left))]
+def _specs(facts: RayFacts, cluster: Observed | None) -> Iterable[Document]:
+    """Return the spec's groups in order, then removed groups that still have pods."""
+    specs = rows_at(cluster.spec if cluster else None, "workerGroupSpecs")
+    names = {str(spec.get("groupName")) for spec in specs}
+    removed = {labels_of(pod).get(RAY_GROUP, "") for pod in facts.pods or ()} - names - {HEAD_GROUP}
+    return [*specs, *({"groupName": name} for name in sorted(removed))]
 
 
 def pods_of(facts: RayFacts, group: str) -> list[Document] | None:
@@ -191,7 +192,7 @@ def _group(facts: RayFacts, spec: Document) -> Group:
     known = pods is not None
     return Group(
         name=name,
-        wanted=spec.get("replicas"),
+        replicas=spec.get("replicas"),
         min=spec.get("minReplicas"),
         max=spec.get("maxReplicas"),
         running=len(running) if known else None,
@@ -208,13 +209,13 @@ def _group(facts: RayFacts, spec: Document) -> Group:
 
 
 def _idle_after(cluster: Document | None, spec: Document) -> timedelta | None:
-    """Its own, or that of all groups."""
-    own = spec.get("idleTimeoutSeconds")
-    return _seconds(own if own is not None else at(cluster, "spec", "autoscalerOptions", "idleTimeoutSeconds"))
+    """Return the group's own time-out, or that of all groups."""
+    seconds = spec.get("idleTimeoutSeconds")
+    return _seconds(seconds if seconds is not None else at(cluster, "spec", "autoscalerOptions", "idleTimeoutSeconds"))
 
 
 def why_pending(pod: Document) -> str:
-    """What the scheduler or the kubelet says of a pod that does not run yet."""
+    """Return the scheduler's or kubelet's reason why a pod does not run yet."""
     for condition in rows_at(pod, "status", "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return " ".join(str(condition.get("message") or condition.get("reason") or "not scheduled").split())
@@ -225,7 +226,7 @@ def why_pending(pod: Document) -> str:
 
 
 def _cost(facts: RayFacts, pods: Sequence[Document] | None) -> tuple[float | None, str]:
-    """Dollars per hour of the nodes that these pods are on, each node once; or None and why."""
+    """Return dollars per hour of these pods' nodes, each node once; or None and why."""
     if pods is None:
         return None, "its pods are not known"
     names = sorted({str(name) for pod in pods if (name := at(pod, "spec", "nodeName"))})
@@ -239,7 +240,7 @@ def _cost(facts: RayFacts, pods: Sequence[Document] | None) -> tuple[float | Non
 
 
 def node_price(node: Document | None) -> tuple[float | None, str]:
-    """Dollars per hour from the prices in use: on demand, or the typical price of spot; or None and why."""
+    """Return dollars per hour by the prices in use: on demand, or the typical spot price; or None and why."""
     labels = labels_of(node or {})
     if _TYPE not in labels or _REGION not in labels:
         return None, "its instance type and region are not known"

@@ -1,1 +1,1 @@
-"""What a stack uses at this moment: read (`facts`), put together (`view`, pure) and laid out (`text`)."""
+"""Current use of a stack: read (`facts`), combined (`view`, pure) and laid out (`text`)."""

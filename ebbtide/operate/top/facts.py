@@ -1,4 +1,4 @@
-"""What one look at a cluster found. A part that is missing has a line that says why, and hides nothing of the rest."""
+"""One reading of a cluster. A missing part has a line that says why, and does not hide the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ NO_PROMETHEUS = Unknown("no Prometheus: the stack file has none (monitoring.prom
 class TopFacts:
     now: datetime
     config: ControllerConfig | None = None
-    status: Document | None = None  # what the controller tells
-    known: ServerView | None = None  # what the API server tells instead, where the controller does not answer
+    status: Document | None = None  # the controller's report
+    server: ServerView | None = None  # the API server's view, if the controller does not answer
     nodes: Sequence[Document] | None = None
     pods: Sequence[Document] | None = None  # that have not ended
-    measured: Mapping[str, Answer]  # by the keys of `questions`
+    measured: Mapping[str, Answer]  # by the keys of `queries`
     unread: Sequence[str] = ()
 
 
 def top_facts(api: KubeApi, namespace: str, customer: str, prometheus: Prometheus | None) -> TopFacts:
-    """Raises `ApiError` where the API server cannot be reached, and `CannotOperate` for another customer's cluster."""
+    """Read all parts. Raises `ApiError` without a server, and `CannotOperate` for another customer's cluster."""
     unread: list[str] = []
-    now, config, status, known = datetime.now(UTC), None, None, None
+    now, config, status, server = datetime.now(UTC), None, None, None
     try:
         config = controller_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
@@ -49,12 +49,12 @@ def top_facts(api: KubeApi, namespace: str, customer: str, prometheus: Prometheu
             status = from_pods(api, namespace)
         except (NoStatus, ApiError) as error:
             unread.append(f"queues and reasons: the controller does not answer: {one_line(error)}")
-            known = readable("pools and budgets", unread, lambda: server_view(api, namespace, config, now))
+            server = readable("pools and budgets", unread, lambda: server_view(api, namespace, config, now))
     return TopFacts(
         now=now,
         config=config,
         status=status,
-        known=known,
+        server=server,
         nodes=readable("nodes", unread, lambda: items(api, "/api/v1/nodes", resourceVersion="0")),
         pods=readable("requests of pods", unread, lambda: _pods(api)),
         measured=_measured(prometheus, customer),
@@ -67,35 +67,32 @@ def _pods(api: KubeApi) -> list[Document]:
     return [*items(api, "/api/v1/pods", fieldSelector=alive, resourceVersion="0")]
 
 
-def questions(of: Metrics) -> Mapping[str, tuple[str, str]]:
-    """Expressions, each with the metric that it stands on.
+def queries(metrics: Metrics) -> Mapping[str, tuple[str, str]]:
+    """Return expressions, each with the metric that it depends on.
 
-    Where all is calm there are no waits and no evictions: then a series without a label tells that somebody looked,
-    0 where it saw and -1 where it could not.
+    A calm cluster has no series of waits and evictions. Then a series without a label shows whether the source works:
+    0 if it can see, -1 if it cannot.
     """
     used = {
         "used_cpu_cores": Recorded.USED_CPU,
         "used_memory_bytes": Recorded.USED_MEMORY,
         "used_gpus": Recorded.USED_GPUS,
     }
-    evictions, waits = Recorded.EVICTIONS.of(of.customer), Recorded.WAITS.of(of.customer)
+    evictions, waits = Recorded.EVICTIONS.of(metrics.customer), Recorded.WAITS.of(metrics.customer)
     return {
-        **{name: (f"sum by (group) ({series.of(of.customer)})", "pod_info") for name, series in used.items()},
+        **{name: (f"sum by (group) ({series.of(metrics.customer)})", "pod_info") for name, series in used.items()},
         "evictions": (
-            f"sum by (workload) ({evictions}) or (max({of('exporter_sees', what='pods')}) - 1)",
+            f"sum by (workload) ({evictions}) or (max({metrics('exporter_sees', what='pods')}) - 1)",
             "exporter_sees",
         ),
-        "waits": (f"max by (pool) ({waits}) or (0 * max({of('pool_jobs')}))", "pool_jobs"),
+        "waits": (f"max by (pool) ({waits}) or (0 * max({metrics('pool_jobs')}))", "pool_jobs"),
     }
 
 
 def _measured(prometheus: Prometheus | None, customer: str) -> dict[str, Answer]:
-    asked = questions(Metrics(customer))
+    expressions = queries(Metrics(customer))
     if prometheus is None:
-        return dict.fromkeys(asked, NO_PROMETHEUS)
-    if (doubt := prometheus.doubt()) is not None:  # one wait for a time-out, and not one for each question
-        return dict.fromkeys(asked, doubt)
-    found: dict[str, Answer] = {}
-    for name, (expression, metric) in asked.items():
-        found[name] = prometheus.ask(expression, stands_on=[metric])
-    return found
+        return dict.fromkeys(expressions, NO_PROMETHEUS)
+    if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
+        return dict.fromkeys(expressions, doubt)
+    return {name: prometheus.ask(expression, stands_on=[metric]) for name, (expression, metric) in expressions.items()}

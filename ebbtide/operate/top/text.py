@@ -1,4 +1,4 @@
-"""`ebbtide top` as lines and tables for a terminal, with `?` for what nobody knows. Pure."""
+"""`ebbtide top` as lines and tables for a terminal, with `?` for unknown values. Pure."""
 
 from collections.abc import Iterator
 from datetime import timedelta, tzinfo
@@ -15,7 +15,7 @@ _NODES = ("NODES", "KIND", ">NUMBER", ">READY", ">CPU REQ", ">USED", ">MEM REQ",
 
 
 def top_text(view: TopView, zone: tzinfo, *, failed: str = "") -> RenderableType:
-    """`failed` says why the view is an old one; empty where it is not."""
+    """Lay out the view; `failed` is the reason why it is outdated, or empty."""
     return Group(*_parts(view, zone, failed))
 
 
@@ -49,7 +49,7 @@ def _pool(row: PoolRow) -> list[str]:
         _number(row.running),
         "-" if row.waiting == 0 else _seconds(row.oldest_wait),
         "-" if row.wait_p95 == 0 else _seconds(row.wait_p95),
-        f"{_number(row.workers)}/{_number(row.wanted)}",
+        f"{_number(row.workers)}/{_number(row.desired)}",
         _number(row.pending),
         row.why,
     ]

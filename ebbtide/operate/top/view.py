@@ -1,6 +1,6 @@
-"""What `ebbtide top` shows, as values; None is what nobody knows, and `notes` say why. Pure.
+"""Values of `ebbtide top`; None is unknown, and `notes` say why. Pure.
 
-Requested and used are shares of what nodes can give to pods (`allocatable`), as schedulers count.
+Requested and used are shares of nodes' `allocatable`, as schedulers count.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from ebbtide.monitoring.client import Answer, Unknown
-from ebbtide.operate.node_use import quantity, requested
-from ebbtide.operate.objects import Document, at, labels_of, rows_at
+from ebbtide.operate.objects import Document, at, labels_of, quantity, requested, rows_at
 from ebbtide.operate.status import BudgetState, PoolState
 from ebbtide.operate.status_text import head_lines, server_lines
 from ebbtide.operate.top.facts import TopFacts
@@ -29,17 +28,17 @@ class PoolRow:
     queues: tuple[str, ...] = ()
     waiting: int | None = None
     running: int | None = None
-    oldest_wait: float | None = None  # seconds, of the head of the queue; None too where nothing waits
-    wait_p95: float | None = None  # seconds, of the same in the last hour; 0 where nothing waited
+    oldest_wait: float | None = None  # seconds, of the head of the queue; None also if nothing waits
+    wait_p95: float | None = None  # seconds, of the same in the last hour; 0 if nothing waited
     workers: int | None = None
-    wanted: int | None = None
+    desired: int | None = None
     pending: int | None = None
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Fractions of what the nodes of a group can give."""
+    """Fractions of the allocatable resources of a group's nodes."""
 
     requested: float | None
     used: float | None
@@ -47,7 +46,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    name: str  # empty: of nodes without a group
+    name: str  # empty: nodes without a group
     kind: str
     nodes: int
     ready: int
@@ -78,11 +77,11 @@ class TopView:
 
 
 Price = Callable[[str], float | None]
-"""US dollars an hour by instance type; None where there is no price."""
+"""US dollars an hour by instance type; None without a price."""
 
 
 def top_view(facts: TopFacts, customer: str, price: Price, groups: Sequence[str] = ()) -> TopView:
-    """`groups` are those of the stack file: shown without nodes, too."""
+    """Combine the facts; `groups` are those of the stack file, shown even without nodes."""
     return TopView(
         customer=customer,
         at=facts.now,
@@ -98,21 +97,21 @@ def top_view(facts: TopFacts, customer: str, price: Price, groups: Sequence[str]
 
 def _heads(facts: TopFacts) -> Iterator[str]:
     lines = head_lines(facts.status) if facts.status is not None else []
-    lines += server_lines(facts.known) if facts.known is not None else []
+    lines += server_lines(facts.server) if facts.server is not None else []
     return (line for line in lines if line.startswith(_HEADS))
 
 
 def _pools(facts: TopFacts) -> Iterator[PoolRow]:
     queues = {pool.name: pool.queues for pool in facts.config.pools} if facts.config is not None else {}
     waits = _by(facts.measured["waits"], "pool")
-    told = {str(row.get("name")): row for row in rows_at(facts.status, "report", "pools")}
-    held = {pool.name: pool for pool in facts.known.pools} if facts.known is not None else {}
+    reported = {str(row.get("name")): row for row in rows_at(facts.status, "report", "pools")}
+    states = {pool.name: pool for pool in facts.server.pools} if facts.server is not None else {}
     for name in queues:
         p95 = None if waits is None else waits.get(name, 0.0)
-        if name in told:
-            yield _pool(told[name], queues[name], p95)
-        elif name in held:
-            yield _pool_of_the_server(held[name], queues[name], p95)
+        if name in reported:
+            yield _pool(reported[name], queues[name], p95)
+        elif name in states:
+            yield _pool_of_the_server(states[name], queues[name], p95)
         else:
             yield PoolRow(name=name, queues=queues[name], wait_p95=p95)
 
@@ -130,7 +129,7 @@ def _pool(row: Document, queues: tuple[str, ...], p95: float | None) -> PoolRow:
         oldest_wait=counts.get("oldestWait") if waiting else None,
         wait_p95=p95,
         workers=row.get("running"),
-        wanted=row.get("wanted") if row.get("wanted") is not None else row.get("workers"),
+        desired=row.get("wanted") if row.get("wanted") is not None else row.get("workers"),
         pending=row.get("pending"),
         why="; ".join(dict.fromkeys(part for part in parts if part)),
     )
@@ -139,14 +138,16 @@ def _pool(row: Document, queues: tuple[str, ...], p95: float | None) -> PoolRow:
 def _pool_of_the_server(pool: PoolState, queues: tuple[str, ...], p95: float | None) -> PoolRow:
     if pool.replicas is None:
         return PoolRow(name=pool.name, queues=queues, wait_p95=p95, why="its Deployment does not exist")
-    return PoolRow(name=pool.name, queues=queues, wait_p95=p95, workers=pool.ready, wanted=pool.replicas, why=pool.hold)
+    return PoolRow(
+        name=pool.name, queues=queues, wait_p95=p95, workers=pool.ready, desired=pool.replicas, why=pool.hold
+    )
 
 
 def _budgets(facts: TopFacts) -> Iterator[BudgetRow]:
     for row in rows_at(facts.status, "report", "budgets"):
         why = "; ".join(part for part in (reason_text(row.get("reason")), str(row.get("note") or "")) if part)
         yield BudgetRow(name=str(row.get("name")), state=_state(row.get("maxUnavailable")), why=why)
-    for budget in facts.known.budgets if facts.known is not None else ():
+    for budget in facts.server.budgets if facts.server is not None else ():
         yield _budget_of_the_server(budget)
 
 
@@ -160,13 +161,13 @@ def _state(max_unavailable: object) -> str:
     return "closed" if str(max_unavailable) == "0" else "open"
 
 
-def _groups(facts: TopFacts, nodes: Sequence[Document], price: Price, wanted: Sequence[str]) -> Iterator[GroupRow]:
-    members: dict[str, list[Document]] = {name: [] for name in wanted}
+def _groups(facts: TopFacts, nodes: Sequence[Document], price: Price, names: Sequence[str]) -> Iterator[GroupRow]:
+    members: dict[str, list[Document]] = {name: [] for name in names}
     for node in nodes:
         members.setdefault(labels_of(node).get(NODE_GROUP, ""), []).append(node)
     for name, group in members.items():
         prices = [price(labels_of(node).get(INSTANCE_TYPE, "")) for node in group]
-        known = [each for each in prices if each is not None]
+        known = [usd for usd in prices if usd is not None]
         has_gpus = any(quantity(at(node, "status", "allocatable", GPU_RESOURCE)) for node in group)
         yield GroupRow(
             name=name,
@@ -181,29 +182,29 @@ def _groups(facts: TopFacts, nodes: Sequence[Document], price: Price, wanted: Se
 
 
 def _share(facts: TopFacts, group: str, nodes: Sequence[Document], resource: str, metric: str) -> Share:
-    room = sum((quantity(at(node, "status", "allocatable", resource)) for node in nodes), Decimal(0))
-    if not room:
+    allocatable = sum((quantity(at(node, "status", "allocatable", resource)) for node in nodes), Decimal(0))
+    if not allocatable:
         return Share(requested=None, used=None)
     names = {str(at(node, "metadata", "name")) for node in nodes}
-    asked = None
+    requests = None
     if facts.pods is not None:
-        here = (pod for pod in facts.pods if at(pod, "spec", "nodeName") in names)
-        asked = float(sum((requested(pod, resource) for pod in here), Decimal(0)) / room)
-    used = _by(facts.measured[f"used_{metric}"], "group")
-    spent = None if used is None else used.get(group)
-    return Share(requested=asked, used=None if spent is None else spent / float(room))
+        pods = (pod for pod in facts.pods if at(pod, "spec", "nodeName") in names)
+        requests = float(sum((requested(pod, resource) for pod in pods), Decimal(0)) / allocatable)
+    by_group = _by(facts.measured[f"used_{metric}"], "group")
+    used = None if by_group is None else by_group.get(group)
+    return Share(requested=requests, used=None if used is None else used / float(allocatable))
 
 
 def _is_ready(node: Document) -> bool:
     conditions = rows_at(node, "status", "conditions")
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(row.get("type") == "Ready" and row.get("status") == "True" for row in conditions)
 
 
 def _evictions(answer: Answer) -> dict[str, float] | None:
-    found = _by(answer, "workload")
-    if found is None or any(value < 0 for value in found.values()):
+    evictions = _by(answer, "workload")
+    if evictions is None or any(value < 0 for value in evictions.values()):
         return None
-    return {workload: value for workload, value in found.items() if value > 0}
+    return {workload: value for workload, value in evictions.items() if value > 0}
 
 
 def _by(answer: Answer, label: str) -> dict[str, float] | None:
@@ -228,8 +229,8 @@ def _notes(facts: TopFacts, price: Price) -> Iterator[str]:
     for name, state_and_age in _mapping(at(facts.status, "readings")).items():
         state, age, *_ = [*_list(state_and_age), None, None]
         if isinstance(state, str) and state != "known":
-            seen = f"last known {duration(age)} ago" if isinstance(age, float | int) else "never known"
-            yield f"queues of {name}: {state}, {seen}"
+            last = f"last known {duration(age)} ago" if isinstance(age, float | int) else "never known"
+            yield f"queues of {name}: {state}, {last}"
     yield from (str(line) for line in at(facts.status, "report", "trouble") or ())
     yield from _prices_missing(facts, price)
     why: dict[str, list[str]] = {}
@@ -237,8 +238,8 @@ def _notes(facts: TopFacts, price: Price) -> Iterator[str]:
         if isinstance(answer, Unknown) and not (name == "used_gpus" and not _any_gpu(facts)):
             why.setdefault(answer.why, []).append(_MEASURED[name])
     yield from (f"{', '.join(names)}: {line}" for line, names in why.items())
-    seen = _by(facts.measured["evictions"], "workload")
-    if seen is not None and any(value < 0 for value in seen.values()):
+    evictions = _by(facts.measured["evictions"], "workload")
+    if evictions is not None and any(value < 0 for value in evictions.values()):
         yield "evictions: the exporter cannot see pods"
 
 
@@ -253,9 +254,9 @@ def _any_gpu(facts: TopFacts) -> bool:
     return any(quantity(at(node, "status", "allocatable", GPU_RESOURCE)) for node in facts.nodes or ())
 
 
-def _list(found: object) -> list[object]:
-    return cast("list[object]", found) if isinstance(found, list) else []
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
-def _mapping(found: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,1 @@
+"""`ebbtide why`: explanations of pools, budgets, services, Ray clusters, jobs and nodes."""

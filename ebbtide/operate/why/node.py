@@ -1,7 +1,7 @@
-"""Why a node is still there: the node itself, its pods, its group, and the cluster autoscaler's status.
+"""Explain why a node still exists: the node itself, its pods, its group, and the cluster autoscaler's status.
 
-Explained from the API alone, with the operator's own rights: the controller has none to see nodes. `node_facts` reads
-raw objects, `explain_node` turns them into lines and is pure.
+Uses the API alone, with the operator's own rights, since the controller may not read nodes. `node_facts` reads raw
+objects, `explain_node` turns them into lines and is pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,10 @@ from components.aws.node_shape import group_options
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets.decision import window_at
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
-from ebbtide.operate.node_use import utilisation
-from ebbtide.operate.objects import at, parse_instant, words_at
+from ebbtide.operate.objects import at, parse_instant, utilisation, words_at
 from ebbtide.operate.ray.facts import RAY_CLUSTER
-from ebbtide.operate.why.node_pins import Item, PodVerdict, Rules, Surroundings, judge
-from ebbtide.operate.why.ray import on_a_node
+from ebbtide.operate.why.node_pins import Item, PodContext, PodVerdict, Rules, judge
+from ebbtide.operate.why.ray import reasons_on_node
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import read_duration, whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, NODE_KIND
@@ -30,7 +29,7 @@ NO_SCALE_DOWN = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 _BEING_REMOVED = "ToBeDeletedByClusterAutoscaler"
 _EKS_GROUP = "eks.amazonaws.com/nodegroup"
-_SHOWN = 8  # pods that do not pin, before the rest is only counted
+_SHOWN = 8  # pods that do not pin; further ones are only counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +38,15 @@ class NodeFacts:
     node: Item
     pods: Sequence[Item] = ()  # on this node
     budgets: Sequence[Item] = ()  # of every namespace
-    flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: it was not found
+    flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
-    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: whose each is, and why it stays
-    unread: Sequence[str] = field(default=())  # what could not be read
+    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: their cluster, and why they stay
+    unread: Sequence[str] = field(default=())  # parts that could not be read
 
 
 def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
-    """Raises `ApiError` where the node, its pods or budgets cannot be read, and `CannotOperate` for an unknown node."""
+    """Read all objects. Raises `ApiError` if a necessary one is refused, `CannotOperate` for an unknown node."""
     node = find(api, f"/api/v1/nodes/{name}")
     if node is None:
         raise CannotOperate(f"no node is called {name}: it was removed, or never existed", 2)
@@ -67,14 +66,14 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
 
 
 def _ray(api: KubeApi, namespace: str, pods: Sequence[Item], now: datetime) -> dict[str, str]:
-    """Nothing is asked where no pod of Ray is on the node."""
+    """Explain Ray's pods; without any on the node, nothing is read."""
     if not any(RAY_CLUSTER in words_at(pod, "metadata", "labels") for pod in pods):
         return {}
-    return on_a_node(api, namespace, controller_config_of(api, namespace), pods, now)
+    return reasons_on_node(api, namespace, controller_config_of(api, namespace), pods, now)
 
 
 def _flags(api: KubeApi) -> dict[str, str] | None:
-    """The command line of the autoscaler's Deployment; None where there is none under that name."""
+    """Return the flags of the autoscaler's Deployment; None if there is none under that name."""
     item = find(api, f"/apis/apps/v1/namespaces/{_SYSTEM}/deployments/{_AUTOSCALER}")
     if item is None:
         return None
@@ -90,22 +89,22 @@ def _autoscaler_status(api: KubeApi) -> str | None:
 
 
 def _window_reason(api: KubeApi, namespace: str) -> str:
-    """Empty where Ebbtide is not installed."""
+    """Return the window's reason; empty if Ebbtide is not installed."""
     if find(api, f"/api/v1/namespaces/{namespace}/configmaps/{CONTROLLER}") is None:
         return ""
     return window_at(datetime.now(UTC), controller_config_of(api, namespace).window).decision.reason
 
 
 def explain_node(facts: NodeFacts) -> list[str]:
-    """Sentences for an operator; the first one is the answer in short."""
+    """Return sentences for an operator; the first one is the short answer."""
     flags = facts.flags or {}
     rules = Rules(
         local_storage_pins=flags.get("skip-nodes-with-local-storage", "true") != "false",
         system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
         window_reason=facts.window_reason,
     )
-    around = Surroundings(budgets=facts.budgets, rules=rules, ray=facts.ray)
-    verdicts = [judge(pod, around) for pod in facts.pods]
+    context = PodContext(budgets=facts.budgets, rules=rules, ray=facts.ray)
+    verdicts = [judge(pod, context) for pod in facts.pods]
     own_reasons = node_reasons(facts)
     pinning = [verdict for verdict in verdicts if verdict.reasons]
     return [
@@ -113,28 +112,28 @@ def explain_node(facts: NodeFacts) -> list[str]:
         *(f"  - {line}" for line in own_reasons),
         *_pod_lines(verdicts),
         *autoscaler_lines(facts),
-        *(f"not known: {what}" for what in facts.unread),
+        *(f"not known: {part}" for part in facts.unread),
     ]
 
 
 def _short(facts: NodeFacts, pinning: Sequence[PodVerdict], own_reasons: Sequence[str]) -> str:
     name = facts.node["metadata"]["name"]
     group = _labels(facts).get(NODE_GROUP, "no group of Ebbtide")
-    what = f"{name} ({group})"
+    node = f"{name} ({group})"
     if any(taint.get("key") == _BEING_REMOVED for taint in at(facts.node, "spec", "taints") or ()):
-        return f"{what} is being removed by the cluster autoscaler now."
+        return f"{node} is being removed by the cluster autoscaler now."
     if pinning:
         count = len(pinning)
-        return f"{what} is still here: {count} pod{'s pin' if count > 1 else ' pins'} it."
+        return f"{node} is still here: {count} pod{'s pin' if count > 1 else ' pins'} it."
     if own_reasons:
-        return f"{what} is still here, though no pod pins it:"
-    return f"{what}: nothing that is known here keeps it; the autoscaler should remove it at one of its next scans."
+        return f"{node} is still here, though no pod pins it:"
+    return f"{node}: nothing that is known here keeps it; the autoscaler should remove it at one of its next scans."
 
 
 def node_reasons(facts: NodeFacts) -> list[str]:
-    """What keeps the node whatever its pods are."""
+    """Return the reasons that keep the node independent of its pods."""
     return [
-        *_asked_to_stay(facts),
+        *_marked(facts),
         *_too_full(facts),
         *_too_young(facts),
         *_at_minimum(facts),
@@ -147,20 +146,20 @@ def _labels(facts: NodeFacts) -> Mapping[str, str]:
 
 
 def _kind(facts: NodeFacts) -> NodeKind | None:
-    found = _labels(facts).get(NODE_KIND)
-    return NodeKind(found) if found in list(NodeKind) else None
+    kind = _labels(facts).get(NODE_KIND)
+    return NodeKind(kind) if kind in list(NodeKind) else None
 
 
-def _asked_to_stay(facts: NodeFacts) -> list[str]:
+def _marked(facts: NodeFacts) -> list[str]:
     annotations = words_at(facts.node, "metadata", "annotations")
-    found = [f"it carries {NO_SCALE_DOWN}: true"] if annotations.get(NO_SCALE_DOWN) == "true" else []
+    reasons = [f"it carries {NO_SCALE_DOWN}: true"] if annotations.get(NO_SCALE_DOWN) == "true" else []
     if _kind(facts) is NodeKind.FIXED:
-        found.append("it is a fixed node: fixed nodes stay day and night, down to their group's minimum")
-    return found
+        reasons.append("it is a fixed node: fixed nodes stay day and night, down to their group's minimum")
+    return reasons
 
 
 def option(facts: NodeFacts, name: str, flag: str, default: str) -> str:
-    """An option of the group, which Ebbtide sets by tag, else the autoscaler's flag, else its default."""
+    """Return the group's option, which Ebbtide sets by tag, else the autoscaler's flag, else its default."""
     kind = _kind(facts)
     by_tag = group_options(kind) if kind is not None else {}
     return by_tag.get(name) or (facts.flags or {}).get(flag) or default
@@ -185,7 +184,7 @@ def _too_young(facts: NodeFacts) -> list[str]:
 
 
 def _waiting(facts: NodeFacts) -> list[str]:
-    """The autoscaler marks a node that it no longer needs with the second at which it found that out."""
+    """Explain the wait for removal: the autoscaler's taint on an unneeded node has the second of that decision."""
     taints = at(facts.node, "spec", "taints") or ()
     since = next((taint.get("value") for taint in taints if taint.get("key") == _CANDIDATE), None)
     if since is None:
@@ -210,16 +209,16 @@ def _at_minimum(facts: NodeFacts) -> list[str]:
 
 
 def _group_status(facts: NodeFacts) -> Mapping[str, Any]:
-    """The autoscaler's entry for this node's group: EKS puts its own prefix and suffix around the group's name."""
+    """Return the autoscaler's entry for this node's group; EKS adds a prefix and a suffix to the group's name."""
     labels = _labels(facts)
-    ours = labels.get(_EKS_GROUP) or labels.get(NODE_GROUP)
+    group = labels.get(_EKS_GROUP) or labels.get(NODE_GROUP)
     groups = at(_status_document(facts), "nodeGroups")
-    if not ours or not isinstance(groups, list):
+    if not group or not isinstance(groups, list):
         return {}
-    names = (ours, f"eks-{ours}")
+    names = (group, f"eks-{group}")
     for entry in cast("list[object]", groups):
         name = str(at(entry, "name") or "")
-        if name in names or name.startswith(f"eks-{ours}-"):
+        if name in names or name.startswith(f"eks-{group}-"):
             return cast("Mapping[str, Any]", entry)
     return {}
 
@@ -232,7 +231,7 @@ def _status_document(facts: NodeFacts) -> object:
 
 
 def autoscaler_lines(facts: NodeFacts) -> list[str]:
-    """The autoscaler's status and its group's; older autoscalers write plain text, which is not parsed."""
+    """Return the autoscaler's status and its group's; the plain text of older autoscalers is not parsed."""
     if facts.autoscaler_status is None:
         return []
     document = _status_document(facts)
@@ -250,15 +249,15 @@ def autoscaler_lines(facts: NodeFacts) -> list[str]:
 
 
 def _duration_of(flag: str) -> timedelta:
-    """As the autoscaler's flags write it; its default for what cannot be read."""
+    """Parse a duration of the autoscaler's flags; return the default if it is malformed."""
     duration = read_duration(flag)
     return timedelta(minutes=10) if duration is None else duration
 
 
 def _pod_lines(verdicts: Sequence[PodVerdict]) -> list[str]:
     lines = [f"  - {verdict.pod} {'; '.join(verdict.reasons)}" for verdict in verdicts if verdict.reasons]
-    free = [verdict for verdict in verdicts if not verdict.reasons]
-    lines += [f"    {verdict.pod} {verdict.note}" for verdict in free[:_SHOWN]]
-    if len(free) > _SHOWN:
-        lines.append(f"    and {len(free) - _SHOWN} more that do not pin it")
+    harmless = [verdict for verdict in verdicts if not verdict.reasons]
+    lines += [f"    {verdict.pod} {verdict.note}" for verdict in harmless[:_SHOWN]]
+    if len(harmless) > _SHOWN:
+        lines.append(f"    and {len(harmless) - _SHOWN} more that do not pin it")
     return lines

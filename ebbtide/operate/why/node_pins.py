@@ -1,8 +1,8 @@
-"""What pins a node, pod by pod, by the rules of the cluster autoscaler.
+"""Explain which pods pin a node, by the rules of the cluster autoscaler.
 
-Pure: raw objects of the API in, sentences out. The rules are the autoscaler's: DaemonSet, mirror and finished pods
-never pin; `safe-to-evict` overrides everything but a budget; then a pod pins that no controller would recreate, that
-lives in kube-system without a budget, or that keeps files on the node; and last a budget that allows no disruption.
+Pure: raw objects of the API in, sentences out. The rules: DaemonSet, mirror and finished pods never pin;
+`safe-to-evict` overrides everything but a budget; then a pod pins if no controller would recreate it, if it runs in
+kube-system without a budget, or if it keeps files on the node; and last if a budget allows no disruption.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules(AutoscalerRules):
-    """What the autoscaler of this cluster was told."""
+    """Options of this cluster's autoscaler."""
 
-    window_reason: str = ""  # why flexible budgets are open or closed, where that is known
+    window_reason: str = ""  # why flexible budgets are open or closed, if known
 
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """`reasons` are what pins the node; without one, `note` says why the pod does not."""
+    """`reasons` pin the node; without one, `note` says why the pod does not."""
 
     pod: str  # namespace/name
     reasons: tuple[str, ...] = ()
@@ -35,25 +35,26 @@ class PodVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a pod is judged against."""
+class PodContext:
+    """Budgets, rules and Ray's explanations that a pod is judged by."""
 
     budgets: Sequence[Item] = ()
     rules: Rules = field(default=Rules())
-    ray: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # of Ray's pods, by name: whose it is and why it stays
+    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # by pod of Ray: its cluster, and why it stays
 
 
-def judge(pod: Item, around: Surroundings) -> PodVerdict:
-    """Whether this pod keeps its node, and why."""
+def judge(pod: Item, context: PodContext) -> PodVerdict:
+    """Decide if this pod keeps its node, and why."""
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     harmless = _harmless(pod)
     if harmless:
         return PodVerdict(name, note=harmless)
-    budgets = [budget for budget in around.budgets if covers(budget, pod)]
-    reasons = [*_about_pod(pod, has_budget=bool(budgets), rules=around.rules), *_about_budgets(pod, budgets, around)]
-    reasons += [around.ray[name]] if reasons and name in around.ray else []
+    budgets = [budget for budget in context.budgets if covers(budget, pod)]
+    reasons = [
+        *_pod_reasons(pod, has_budget=bool(budgets), rules=context.rules),
+        *_budget_reasons(pod, budgets, context.rules),
+    ]
+    reasons += [context.ray[name]] if reasons and name in context.ray else []
     return PodVerdict(name, tuple(reasons), "" if reasons else "may be evicted")
 
 
@@ -71,7 +72,7 @@ def _harmless(pod: Item) -> str:
     return ""
 
 
-def _about_pod(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
+def _pod_reasons(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
     bare = not any(owner.get("controller") for owner in at(pod, "metadata", "ownerReferences") or ())
     words = {
         Pin.ANNOTATED: f"carries {SAFE_TO_EVICT}: false",
@@ -82,20 +83,19 @@ def _about_pod(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
     return [words[pin] for pin in pins(pod, rules, bare=bare, has_budget=has_budget)]
 
 
-def _about_budgets(pod: Item, budgets: Sequence[Item], around: Surroundings) -> list[str]:
+def _budget_reasons(pod: Item, budgets: Sequence[Item], rules: Rules) -> list[str]:
     names = [str(budget["metadata"]["name"]) for budget in budgets]
     if len(budgets) > 1:
         return [f"is under several budgets ({', '.join(names)}): the Eviction API then always refuses"]
-    return [found for budget in budgets if (found := budget_refusal(budget, pod, around.rules))]
+    return [refusal for budget in budgets if (refusal := budget_refusal(budget, pod, rules))]
 
 
 def budget_refusal(budget: Item, pod: Item, rules: Rules) -> str:
-    """Why this budget allows no disruption of the pod now; empty if it does."""
+    """Return why this budget allows no disruption of the pod now; empty if it does."""
     name = budget["metadata"]["name"]
     if at(pod, "status", "phase") == "Pending":
-        return ""  # the Eviction API asks no budget about a pod that never ran
-    unready = not _is_ready(pod)
-    if unready and at(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return ""  # the Eviction API ignores budgets for a pod that never ran
+    if not _is_ready(pod) and at(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return ""
     behind = (at(budget, "status", "observedGeneration") or 0) < (at(budget, "metadata", "generation") or 0)
     if behind:
@@ -104,8 +104,8 @@ def budget_refusal(budget: Item, pod: Item, rules: Rules) -> str:
         return ""
     if max_unavailable_of(budget) in (0, "0%"):
         return f"its budget {name} is closed: {_why_closed(pod, rules)}"
-    healthy, wanted = at(budget, "status", "currentHealthy") or 0, at(budget, "status", "desiredHealthy") or 0
-    return f"its budget {name} allows no disruption: {healthy} pods are healthy and {wanted} must be"
+    healthy, required = at(budget, "status", "currentHealthy") or 0, at(budget, "status", "desiredHealthy") or 0
+    return f"its budget {name} allows no disruption: {healthy} pods are healthy and {required} must be"
 
 
 def _is_ready(pod: Item) -> bool:

@@ -1,4 +1,4 @@
-"""Why a pool or a budget is as it is: from the controller's `/status` where it answers, and from the cluster."""
+"""Explain the state of a pool or a budget, from the controller's `/status` if it answers, and from the cluster."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from ebbtide.vocabulary.labels import MAINTENANCE_UNTIL
 
 
 def status_or_reason(api: KubeApi, namespace: str, url: str) -> tuple[Document, str]:
-    """The controller's document, and why there is none."""
+    """Return the controller's document, or why there is none."""
     try:
         return (from_url(url) if url else from_pods(api, namespace)), ""
     except (NoStatus, ApiError) as error:
@@ -22,7 +22,7 @@ def status_or_reason(api: KubeApi, namespace: str, url: str) -> tuple[Document, 
 
 
 def explain_pool(api: KubeApi, config: ControllerConfig, name: str, document: Document) -> list[str]:
-    """Sentences. Raises `ApiError`, and `CannotOperate` for an unknown name."""
+    """Return sentences. Raises `ApiError`, and `CannotOperate` for an unknown name."""
     policy = next((pool for pool in config.pools if pool.name == name), None)
     if policy is None:
         have = ", ".join(pool.name for pool in config.pools) or "none"
@@ -33,18 +33,18 @@ def explain_pool(api: KubeApi, config: ControllerConfig, name: str, document: Do
 
 
 def explain_budget(api: KubeApi, config: ControllerConfig, name: str, document: Document) -> list[str]:
-    """Sentences. Raises `ApiError`, and `CannotOperate` for an unknown name."""
-    known = {budget.name: budget for budget in (*config.budgets, *config.never_opened)}
-    if name not in known:
-        have = ", ".join(sorted(known)) or "none"
+    """Return sentences. Raises `ApiError`, and `CannotOperate` for an unknown name."""
+    policies = {budget.name: budget for budget in (*config.budgets, *config.never_opened)}
+    if name not in policies:
+        have = ", ".join(sorted(policies)) or "none"
         raise CannotOperate(f"no budget of Ebbtide's is called {name}; there are: {have}", 2)
-    item, now = find(api, budget_path(known[name])), datetime.now(UTC)
-    flexible = known[name] in config.budgets
+    item, now = find(api, budget_path(policies[name])), datetime.now(UTC)
+    flexible = policies[name] in config.budgets
     lines = budget_lines(_row(document, "budgets", name), item, flexible=flexible, now=now)
     if item and (hold := hold_text(item, now)):
         lines.append(f"An operator holds it: {hold}.")
     until = config.window.next_change(now)
-    if flexible and until is not None and not known[name].always:
+    if flexible and until is not None and not policies[name].always:
         verb = "closes" if config.window.is_open(now) else "opens"
         lines.append(f"The disruption window {verb} {spoken(until, config.hours.timezone)}.")
     return lines
@@ -55,16 +55,16 @@ def _row(document: Document, section: str, name: str) -> Document | None:
 
 
 def pool_lines(policy: PoolPolicy, row: Document | None, item: Document | None, hold: str) -> list[str]:
-    """The answer, what it rests on, and what bounds it."""
+    """Return the state, its evidence and its bounds."""
     name = policy.name
     if item is None:
         return [f"Pool {name} has no Deployment ({policy.namespace}/{policy.deployment}), so nothing can be scaled."]
     replicas, ready = at(item, "spec", "replicas") or 0, at(item, "status", "readyReplicas") or 0
     lines = [f"Pool {name} has {replicas} workers, {ready} of them ready."]
     if row is not None:
-        wanted, reason = row.get("wanted"), reason_text(row.get("reason"))
+        target, reason = row.get("wanted"), reason_text(row.get("reason"))
         lines.append(
-            f"The controller wants {wanted}: {reason}." if wanted is not None else f"Nothing is decided: {reason}."
+            f"The controller wants {target}: {reason}." if target is not None else f"Nothing is decided: {reason}."
         )
         reading = at(row, "reading")
         lines.append(
@@ -82,11 +82,11 @@ def pool_lines(policy: PoolPolicy, row: Document | None, item: Document | None, 
 
 
 def _bounds(policy: PoolPolicy) -> str:
-    each = f"{policy.jobs_per_worker} job{'s' if policy.jobs_per_worker > 1 else ''} per worker"
+    capacity = f"{policy.jobs_per_worker} job{'s' if policy.jobs_per_worker > 1 else ''} per worker"
     limit = f", at most {policy.growth_per_minute} more a minute" if policy.growth_per_minute else ""
     stop = "" if policy.safe_stop else "; no safe stop is declared"
     sizes, window = f"{policy.min_workers} to {policy.max_workers}", whole_minutes(policy.stabilization_window)
-    return f"Its rules: {sizes} workers, {each}{limit}; stabilization window {window} before it shrinks{stop}."
+    return f"Its rules: {sizes} workers, {capacity}{limit}; stabilization window {window} before it shrinks{stop}."
 
 
 def budget_lines(row: Document | None, item: Document | None, *, flexible: bool, now: datetime) -> list[str]:
@@ -96,8 +96,8 @@ def budget_lines(row: Document | None, item: Document | None, *, flexible: bool,
     allowed = at(item, "status", "disruptionsAllowed") or 0
     lines = [f"Budget {name} is {'closed' if value == 0 else f'open (maxUnavailable {value})'}; {_allows(allowed)}."]
     if value != 0 and not allowed:
-        healthy, wanted = at(item, "status", "currentHealthy") or 0, at(item, "status", "desiredHealthy") or 0
-        lines.append(f"{healthy} of its pods are healthy and {wanted} must be.")
+        healthy, required = at(item, "status", "currentHealthy") or 0, at(item, "status", "desiredHealthy") or 0
+        lines.append(f"{healthy} of its pods are healthy and {required} must be.")
     if not flexible:
         lines.append("It is a fixed workload's: the controller never opens it.")
         until = parse_instant(annotations_of(item).get(MAINTENANCE_UNTIL))

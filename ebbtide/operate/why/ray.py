@@ -1,7 +1,7 @@
-"""Why a Ray cluster is awake, why a worker of it stays, and what a driver waits for.
+"""Explain why a Ray cluster is awake, why one of its workers stays, and what a driver waits for.
 
-Ray's head tells what runs in the cluster and not on which worker: its autoscaler alone knows which one is idle. So of a
-single worker only what must be so is said. `ray_known` reads; the rest is pure.
+Ray's head reports what runs in the cluster, but not on which worker: only its autoscaler knows which worker is idle. So
+a single worker's line states only what is certain. `read_clusters` reads; the other functions are pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,54 +12,57 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import CannotOperate, one_line
 from ebbtide.operate.objects import Document, at, labels_of
 from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts, ray_config_of, ray_facts
-from ebbtide.operate.ray.text import drivers_text, held, pending_lines, state_text
+from ebbtide.operate.ray.text import drivers_text, hold_lines, pending_lines, state_text
 from ebbtide.operate.ray.view import Drivers, Group, RayView, is_ending, never_sleeps, ray_view, why_pending
 from ebbtide.units.durations import format_duration, whole_minutes
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.workloads import Wake
 
 KEEPS_ONE = "version 2 of Ray's autoscaler may keep an idle one (kuberay#3738)"
-_SHOWN = 8  # workers, before the rest is only counted
+_SHOWN = 8  # workers; further ones are only counted
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RayCluster:
     facts: RayFacts
     view: RayView
 
 
-def ray_known(
+def read_clusters(
     api: KubeApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime
-) -> list[Known]:
-    """All Ray clusters of the stack. Raises `ApiError` and `CannotOperate`."""
-    known = ray_config_of(api, namespace)
-    facts = ray_facts(api, known, now)
-    return [Known(each, ray_view(each, config, document)) for each in facts]
+) -> list[RayCluster]:
+    """Read all Ray clusters of the stack. Raises `ApiError` and `CannotOperate`."""
+    clusters = ray_facts(api, ray_config_of(api, namespace), now)
+    return [RayCluster(facts, ray_view(facts, config, document)) for facts in clusters]
 
 
-def explain_ray(known: Sequence[Known], name: str, timezone: str) -> list[str]:
-    """Sentences, for the name of a cluster or of one of its pods. Raises `CannotOperate` for another."""
-    for one in known:
-        if one.view.name == name:
-            return [*_cluster_lines(one, timezone), *(f"not known: {note}" for note in one.view.notes)]
-        if pod := next((pod for pod in one.facts.pods or () if pod["metadata"]["name"] == name), None):
-            group = labels_of(pod).get(RAY_GROUP, "")
-            what = "the head" if group == HEAD_GROUP else f"a worker of group {group}"
-            return [f"{name} is {what} of Ray cluster {one.view.name}: {why_pod(one.view, pod, timezone)}."]
-    have = ", ".join(one.view.name for one in known) or "none"
+def explain_ray(clusters: Sequence[RayCluster], name: str, timezone: str) -> list[str]:
+    """Return sentences for the name of a cluster or of one of its pods. Raises `CannotOperate` for another."""
+    for cluster in clusters:
+        view = cluster.view
+        if view.name == name:
+            return [*_cluster_lines(cluster, timezone), *(f"not known: {note}" for note in view.notes)]
+        if pod := next((pod for pod in cluster.facts.pods or () if pod["metadata"]["name"] == name), None):
+            return [f"{name} is {_role(pod)} of Ray cluster {view.name}: {why_pod(view, pod, timezone)}."]
+    have = ", ".join(cluster.view.name for cluster in clusters) or "none"
     raise CannotOperate(f"no Ray cluster and no pod of one is called {name}; there are the clusters: {have}", 2)
 
 
-def _cluster_lines(known: Known, timezone: str) -> Iterator[str]:
-    view = known.view
+def _role(pod: Document) -> str:
+    group = labels_of(pod).get(RAY_GROUP, "")
+    return "the head" if group == HEAD_GROUP else f"a worker of group {group}"
+
+
+def _cluster_lines(cluster: RayCluster, timezone: str) -> Iterator[str]:
+    view = cluster.view
     yield f"Ray cluster {view.name}: {state_text(view, timezone)}."
-    yield from (f"An operator asked: {text}." for text in held(view, timezone))
+    yield from (f"An operator asked: {text}." for text in hold_lines(view, timezone))
     if pending := pending_lines(view):
         until = "once nothing has run for a minute and no driver is wanted, or: ebbtide maintenance --ray"
         yield f"A new spec waits ({', '.join(pending)}); it is applied {until} {view.name}."
     for drivers in view.drivers:
         yield from driver_lines(view, drivers)
-    pods = [pod for pod in known.facts.pods or () if labels_of(pod).get(RAY_GROUP) != HEAD_GROUP]
+    pods = [pod for pod in cluster.facts.pods or () if labels_of(pod).get(RAY_GROUP) != HEAD_GROUP]
     for pod in pods[:_SHOWN]:
         yield f"  - {pod['metadata']['name']}: {why_pod(view, pod, timezone)}"
     if len(pods) > _SHOWN:
@@ -67,19 +70,19 @@ def _cluster_lines(known: Known, timezone: str) -> Iterator[str]:
 
 
 def why_pod(view: RayView, pod: Document, timezone: str) -> str:
-    """Why it is still there, or why it does not run."""
+    """Explain why a pod still exists, or why it does not run."""
     name = labels_of(pod).get(RAY_GROUP, "")
     if is_ending(pod):
         seconds = at(pod, "metadata", "deletionGracePeriodSeconds") or 0
-        return f"it was told to stop, and has up to {max(1, int(seconds) // 60)} min to end its tasks"
+        return f"it is terminating, and has up to {max(1, int(seconds) // 60)} min to end its tasks"
     if view.state in ("suspending", "asleep"):
         return f"the cluster goes to sleep, and it with it: {state_text(view, timezone)}"
     if at(pod, "status", "phase") == "Pending":
         return f"it does not run yet: {why_pending(pod)}"
     if name == HEAD_GROUP:
-        return f"the head goes with the whole cluster alone, which is {state_text(view, timezone)}"
+        return f"the head ends only with the entire cluster, which is {state_text(view, timezone)}"
     group = next((group for group in view.groups if group.name == name), None)
-    return "; ".join([_why_worker(view, group), *_besides(view)])
+    return "; ".join([_why_worker(view, group), *_cluster_holds(view)])
 
 
 def _why_worker(view: RayView, group: Group | None) -> str:
@@ -88,9 +91,8 @@ def _why_worker(view: RayView, group: Group | None) -> str:
     limit = f"after {format_duration(group.idle_after)} without tasks" if group.idle_after is not None else "when idle"
     if view.idle_for is None:
         if view.busy:
-            return (
-                f"it may be busy ({view.activity}); Ray's autoscaler removes it {limit}, and alone knows which is idle"
-            )
+            busy = f"it may be busy ({view.activity})"
+            return f"{busy}; Ray's autoscaler removes it {limit}, and only it knows which is idle"
         if view.activity in (None, "not read"):
             return f"whether it is busy is not known; Ray's autoscaler removes it {limit}"
         return f"whether it is busy is not known, as the head gives no answer: {view.activity}"
@@ -103,7 +105,7 @@ def _why_worker(view: RayView, group: Group | None) -> str:
     return f"{idle}, and Ray's autoscaler, which removes a worker {limit}, has not: {KEEPS_ONE}; {sleeps}"
 
 
-def _besides(view: RayView) -> Iterator[str]:
+def _cluster_holds(view: RayView) -> Iterator[str]:
     if view.held:
         yield f"an operator holds the cluster ({view.held})"
     if view.pending:
@@ -111,66 +113,63 @@ def _besides(view: RayView) -> Iterator[str]:
 
 
 def driver_lines(view: RayView, drivers: Drivers) -> Iterator[str]:
-    """What jobs of this pool wait for, from the driver to the last pod."""
+    """Yield what jobs of this pool wait for, from the driver to the last pod."""
     yield f"Drivers {drivers_text(drivers)}."
-    if drivers.wanted is not None and drivers.ready is not None and drivers.ready < drivers.wanted:
-        yield f"{drivers.wanted - drivers.ready} drivers do not run yet: ebbtide why pool {drivers.pool}."
+    if drivers.replicas is not None and drivers.ready is not None and drivers.ready < drivers.replicas:
+        yield f"{drivers.replicas - drivers.ready} drivers do not run yet: ebbtide why pool {drivers.pool}."
     elif drivers.max is not None and drivers.ready == drivers.max:
         yield f"All {drivers.max} drivers that its max allows are there: a job waits until one of them is free."
     if view.state in ("asleep", "suspending"):
         wakes = view.sleep is not None and Wake.QUEUE in view.sleep.wake
-        how = (
+        remedy = (
             "it wakes when a driver is wanted" if wakes else f"no queue wakes it (sleep.wake): ebbtide wake {view.name}"
         )
-        yield f"A driver waits for the head: {view.name} is {view.state}; {how}."
+        yield f"A driver waits for the head: {view.name} is {view.state}; {remedy}."
     elif view.head.running == 0:
         why = view.head.waits or "there is no pod of it yet"
         yield f"A driver waits for the head, which does not run: {why}."
     for group in view.groups:
-        if group.max is not None and group.wanted is not None and group.max and group.wanted >= group.max:
+        if group.max is not None and group.replicas is not None and group.max and group.replicas >= group.max:
             yield f"Group {group.name} is at its max of {group.max}: further tasks wait for a free worker."
         if group.pending:
             yield f"Group {group.name}: {group.pending} pods do not run yet: {group.waits}."
 
 
-def of_a_job(document: Document, config: ControllerConfig, known: Sequence[Known]) -> list[str]:
-    """What a job that waits, or that has just begun, waits for where its pool drives a Ray cluster."""
+def job_lines(document: Document, config: ControllerConfig, clusters: Sequence[RayCluster]) -> list[str]:
+    """Return what a waiting or just started job waits for, if its pool drives a Ray cluster."""
     rq = document.get("rq")
     if at(rq, "status") not in ("queued", "started"):
         return []
     pools = {pool.name for pool in config.pools if pool.source == "rq" and at(rq, "queue") in pool.queues}
     return [
         line
-        for one in known
-        for drivers in one.view.drivers
+        for cluster in clusters
+        for drivers in cluster.view.drivers
         if drivers.pool in pools
-        for line in (f"Its pool drives Ray cluster {one.view.name}.", *driver_lines(one.view, drivers))
+        for line in (f"Its pool drives Ray cluster {cluster.view.name}.", *driver_lines(cluster.view, drivers))
     ]
 
 
-def on_a_node(
+def reasons_on_node(
     api: KubeApi, namespace: str, config: ControllerConfig, pods: Sequence[Document], now: datetime
 ) -> dict[str, str]:
-    """Of Ray's among these pods, by `namespace/name`: whose it is, and why it stays. Raises `ApiError`."""
-    told: dict[str, str] = {}
-    for one in ray_known(api, namespace, config, None, now):
-        own = {pod["metadata"]["name"] for pod in one.facts.pods or ()}
+    """Return, by `namespace/name` of Ray's pods, their cluster and why they stay. Raises `ApiError`."""
+    reasons: dict[str, str] = {}
+    for cluster in read_clusters(api, namespace, config, None, now):
+        view, names = cluster.view, {pod["metadata"]["name"] for pod in cluster.facts.pods or ()}
         for pod in pods:
             space, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            if space == one.view.namespace and name in own:
-                group = labels_of(pod).get(RAY_GROUP, "")
-                what = (
-                    f"the head of Ray cluster {one.view.name}"
-                    if group == HEAD_GROUP
-                    else (f"a worker of group {group} of Ray cluster {one.view.name}")
-                )
-                told[f"{space}/{name}"] = f"it is {what}: {why_pod(one.view, pod, config.hours.timezone)}"
-    return told
+            if space == view.namespace and name in names:
+                why = why_pod(view, pod, config.hours.timezone)
+                reasons[f"{space}/{name}"] = f"it is {_role(pod)} of Ray cluster {view.name}: {why}"
+    return reasons
 
 
-def job_known(api: KubeApi, namespace: str, config: ControllerConfig, now: datetime) -> tuple[list[Known], str]:
-    """For a job, which can be explained without: the clusters, or why they are not known."""
+def clusters_or_reason(
+    api: KubeApi, namespace: str, config: ControllerConfig, now: datetime
+) -> tuple[list[RayCluster], str]:
+    """Return the clusters, or why they are unknown: a job can be explained without them."""
     try:
-        return ray_known(api, namespace, config, None, now), ""
+        return read_clusters(api, namespace, config, None, now), ""
     except (ApiError, CannotOperate) as error:
         return [], one_line(error)

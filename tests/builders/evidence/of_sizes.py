@@ -3,7 +3,7 @@
 from typing import Any
 
 from ebbtide.advice.sizes.evidence import Evidence, Figure, Use
-from ebbtide.advice.sizes.rules import Asked, Resource, Verdict, decide
+from ebbtide.advice.sizes.rules import Requests, Resource, Verdict, decide
 
 EVIDENCE = Evidence()
 
@@ -18,10 +18,10 @@ def use(*, cpu: float = 500, memory: float = 1000, **changes: Any) -> Use:
     return Use(**values)
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> Requests:
     values: dict[str, Any] = {"cpu": 2000, "memory": 4096, **changes}
-    return Asked(**values)
+    return Requests(**values)
 
 
-def decided(resource: Resource, of: Use, given: Asked | None = None) -> Verdict:
+def decided(resource: Resource, of: Use, given: Requests | None = None) -> Verdict:
     return decide(resource, given or asked(), of, EVIDENCE)

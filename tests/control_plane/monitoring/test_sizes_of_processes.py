@@ -52,7 +52,7 @@ def test_what_leaks_and_bursts_gets_more_what_idles_gets_less_and_then_nothing_i
         finally:
             told.close()
 
-    verdicts = {row.of.place.workload: row.verdicts for row in first.rows}
+    verdicts = {row.container.place.workload: row.verdicts for row in first.rows}
     leak, burst, idle = (verdicts[name] for name in ASKED)
     assert seen(leak[Resource.MEMORY]) <= leaked / 2**20 < seen(leak[Resource.MEMORY]) * 1.5
     assert leak[Resource.MEMORY].to > seen(leak[Resource.MEMORY]) > 128
@@ -73,5 +73,5 @@ def advice(text: str, url: str, until: datetime, folder: Path) -> SizesAdvice:
 
 
 def seen(verdict: Verdict) -> float:
-    assert verdict.seen is not None
-    return verdict.seen
+    assert verdict.used is not None
+    return verdict.used

@@ -1,4 +1,4 @@
-"""Pools and nodes are exchanged in a stack file's text; what else it says stays, to the last comment."""
+"""Pools and nodes are replaced in a stack file's text; everything else stays, including comments."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How many workers a slot of the week wanted: counted by hand here."""
+"""How many workers a slot of the week needed, counted by hand here."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.advice.baseline import Calendar, DemandHour, PoolDemand, by_weekday, daily_slots, middle, morning_slots
+from ebbtide.advice.floors import Calendar, DemandHour, PoolDemand, by_weekday, daily_slots, middle, morning_slots
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.vocabulary.windows import zone_of
 from tests.builders.simulator import HOUR, a_stack
@@ -63,9 +63,9 @@ def test_a_quantile_is_taken_over_the_same_weekday_of_all_weeks(quantile: float,
     mondays = [a_pooled(week * 7 * DAY + 8 * HOUR, members=n) for week, n in enumerate((4, 1, 3, 2))]
     tuesdays = [a_pooled(week * 7 * DAY + 32 * HOUR, members=7) for week in range(4)]
 
-    found = by_weekday(PoolDemand([*mondays, *tuesdays]), morning_slots(FROM_MONDAY, range(4), 0), quantile)
+    quantiles = by_weekday(PoolDemand([*mondays, *tuesdays]), morning_slots(FROM_MONDAY, range(4), 0), quantile)
 
-    assert found == {0: count, 1: 7, 2: 0, 3: 0, 4: 0}
+    assert quantiles == {0: count, 1: 7, 2: 0, 3: 0, 4: 0}
 
 
 def test_of_two_in_the_middle_the_lower_counts() -> None:

@@ -1,10 +1,10 @@
-"""The commitment of least cost, against brute force; and what it does when the load changes."""
+"""The commitment of least cost, against brute force, and its cost when the load changes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.advice.commitment import Line, best_commitment, break_even_load, floor_commitment, outcome, regret
+from ebbtide.advice.savings.commitment import Line, best_commitment, break_even_load, floor_commitment, outcome, regret
 
 HOURS = 6
 
@@ -89,10 +89,10 @@ def test_the_highest_saving_is_covered_first_whatever_the_order_of_the_lines() -
 
 
 def test_unused_commitment_is_lost() -> None:
-    found = outcome([a_line(2, 0)], 1.4)
+    cost = outcome([a_line(2, 0)], 1.4)
 
-    assert (found.utilisation, found.usd, found.on_demand) == pytest.approx((0.5, 1.4, 1.0))
-    assert found.saved == pytest.approx(-0.4)
+    assert (cost.utilisation, cost.usd, cost.on_demand) == pytest.approx((0.5, 1.4, 1.0))
+    assert cost.saved == pytest.approx(-0.4)
 
 
 def test_a_fully_used_commitment_breaks_even_when_the_load_falls_to_its_rate() -> None:
@@ -103,7 +103,7 @@ def test_a_commitment_that_only_a_larger_load_would_pay_for_says_so() -> None:
     assert break_even_load([a_line(1, 1)], 2 * 0.7) == pytest.approx(1.4)
 
 
-def test_no_usage_wants_no_commitment() -> None:
+def test_no_usage_needs_no_commitment() -> None:
     nothing = [a_line(0, 0)]
 
     assert (best_commitment(nothing), floor_commitment(nothing)) == (0, 0)

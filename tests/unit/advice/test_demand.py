@@ -1,4 +1,4 @@
-"""What a load wants at once, and what nodes of one size cost it."""
+"""What a load needs at once, and what it costs on nodes of one size."""
 
 import pytest
 from hypothesis import given
@@ -32,15 +32,15 @@ def test_jobs_that_follow_each_other_keep_their_node() -> None:
     assert spread_node_hours([(0.0, HOUR), (HOUR + 60, 2 * HOUR)], 1) == pytest.approx(2 + NODE_OVERHEAD_S / HOUR)
 
 
-def test_a_long_job_keeps_the_whole_of_a_large_node() -> None:
-    """Two short jobs beside a long one: on halves the node stays for the long one, and a second one comes and goes."""
+def test_a_long_job_keeps_an_entire_large_node() -> None:
+    """Two short jobs beside a long one: on half-size nodes one stays for the long job, and a second is used briefly."""
     some = [(0.0, HOUR), (0.0, 10 * HOUR), (0.0, HOUR)]
 
     assert spread_node_hours(some, 2) == pytest.approx(10 + 1 + 2 * NODE_OVERHEAD_S / HOUR)
 
 
 def test_a_job_goes_to_the_emptiest_node_and_keeps_it() -> None:
-    """Four jobs on two nodes of three places; when one has ended, the next job goes beside the single one."""
+    """Four jobs on two nodes with three places; when one has ended, the next job is placed beside the single one."""
     some = [(0.0, HOUR), (0.0, 10 * HOUR), (0.0, 10 * HOUR), (0.0, 3 * HOUR), (2 * HOUR, 12 * HOUR)]
 
     assert spread_node_hours(some, 3) == pytest.approx(10 + 12 + 2 * NODE_OVERHEAD_S / HOUR)

@@ -1,4 +1,4 @@
-"""What is said about a load follows from its jobs alone."""
+"""The description of a load depends only on its jobs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.advice.describe import Description, Wanted, describe
-from ebbtide.advice.description_text import as_text
+from ebbtide.advice.described_load import as_text
 from ebbtide.simulator.trace.traces import Job, find_trace
 from tests.builders.simulator import HOUR, a_job, a_trace
 
@@ -19,8 +19,8 @@ def described(*jobs: Job) -> Description:
     return describe(a_trace(jobs))
 
 
-def wanted(found: Description, resource: str, jobs: str = "all") -> Wanted:
-    return next(some for some in found.wanted if (some.resource, some.jobs) == (resource, jobs))
+def demand_of(description: Description, resource: str, jobs: str = "all") -> Wanted:
+    return next(amount for amount in description.wanted if (amount.resource, amount.jobs) == (resource, jobs))
 
 
 some_jobs = st.lists(
@@ -38,38 +38,40 @@ some_jobs = st.lists(
 
 @given(some_jobs)
 def test_shares_lie_between_none_and_all_and_no_mean_above_its_peak(jobs: Sequence[Job]) -> None:
-    found = described(*jobs)
+    description = described(*jobs)
 
-    for some in found.wanted:
-        assert 0 < some.mean <= some.peak + 1e-9
-        assert some.p95 <= some.peak
-        assert 0 <= some.most_saved < 1
-    shares = (found.durations.work_over_24h, found.durations.work_over_8h, found.arrivals.in_batches)
+    for amount in description.wanted:
+        assert 0 < amount.mean <= amount.peak + 1e-9
+        assert amount.p95 <= amount.peak
+        assert 0 <= amount.most_saved < 1
+    shares = (description.durations.work_over_24h, description.durations.work_over_8h, description.arrivals.in_batches)
     assert all(0 <= share <= 1 for share in shares)
-    assert sum(found.arrivals.by_hour) * found.days == pytest.approx(len(jobs))
+    assert sum(description.arrivals.by_hour) * description.days == pytest.approx(len(jobs))
 
 
 def test_the_mean_wanted_is_the_work_in_the_trace_s_days_over_their_length() -> None:
-    found = described(a_job(0, 6 * HOUR, cpu=8), a_job(23 * HOUR, 10 * HOUR, cpu=4))  # the second ends after the day
+    description = described(
+        a_job(0, 6 * HOUR, cpu=8), a_job(23 * HOUR, 10 * HOUR, cpu=4)
+    )  # the second ends after the day
 
-    assert wanted(found, "cpu").mean == pytest.approx((6 * 8 + 1 * 4) / 24)
-    assert wanted(found, "cpu").peak == 8
-    assert wanted(found, "cpu").most_saved == pytest.approx(1 - 52 / 24 / 8)
-    assert wanted(found, "cpu", "up to 8 h").mean == pytest.approx(2)
+    assert demand_of(description, "cpu").mean == pytest.approx((6 * 8 + 1 * 4) / 24)
+    assert demand_of(description, "cpu").peak == 8
+    assert demand_of(description, "cpu").most_saved == pytest.approx(1 - 52 / 24 / 8)
+    assert demand_of(description, "cpu", "up to 8 h").mean == pytest.approx(2)
 
 
 def test_jobs_of_one_kind_within_a_minute_are_a_batch() -> None:
-    found = described(a_job(0), a_job(59), a_job(120), a_job(130, gpu=1))
+    description = described(a_job(0), a_job(59), a_job(120), a_job(130, gpu=1))
 
-    assert found.arrivals.in_batches == pytest.approx(1 / 4)
+    assert description.arrivals.in_batches == pytest.approx(1 / 4)
 
 
 def test_arrivals_that_come_all_in_one_hour_are_as_uneven_as_can_be() -> None:
-    found = described(*(a_job(HOUR + at) for at in range(24)))
+    description = described(*(a_job(HOUR + at) for at in range(24)))
 
-    assert found.arrivals.hourly_peak_to_mean == 24
-    assert found.arrivals.hours_without == pytest.approx(23 / 24)
-    assert found.arrivals.busiest_12h_to_rest is None
+    assert description.arrivals.hourly_peak_to_mean == 24
+    assert description.arrivals.hours_without == pytest.approx(23 / 24)
+    assert description.arrivals.busiest_12h_to_rest is None
 
 
 def test_hours_without_data_are_no_hours_without_jobs() -> None:
@@ -81,35 +83,35 @@ def test_hours_without_data_are_no_hours_without_jobs() -> None:
     assert gapped.arrivals.hours_without == pytest.approx(12 / 15)  # hours 1 to 9 are unknown
 
 
-def test_jobs_that_take_no_time_want_nothing() -> None:
-    found = described(a_job(0, 0), a_job(5, 0, gpu=1))
+def test_jobs_that_take_no_time_need_nothing() -> None:
+    description = described(a_job(0, 0), a_job(5, 0, gpu=1))
 
-    assert (found.wanted, found.durations.work_over_8h) == ((), 0)
-    assert as_text(found).startswith("made-up: 2 jobs in 1 day; ")
+    assert (description.wanted, description.durations.work_over_8h) == ((), 0)
+    assert as_text(description).startswith("made-up: 2 jobs in 1 day; ")
 
 
 def test_work_is_counted_in_gpus_where_there_are_any() -> None:
-    found = described(a_job(0, HOUR, cpu=100), a_job(0, 30 * HOUR, gpu=1))
+    description = described(a_job(0, HOUR, cpu=100), a_job(0, 30 * HOUR, gpu=1))
 
-    assert (found.work_unit, found.durations.work_over_24h) == ("GPU-hours", 1.0)
+    assert (description.work_unit, description.durations.work_over_24h) == ("GPU-hours", 1.0)
     assert described(a_job(0, HOUR)).work_unit == "core-hours"
 
 
 def test_long_jobs_that_hold_the_work_are_named() -> None:
-    found = described(a_job(0, 3 * DAY, cpu=8), *(a_job(at * HOUR, 60) for at in range(48)))
+    description = described(a_job(0, 3 * DAY, cpu=8), *(a_job(at * HOUR, 60) for at in range(48)))
 
-    assert any("jobs over 24 h" in said and "cannot be removed" in said for said in found.findings)
+    assert any("jobs over 24 h" in finding and "cannot be removed" in finding for finding in description.findings)
 
 
 def test_a_real_trace_is_described_as_its_source_counts_it() -> None:
     """Figures of the trace's own README: variance/mean 3.8, busiest 12 hours from 17 h, 1.97 times the rest."""
-    found = describe(find_trace("openb2023-a"))
+    description = describe(find_trace("openb2023-a"))
 
-    assert (found.jobs, found.days, found.arrivals.busiest_12h_from) == (3326, 16, 17)
-    assert found.arrivals.hourly_var_to_mean == pytest.approx(3.8, abs=0.05)
-    assert found.arrivals.busiest_12h_to_rest == pytest.approx(1.97, abs=0.005)
-    assert found.durations.work_over_24h == pytest.approx(0.73, abs=0.005)
-    assert wanted(found, "gpu").peak == pytest.approx(39)
+    assert (description.jobs, description.days, description.arrivals.busiest_12h_from) == (3326, 16, 17)
+    assert description.arrivals.hourly_var_to_mean == pytest.approx(3.8, abs=0.05)
+    assert description.arrivals.busiest_12h_to_rest == pytest.approx(1.97, abs=0.005)
+    assert description.durations.work_over_24h == pytest.approx(0.73, abs=0.005)
+    assert demand_of(description, "gpu").peak == pytest.approx(39)
 
 
 def test_the_text_fits_eighty_columns_but_for_sentences() -> None:

@@ -1,4 +1,4 @@
-"""Floors follow from what was wanted, stand in a stack file as they are printed, and help on weeks they never saw."""
+"""Floors are computed from demand, are valid in a stack file as printed, and help in weeks they were not found on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ebbtide.advice.baseline import Calendar, PoolDemand
-from ebbtide.advice.floors import FloorRule, LearntFloor, Means, floor_of, with_floors
+from ebbtide.advice.floors import Calendar, FloorRule, LearntFloor, Means, PoolDemand, floor_of, with_floors
 from ebbtide.advice.floors_text import as_json, as_text
 from ebbtide.advice.trials import FloorAdvice, Trial, TrialOutcome, floor_advice, within
 from ebbtide.settings.load import stack_of_text
@@ -24,7 +23,7 @@ CALENDAR = Calendar(hours=a_stack().business_hours.hours([2026]), start=MONDAY)
 OPTIONS = ReplayOptions(start=MONDAY)
 
 
-def learnt(means: Means, jobs: Sequence[PooledJob], weeks: int = 2, quantile: float = 0.5) -> LearntFloor | None:
+def floors_of(means: Means, jobs: Sequence[PooledJob], weeks: int = 2, quantile: float = 0.5) -> LearntFloor | None:
     return floor_of(FloorRule(means, quantile), "train", PoolDemand(jobs), CALENDAR, range(weeks))
 
 
@@ -32,10 +31,10 @@ def every_day(*, at: float, lasts: float, members: int, days: Sequence[int] = ra
     return [PooledJob(day * DAY + at, lasts, "train", members) for day in days]
 
 
-def test_a_morning_wants_what_its_first_hour_wants_for_as_long_as_no_less_is_wanted() -> None:
+def test_a_morning_floor_is_the_demand_of_its_first_hour_for_as_long_as_demand_stays() -> None:
     jobs = every_day(at=8 * HOUR, lasts=2 * HOUR, members=3) + every_day(at=9.5 * HOUR, lasts=HOUR, members=2)
 
-    floor = learnt(Means.MORNING, jobs)
+    floor = floors_of(Means.MORNING, jobs)
 
     assert floor is not None
     assert (floor.workers, floor.hours, floor.line) == (3, 2, "morning: { workers: 3, for: 2h }")
@@ -45,26 +44,26 @@ def test_a_morning_wants_what_its_first_hour_wants_for_as_long_as_no_less_is_wan
 def test_a_night_s_floor_is_the_longest_stretch_of_work_past_midnight_too() -> None:
     jobs = every_day(at=23 * HOUR, lasts=3 * HOUR, members=2) + every_day(at=12 * HOUR, lasts=HOUR, members=4)
 
-    floor = learnt(Means.OVERNIGHT, jobs)
+    floor = floors_of(Means.OVERNIGHT, jobs)
 
     assert floor is not None
     assert floor.line == 'overnight: [{ pool: train, at: "23:00", for: 3h, workers: 2 }]'
 
 
-def test_work_around_the_clock_wants_a_min_and_no_nightly_floor() -> None:
+def test_work_around_the_clock_needs_a_min_and_no_nightly_floor() -> None:
     jobs = every_day(at=0, lasts=DAY, members=2)
 
-    assert learnt(Means.OVERNIGHT, jobs) is None
-    assert getattr(learnt(Means.MIN, jobs), "line", None) == "min: 2"
+    assert floors_of(Means.OVERNIGHT, jobs) is None
+    assert getattr(floors_of(Means.MIN, jobs), "line", None) == "min: 2"
 
 
 @pytest.mark.parametrize("means", list(Means))
-def test_nothing_wanted_gives_no_floor(means: Means) -> None:
-    assert learnt(means, every_day(at=8 * HOUR, lasts=HOUR, members=5, days=[2])) is None
+def test_no_demand_gives_no_floor(means: Means) -> None:
+    assert floors_of(means, every_day(at=8 * HOUR, lasts=HOUR, members=5, days=[2])) is None
 
 
 def test_the_reason_can_be_recounted() -> None:
-    floor = learnt(Means.MORNING, every_day(at=8 * HOUR, lasts=HOUR, members=2, days=[0, 1, 2, 3, 7, 8, 9]))
+    floor = floors_of(Means.MORNING, every_day(at=8 * HOUR, lasts=HOUR, members=2, days=[0, 1, 2, 3, 7, 8, 9]))
 
     assert floor is not None
     assert floor.reason(FloorRule(Means.MORNING, 0.5), 2) == (
@@ -115,7 +114,7 @@ config:
 """
 
 
-def parsed(*, hours: str = "", pool: str = "") -> StackSettings:
+def parsed_settings(*, hours: str = "", pool: str = "") -> StackSettings:
     return stack_of_text(FILE.format(hours=hours, pool=pool), stack="acme", file="acme.yaml")
 
 
@@ -123,10 +122,10 @@ def parsed(*, hours: str = "", pool: str = "") -> StackSettings:
 def test_a_printed_line_in_the_stack_file_is_the_floor_that_was_tried(means: Means) -> None:
     floor = a_floor(means, 2)
 
-    written = parsed(hours=floor.line) if means is Means.OVERNIGHT else parsed(pool=floor.line)
+    written = parsed_settings(hours=floor.line) if means is Means.OVERNIGHT else parsed_settings(pool=floor.line)
 
-    assert written == with_floors(parsed(), [floor])
-    assert written != parsed()
+    assert written == with_floors(parsed_settings(), [floor])
+    assert written != parsed_settings()
 
 
 def mornings(weeks: Sequence[int], *, at: float = 8 * HOUR) -> Iterator[Job]:
@@ -163,7 +162,7 @@ def test_what_happened_in_one_week_only_is_no_habit() -> None:
 
 
 def test_no_floor_is_tried_on_the_week_that_taught_it() -> None:
-    """Week 1 alone has mornings: its own floor would cut its waits, the others' floors have nothing to cut."""
+    """Only week 1 has mornings: its own floor would cut its waits, the others' floors have nothing to cut."""
     trials = advised([a_job(6 * DAY, 60), *mornings([1])]).trials
 
     assert [trial.floor.means for trial in trials if trial.rule.quantile == 0.9] == [Means.MORNING, Means.OVERNIGHT]
@@ -218,7 +217,7 @@ def test_a_morning_that_is_there_already_gains_nothing() -> None:
     ]
 
 
-def test_one_week_cannot_be_learnt_from_and_judged_by() -> None:
+def test_one_week_is_too_short_to_find_a_floor_and_try_it() -> None:
     with pytest.raises(ReplayError, match=r"wanted at least 2 whole weeks with jobs, .*found 1 in 8 days"):
         floor_advice(a_stack(), a_trace([a_job(0), a_job(7 * DAY)]), OPTIONS, 1.0)
 

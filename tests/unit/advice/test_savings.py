@@ -1,13 +1,13 @@
-"""Which plan is advised, on which usage, and what is said about it."""
+"""Which plan is advised, on which usage, and the text about it."""
 
 import json
 from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.advice.savings import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
-from ebbtide.advice.savings_text import as_json, as_text
-from ebbtide.advice.usage import Usage
+from ebbtide.advice.savings.advice import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
+from ebbtide.advice.savings.text import as_json, as_text
+from ebbtide.advice.savings.usage import Usage
 from ebbtide.prices import NoPrice, hourly, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
@@ -27,7 +27,7 @@ def a_usage(*, open_hours: Sequence[bool] | None = None, **nodes: Sequence[float
     )
 
 
-def a_stack_with(**groups: tuple[NodeKind, str]) -> StackSettings:
+def stack_with(**groups: tuple[NodeKind, str]) -> StackSettings:
     """Its groups have these kinds and instance types."""
     named = {
         name: NodeGroupSettings(kind=kind, instance_types=(type_,), min=int(kind is NodeKind.FIXED), max=9)
@@ -83,7 +83,7 @@ def test_what_is_not_covered_is_paid_on_demand() -> None:
 
 
 def test_an_instance_plan_is_a_commitment_for_each_family() -> None:
-    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge"))
+    stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge"))
 
     offer = offer_of(savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9)), "ec2-1y-no-upfront")
 
@@ -126,27 +126,27 @@ def test_layers_add_up_to_the_usage() -> None:
 
 
 def test_a_type_without_a_plan_rate_stays_on_demand_and_is_named() -> None:
-    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "p5.48xlarge"))
+    stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "p5.48xlarge"))
 
     advice = savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9))
 
-    assert any("No compute-1y-no-upfront rate is known for p5.48xlarge (gpu)" in said for said in advice.assumptions)
+    assert any("No compute-1y-no-upfront rate is known for p5.48xlarge (gpu)" in line for line in advice.assumptions)
     assert offer_of(advice, "compute-1y-no-upfront").usd > HOURS_PER_MONTH * on_demand(REGION, "p5.48xlarge")
 
 
-def test_spot_is_in_no_plan_and_said_to_be() -> None:
-    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), spot=(NodeKind.SPOT, "m7i.2xlarge"))
+def test_spot_is_in_no_plan_and_the_text_says_so() -> None:
+    stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), spot=(NodeKind.SPOT, "m7i.2xlarge"))
 
     advice = savings_advice(stack, a_usage(fixed=[2] * 9, spot=[4] * 9), beyond_floor=True)
 
     assert offer_of(advice, "compute-1y-no-upfront").commitments["all"] == pytest.approx(
         2 * hourly(REGION, "m7i.xlarge", "compute-1y-no-upfront")
     )
-    assert any("Plans never cover spot: spot" in said for said in advice.assumptions)
+    assert any("Plans never cover spot: spot" in line for line in advice.assumptions)
 
 
 def test_a_node_without_any_price_is_refused_by_group() -> None:
-    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
+    stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
         update={"region": "eu-west-1"}
     )
 
@@ -155,7 +155,7 @@ def test_a_node_without_any_price_is_refused_by_group() -> None:
 
 
 def test_a_group_that_never_ran_needs_no_price() -> None:
-    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
+    stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
         update={"region": "eu-west-1"}
     )
 
@@ -163,7 +163,7 @@ def test_a_group_that_never_ran_needs_no_price() -> None:
 
 
 def test_usage_without_any_node_that_a_plan_covers_is_left_on_demand() -> None:
-    stack = a_stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), spot=(NodeKind.SPOT, "m7i.2xlarge"))
+    stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), spot=(NodeKind.SPOT, "m7i.2xlarge"))
 
     spot, idle = savings_advice(stack, a_usage(spot=[4] * 9)), savings_advice(stack, a_usage(fixed=[0] * 9))
 

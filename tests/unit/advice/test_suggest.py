@@ -1,4 +1,4 @@
-"""A suggested stack file is one that `ebbtide check` takes, and its pools run the trace it was made for."""
+"""A suggested stack file passes `ebbtide check`, and its pools run the trace that it was made for."""
 
 from collections.abc import Sequence
 
@@ -46,11 +46,11 @@ def test_any_trace_gets_a_sound_stack_that_runs_it(some: list[Job]) -> None:
     stack = suggested(some)
 
     assert covered(some, stack) >= 0.95
-    assert not [it for it in warnings_of(stack) if it.code == "node-group.too-small"]
+    assert not [warning for warning in warnings_of(stack) if warning.code == "node-group.too-small"]
 
 
 @pytest.mark.parametrize("max_job_s", [None, 8 * HOUR])
-def test_a_real_trace_is_run_whole_and_its_workers_fill_their_nodes(max_job_s: float | None) -> None:
+def test_a_real_trace_is_run_completely_and_its_workers_fill_their_nodes(max_job_s: float | None) -> None:
     trace = find_trace("openb2023-a")
     stack = stack_of_text(suggested_stack(trace, max_job_s=max_job_s), stack="s", file="s.yaml")
 
@@ -88,7 +88,7 @@ def test_nodes_with_gpus_are_no_larger_because_of_jobs_without() -> None:
     assert [pool.cpu < 10_000 for pool in stack.workers.values() if pool.gpu.count] == [True]
 
 
-def test_one_giant_job_among_many_gets_no_nodes_of_its_own() -> None:
+def test_one_giant_job_among_many_gets_no_separate_nodes() -> None:
     small = [a_job(at * 60.0, HOUR, cpu=1, memory=4) for at in range(400)]
     giant = a_job(0, 60, cpu=40, memory=170)
 
@@ -116,4 +116,4 @@ def test_every_bundled_trace_gets_a_stack_that_runs_nearly_all_of_it(name: str, 
     stack = stack_of_text(suggested_stack(trace, max_job_s=max_job_s), stack="s", file="s.yaml")
 
     assert covered([job for job in trace.jobs if job.duration_s <= (max_job_s or float("inf"))], stack) >= 0.99
-    assert not [it for it in warnings_of(stack) if it.code == "node-group.too-small"]
+    assert not [warning for warning in warnings_of(stack) if warning.code == "node-group.too-small"]

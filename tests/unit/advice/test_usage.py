@@ -1,4 +1,4 @@
-"""Nodes by hour: from a replay, and from a file that is right to the last cell."""
+"""Nodes by hour: from a replay, and from a file, every cell of which is checked."""
 
 import csv
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.usage import Usage, UsageError, read_usage, replayed_usage
+from ebbtide.advice.savings.usage import Usage, UsageError, read_usage, replayed_usage
 from ebbtide.simulator.results import Series
 from tests.builders.simulator import a_stack
 
@@ -60,8 +60,8 @@ def test_missing_hours_are_counted_and_are_not_idle(tmp_path: Path) -> None:
     assert (usage.missing_hours, usage.nodes["fixed"]) == (2, (2.0, 2.0))
 
 
-def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
-    said = refused(
+def test_all_faults_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
+    message = refused(
         tmp_path,
         "2026-06-01T08:00,fixed,2",
         "2026-06-01T08:30Z,fixed,2",
@@ -72,7 +72,7 @@ def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "2026-06-01T08:00Z,gpu,1",
     )
 
-    assert [line.partition(" found ")[0] for line in said] == [
+    assert [line.partition(" found ")[0] for line in message] == [
         "line 2:",
         "line 3:",
         "line 4:",
@@ -82,11 +82,11 @@ def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     ]
     assert (
         "wanted the start of a clock hour of UTC from 2000 on, with a zone (for example 2026-06-01T08:00:00+00:00)"
-        in said[0]
+        in message[0]
     )
-    assert "group 'fixd', wanted one of the stack: fixed, flexible, gpu" in said[2]
-    assert "nodes '-1', wanted a number, 0 or more" in said[3]
-    assert "gpu at 2026-06-01T08:00Z a second time" in said[5]
+    assert "group 'fixd', wanted one of the stack: fixed, flexible, gpu" in message[2]
+    assert "nodes '-1', wanted a number, 0 or more" in message[3]
+    assert "gpu at 2026-06-01T08:00Z a second time" in message[5]
 
 
 def test_a_zone_that_is_half_an_hour_off_has_hours_at_half_past(tmp_path: Path) -> None:
@@ -96,20 +96,20 @@ def test_a_zone_that_is_half_an_hour_off_has_hours_at_half_past(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("rows", "header", "said"),
+    ("rows", "header", "message"),
     [
         ((), HEADER, "found no hour at all"),
         ((), "hour,nodes", "line 1: no column group: found hour,nodes, wanted hour,group,nodes"),
         ((), "", "line 1: no column hour, group, nodes: found an empty file"),
     ],
 )
-def test_a_file_without_figures_is_refused(tmp_path: Path, rows: tuple[str, ...], header: str, said: str) -> None:
+def test_a_file_without_figures_is_refused(tmp_path: Path, rows: tuple[str, ...], header: str, message: str) -> None:
     (line,) = refused(tmp_path, *rows, header=header)
 
-    assert line.startswith(said)
+    assert line.startswith(message)
 
 
-def test_what_is_no_csv_is_told_by_its_line(tmp_path: Path) -> None:
+def test_a_line_that_is_no_csv_is_named(tmp_path: Path) -> None:
     long = "1" * (csv.field_size_limit() + 1)
 
     (line,) = refused(tmp_path, "2026-06-01T08:00Z,fixed,2", f"2026-06-01T09:00Z,fixed,{long}")
@@ -117,10 +117,10 @@ def test_what_is_no_csv_is_told_by_its_line(tmp_path: Path) -> None:
     assert line.startswith("line 3: wanted CSV: field larger than")
 
 
-def test_no_more_faults_are_told_than_anyone_reads(tmp_path: Path) -> None:
-    said = refused(tmp_path, *["2026-06-01T08:00Z,nobody,1"] * 50)
+def test_the_list_of_faults_is_limited(tmp_path: Path) -> None:
+    message = refused(tmp_path, *["2026-06-01T08:00Z,nobody,1"] * 50)
 
-    assert (len(said), said[-1]) == (21, "and 30 more")
+    assert (len(message), message[-1]) == (21, "and 30 more")
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_every_step_is_named_and_the_report_is_there(tmp_path: Path) -> None:
     live = json.loads((tmp_path / "out" / "live.json").read_text())
     training = live["training"]
     assert f"steps repeated: {training['repeated']}\n" in done.stdout
-    assert f"went on at step {training['first_of_second']}, 12 of 12 steps done in 2 attempts" in done.stdout
+    assert f"resumed at step {training['first_of_second']}, 12 of 12 steps done in 2 attempts" in done.stdout
     assert training["first_of_second"] > 1
     assert (live["jobs_done"], live["jobs_interrupted"]) == (4, 0)
     served = live["served"]

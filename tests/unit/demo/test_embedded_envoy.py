@@ -1,4 +1,4 @@
-"""The Envoy of demo and tests: starts, follows its files, ends, and says in one line why it cannot."""
+"""The Envoy of demo and tests: it starts, follows its files, ends, and reports in one line why it cannot start."""
 
 import stat
 import urllib.error
@@ -48,11 +48,11 @@ def test_routes_change_while_it_runs() -> None:
         its.set_endpoints("more", ADDRESSES)
         wait_until(lambda: its.endpoints("more") == ADDRESSES, "the new upstream")
         its.set_routes([Route(to={"more": 1}, retry_on="")])
-        wait_until(lambda: asked(its) and its.stats("cluster.more.upstream_rq_total") != {}, "the new route")
-        wait_until(lambda: asked(its) and its.stats("cluster.more.upstream_cx_connect_fail").popitem()[1] > 0, "it")
+        wait_until(lambda: answers(its) and its.stats("cluster.more.upstream_rq_total") != {}, "the new route")
+        wait_until(lambda: answers(its) and its.stats("cluster.more.upstream_cx_connect_fail").popitem()[1] > 0, "it")
 
 
-def asked(its: EmbeddedEnvoy) -> bool:
+def answers(its: EmbeddedEnvoy) -> bool:
     with pytest.raises(urllib.error.HTTPError, match="503"):
         urllib.request.urlopen(f"http://{its.host}:{its.port}/")
     return True

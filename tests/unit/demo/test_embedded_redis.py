@@ -1,4 +1,4 @@
-"""The Redis of demo and tests: starts, ends, and says in one line why it cannot."""
+"""The Redis of demo and tests: it starts, ends, and reports in one line why it cannot start."""
 
 import socket
 import stat

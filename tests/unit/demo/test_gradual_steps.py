@@ -1,12 +1,12 @@
-"""How steps of load are judged on the serving site: by what was wanted over one period of the policy."""
+"""How steps of load are judged on the serving site: by the wanted replicas over one period of the policy."""
 
 import pytest
 
 from tests.serving.support.steps import Seen, changes, is_gradual
 
 
-def looked(*wanted: tuple[int, int]) -> list[Seen]:
-    """Four times a second; each is for so many seconds so many replicas."""
+def observations(*wanted: tuple[int, int]) -> list[Seen]:
+    """Observe four times a second; each pair is (seconds, replicas)."""
     numbers = [number for seconds, number in wanted for _ in range(4 * seconds)]
     return [Seen(place / 4, number, number) for place, number in enumerate(numbers)]
 
@@ -24,4 +24,4 @@ def looked(*wanted: tuple[int, int]) -> list[Seen]:
 def test_at_most_doubled_or_four_more_in_a_period_and_down_by_a_quarter(
     wanted: tuple[tuple[int, int], ...], gradual: bool
 ) -> None:
-    assert all(map(is_gradual, changes(looked(*wanted)))) == gradual
+    assert all(map(is_gradual, changes(observations(*wanted)))) == gradual

@@ -1,4 +1,4 @@
-"""The keepalive of the gateway, by a real Envoy on loopback: probes reach a client whose request is silent."""
+"""The gateway's keepalive, with a real Envoy on loopback: probes reach a client whose request has no answer yet."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ NAME = "httproute/ebbtide/embedder/rule/0"
 SOL_SOCKET, SO_KEEPALIVE, SOL_TCP, TCP_KEEPIDLE, TCP_KEEPINTVL = 1, 9, 6, 4, 5
 
 
-class Keeping(EmbeddedEnvoy):
+class KeepaliveGateway(EmbeddedEnvoy):
     """With the socket options that Envoy Gateway writes into a listener for a `tcpKeepalive`."""
 
     def __init__(self, keepalive: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ def seconds(text: str) -> int:
 
 @contextmanager
 def silent_model() -> Generator[int]:
-    """A server that takes requests and answers none; its port."""
+    """Run a server that takes requests and answers none; yield its port."""
     taken: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", free_port())) as server:
 
@@ -65,8 +65,8 @@ def silent_model() -> Generator[int]:
 
 
 def segments_to_a_silent_client(keepalive: Mapping[str, str], lasting: float) -> int:
-    """TCP segments that reach a client, while its request waits for its answer."""
-    with silent_model() as model, Keeping(keepalive) as gateway:
+    """Count the TCP segments that reach a client while its request waits for an answer."""
+    with silent_model() as model, KeepaliveGateway(keepalive) as gateway:
         gateway.set_endpoints(NAME, [("127.0.0.1", model)])
         wait_until(lambda: gateway.endpoints(NAME) == {("127.0.0.1", model)}, "the model")
         with socket.create_connection((gateway.host, gateway.port)) as client:

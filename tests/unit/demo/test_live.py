@@ -1,4 +1,4 @@
-"""The live part of the demo, whole: real Redis, real workers, the real loop."""
+"""The entire live part of the demo: real Redis, real workers, the real loop."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.demo.embedded_redis import connect
-from ebbtide.demo.live import LiveError, adapted, run_live
+from ebbtide.demo.live import LiveError, local_config, run_live
 from tests.builders.controllers import budgets, config, pool_policy
 from tests.builders.redis import wait_until
 from tests.paths import ROOT
@@ -21,7 +21,7 @@ STACK = config(pool_policy(name="train", queues=("train",)), budgets=budgets("ap
 
 
 def test_only_the_edges_of_the_document_change() -> None:
-    live = adapted(STACK, 7000)
+    live = local_config(STACK, 7000)
 
     assert (live.redis.host, live.redis.port) == ("127.0.0.1", 7000)
     assert live.customer == STACK.customer
@@ -31,7 +31,7 @@ def test_only_the_edges_of_the_document_change() -> None:
 
 def test_a_stack_without_pools_is_one_clear_line() -> None:
     with pytest.raises(LiveError, match="no worker pool"):
-        adapted(config(), 7000)
+        local_config(config(), 7000)
 
 
 @pytest.mark.redis

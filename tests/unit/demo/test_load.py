@@ -1,4 +1,4 @@
-"""The load that is offered: a Poisson process, whatever becomes of its requests, counted from when they were due."""
+"""The offered load: a Poisson process that does not depend on answers; requests count from when they were due."""
 
 import asyncio
 import math
@@ -34,7 +34,7 @@ def test_arrivals_are_those_of_their_rates_and_the_same_for_the_same_seed() -> N
 
 
 async def offered(handler: Handler, *, keeps: bool = True) -> tuple[Answers, int]:
-    """What came back of a short load on this server, and how many connections it took."""
+    """Return the answers to a short load on this server, and the number of connections."""
     connections = 0
 
     async def counted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +75,7 @@ def test_connections_are_kept_and_answers_counted() -> None:
     assert {answer.pod for answer in answers.all} == {"a"}
 
 
-def test_a_connection_that_is_said_to_close_is_not_used_again() -> None:
+def test_a_connection_marked_to_close_is_not_used_again() -> None:
     head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
     answers, connections = asyncio.run(offered(answering(head, once=True)))

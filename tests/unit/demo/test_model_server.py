@@ -1,4 +1,4 @@
-"""The model server as a process: ready when loaded, so many requests at a time, and what a signal does."""
+"""The model server as a process: ready when loaded, its limit of requests at a time, and the effect of a signal."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def ask(url: str, **headers: str) -> Any:
         return answer.read(), answer.headers
 
 
-def test_it_says_which_variant_and_which_pod_answers() -> None:
+def test_it_names_the_variant_and_the_pod_that_answers() -> None:
     with running(pod="embedder-large-1", variant="large", service=0.0) as (url, _):
         body, headers = ask(url)
 
@@ -75,22 +75,22 @@ def test_an_answer_may_come_in_parts() -> None:
     assert body.count(b"variant") == 3
 
 
-def test_it_tells_what_runs_what_waits_and_how_busy_a_gpu_would_be() -> None:
+def test_it_exports_what_runs_what_waits_and_how_busy_a_gpu_would_be() -> None:
     """Four at once for a second, two of them at a time."""
     with running(service=0.5, concurrency=2) as (url, _):
-        assert told(url) == {"model_requests_running": 0, "model_requests_waiting": 0, "DCGM_FI_DEV_GPU_UTIL": 0}
+        assert metrics_of(url) == {"model_requests_running": 0, "model_requests_waiting": 0, "DCGM_FI_DEV_GPU_UTIL": 0}
         asking = [Thread(target=ask, args=[url]) for _ in range(4)]
         for thread in asking:
             thread.start()
-        wait_until(lambda: told(url)["model_requests_waiting"] == 2, "two that wait")
-        assert told(url)["model_requests_running"] == 2
+        wait_until(lambda: metrics_of(url)["model_requests_waiting"] == 2, "two that wait")
+        assert metrics_of(url)["model_requests_running"] == 2
         time.sleep(0.2)
-        assert told(url)["DCGM_FI_DEV_GPU_UTIL"] > 90
+        assert metrics_of(url)["DCGM_FI_DEV_GPU_UTIL"] > 90
         for thread in asking:
             thread.join()
 
 
-def told(url: str) -> dict[str, float]:
+def metrics_of(url: str) -> dict[str, float]:
     with urllib.request.urlopen(f"{url}/metrics") as answer:
         assert answer.headers["content-type"].startswith("text/plain")
         lines = [line.split() for line in answer.read().decode().splitlines() if not line.startswith("#")]
@@ -100,10 +100,10 @@ def told(url: str) -> dict[str, float]:
 def test_metrics_may_have_a_port_of_their_own() -> None:
     port = free_port()
     with running(metrics_port=port):
-        assert told(f"http://127.0.0.1:{port}")["model_requests_running"] == 0
+        assert metrics_of(f"http://127.0.0.1:{port}")["model_requests_running"] == 0
 
 
-def test_told_to_refuse_it_takes_no_connection() -> None:
+def test_a_refusing_server_takes_no_connection() -> None:
     with running(service=0.0) as (url, process):
         assert ask(f"{url}/refuse")[0]
 
@@ -144,7 +144,7 @@ def test_a_request_that_is_in_flight_at_the_signal(how: OnSigterm, answered: boo
     assert there == (sent if answered else 0)
 
 
-def test_one_that_ignores_the_signal_goes_on() -> None:
+def test_one_that_ignores_the_signal_continues() -> None:
     with running(service=0.0, on_sigterm=OnSigterm.IGNORE) as (url, process):
         process.send_signal(signal.SIGTERM)
 

@@ -16,7 +16,7 @@ LIKE = ModelServer(port=0, pod="model", service=0.0)
 
 
 @dataclass
-class Seen:
+class EndpointLog:
     """The endpoints, each time that they changed."""
 
     told: list[set[Address]] = field(default_factory=list[set[Address]])
@@ -26,7 +26,7 @@ class Seen:
 
 
 def test_a_pod_is_an_endpoint_from_ready_until_it_has_to_go_and_ends_after_that() -> None:
-    seen = Seen()
+    seen = EndpointLog()
 
     async def run() -> None:
         async with ServedPods(LIKE, seen, Ending(pre_stop=1, grace=10)) as pods:
@@ -51,7 +51,7 @@ def test_a_pod_is_an_endpoint_from_ready_until_it_has_to_go_and_ends_after_that(
 
 def test_one_that_is_not_ready_goes_first() -> None:
     async def run() -> None:
-        async with ServedPods(LIKE, Seen(), Ending(pre_stop=0, grace=10)) as pods:
+        async with ServedPods(LIKE, EndpointLog(), Ending(pre_stop=0, grace=10)) as pods:
             pods.start(loading=60.0)
             ready = pods.start()
             await pods.until_ready([ready])
@@ -67,7 +67,7 @@ def test_one_that_does_not_end_is_killed_after_its_grace_period() -> None:
     ignoring = ModelServer(port=0, pod="model", on_sigterm=OnSigterm.IGNORE)
 
     async def run() -> None:
-        async with ServedPods(ignoring, Seen(), Ending(pre_stop=0.1, grace=0.2)) as pods:
+        async with ServedPods(ignoring, EndpointLog(), Ending(pre_stop=0.1, grace=0.2)) as pods:
             pods.scale(1)
             await pods.until_ready()
             pid = pods.pods[0].process.pid
@@ -80,7 +80,7 @@ def test_one_that_does_not_end_is_killed_after_its_grace_period() -> None:
 
 
 def test_a_replacement_is_ready_before_the_other_goes() -> None:
-    seen = Seen()
+    seen = EndpointLog()
 
     async def run() -> None:
         async with ServedPods(LIKE, seen, Ending(pre_stop=0, grace=10)) as pods:
@@ -97,7 +97,7 @@ def test_a_replacement_is_ready_before_the_other_goes() -> None:
 
 def test_nothing_is_left_when_it_ends_in_the_middle() -> None:
     async def run() -> list[int]:
-        async with ServedPods(LIKE, Seen(), Ending(pre_stop=60, grace=100)) as pods:
+        async with ServedPods(LIKE, EndpointLog(), Ending(pre_stop=60, grace=100)) as pods:
             pods.scale(2)
             await pods.until_ready()
             pods.scale(1)

@@ -1,4 +1,4 @@
-"""The serving part of the demo: a real gateway, real model servers, and what the client counts."""
+"""The serving part of the demo: a real gateway, real model servers, and the client's counts."""
 
 import os
 import signal

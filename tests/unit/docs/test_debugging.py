@@ -1,4 +1,4 @@
-"""The script of docs/how-to/debugging.md, as it stands there."""
+"""The script of docs/how-to/debugging.md, run unchanged."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the pages of docs/reference say follows from the code."""
+"""The pages of docs/reference agree with the code."""
 
 import re
 from functools import cache

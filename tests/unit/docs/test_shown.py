@@ -1,4 +1,4 @@
-"""What the documents show of the demo is held to what it prints."""
+"""The demo's output in the documents is compared with what it prints."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ PRINTED = """\
 ── 2/6 render ─────────────
 191 resources of 42 types; `ebbtide render demo` lists them
 ── 3/6 live ───────────────
-job enqueued, workers asked for: 21 ms (median of 5)
+job enqueued, workers requested: 21 ms (median of 5)
 jobs interrupted: 0
 ── 5/6 replay ─────────────
 keda-defaults        2,540   $3,533     29 %*     48s  7m 53s     304     0/0
@@ -27,7 +27,7 @@ def shown(*lines: str) -> str:
     [
         ("2/6 render", "191 resources of 42 types; `ebbtide render demo` lists them", True),
         ("2/6 render", "190 resources of 42 types; `ebbtide render demo` lists them", False),
-        ("3/6 live", "job enqueued, workers asked for: 16 ms (median of 5)", True),
+        ("3/6 live", "job enqueued, workers requested: 16 ms (median of 5)", True),
         ("3/6 live", "job enqueued, workers started: 16 ms (median of 5)", False),
         ("3/6 live", "jobs interrupted: 0", True),
         ("3/6 live", "jobs interrupted: 2", False),

@@ -1,4 +1,4 @@
-"""The site of the documents: every page has a place, and what leads nowhere is named."""
+"""The site of the documents: every page is in the navigation, and broken links are named."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a worker says of itself in Redis, and that it takes it back."""
+"""What a worker reports of itself in Redis, and that it removes the report."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def state(client: Redis) -> object:
     return client.hget(KEY, "state")
 
 
-def test_a_worker_tells_each_of_its_queues_who_and_how_it_is(client: Redis, report: Started) -> None:
+def test_a_worker_reports_its_name_and_state_to_each_of_its_queues(client: Redis, report: Started) -> None:
     report()
     wait_until(lambda: client.exists("ebbtide:worker:embed:pod-1.7"), "the report")
 
@@ -64,7 +64,9 @@ def test_a_worker_tells_each_of_its_queues_who_and_how_it_is(client: Redis, repo
     assert client.smembers("ebbtide:workers:train") == client.smembers("ebbtide:workers:embed") == {b"pod-1.7"}
 
 
-def test_a_change_is_told_before_the_next_beat(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_reported_before_the_next_beat(
+    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 60.0)
     busy = False
     thread = report(lambda: busy)
@@ -77,7 +79,7 @@ def test_a_change_is_told_before_the_next_beat(client: Redis, report: Started, m
     wait_until(lambda: state(client) == b"stopping", "the stop")  # neither idle nor busy, whatever it does
 
 
-def test_numbers_that_change_are_told_with_each_beat(
+def test_numbers_that_change_are_reported_with_each_beat(
     client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 60.0)
@@ -102,7 +104,7 @@ class Breaking(Redis):
         return super().pipeline(*arguments, **more)
 
 
-def test_it_takes_the_report_back_even_when_redis_was_away_at_the_last_beat(
+def test_it_removes_the_report_even_when_redis_was_away_at_the_last_beat(
     client: Redis, server: EmbeddedRedis, report: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 60.0)
@@ -149,7 +151,7 @@ def test_a_stop_is_passed_on_once_from_the_thread(
     assert stops == [True]
 
 
-def test_at_the_end_it_takes_everything_back(client: Redis, report: Started) -> None:
+def test_at_the_end_it_removes_everything(client: Redis, report: Started) -> None:
     thread = report()
     wait_until(lambda: client.exists(KEY), "the report")
 
@@ -160,7 +162,7 @@ def test_at_the_end_it_takes_everything_back(client: Redis, report: Started) -> 
     assert client.exists("ebbtide:queues")  # it only shrinks when the data was lost
 
 
-def test_after_trouble_it_connects_anew(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_error_it_reconnects(client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 0.02)
     asked: list[int] = []
 
@@ -197,11 +199,11 @@ def test_the_dead_are_forgotten_and_the_living_are_not(client: Redis, report: St
     wait_until(lambda: client.smembers("ebbtide:workers:train") == {b"living", b"pod-1.7"}, "the dead to be forgotten")
 
 
-def test_the_report_is_no_reason_to_stay() -> None:
+def test_the_report_does_not_keep_the_process_running() -> None:
     assert BusyReport(REPORTER, Redis, lambda: False).daemon
 
 
-def test_workers_of_one_pod_are_told_apart_by_default() -> None:
+def test_workers_of_one_pod_are_distinguished_by_default() -> None:
     own = Reporter(queues=QUEUES)
 
     assert own.worker.startswith(f"{own.hostname}.")

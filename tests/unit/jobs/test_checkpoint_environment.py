@@ -1,4 +1,4 @@
-"""What the stack file's section becomes in a worker's environment is what `ebbtide-jobs` reads there."""
+"""`ebbtide-jobs` reads what Ebbtide writes from the stack file's section into a worker's environment."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CheckpointSet
     ],
     ids=["a bucket", "a claim"],
 )
-def test_workers_read_what_the_section_says(section: dict[str, object], read: PoolCheckpoints) -> None:
+def test_workers_read_the_values_of_the_section(section: dict[str, object], read: PoolCheckpoints) -> None:
     written = CheckpointSettings.model_validate(section).variable("acme", "train")
 
     assert CHECKPOINTS_ENV == VARIABLE

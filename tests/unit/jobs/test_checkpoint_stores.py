@@ -1,13 +1,12 @@
-"""Stores that need no server. The bucket's is held against S3's API in `tests/aws/test_checkpoint_bucket.py`."""
+"""Stores that need no server. `tests/aws/test_checkpoint_bucket.py` tests the bucket's against S3's API."""
 
 from pathlib import Path
 
 import pytest
 
 from ebbtide.jobs.checkpoints.errors import StoreError
-from ebbtide.jobs.checkpoints.folder import FolderStore
 from ebbtide.jobs.checkpoints.probe import probe
-from ebbtide.jobs.checkpoints.stores import Store, open_store
+from ebbtide.jobs.checkpoints.stores import FolderStore, Store, open_store
 from tests.contracts.checkpoint_store import StoreContract
 
 
@@ -56,7 +55,7 @@ def test_an_address_that_no_client_knows_is_one_line() -> None:
         open_store("nowhere://bucket")
 
 
-class Replacing(FolderStore):
+class ReplacingStore(FolderStore):
     def create(self, name: str, content: bytes) -> bool:
         self.write(name, content)
         return True
@@ -64,14 +63,14 @@ class Replacing(FolderStore):
 
 def test_the_probe_refuses_a_store_that_replaces_what_exists(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="two attempts of one job could not be told apart"):
-        probe(Replacing(tmp_path))
+        probe(ReplacingStore(tmp_path))
 
 
-class Forgetting(FolderStore):
+class ForgettingStore(FolderStore):
     def read(self, name: str) -> bytes:
         return super().read(name)[1:]
 
 
 def test_the_probe_reads_what_it_wrote(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="what was written is not what is read"):
-        probe(Forgetting(tmp_path))
+        probe(ForgettingStore(tmp_path))

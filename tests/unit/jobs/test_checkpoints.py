@@ -26,13 +26,13 @@ from ebbtide.jobs.checkpoints import (
     running,
 )
 from ebbtide.jobs.checkpoints.environment import VARIABLE
-from ebbtide.jobs.checkpoints.folder import FolderStore
-from ebbtide.jobs.checkpoints.kept import KeptCheckpoints, folder_of, remove_what_is_done
+from ebbtide.jobs.checkpoints.stored import StoredCheckpoints, folder_of, remove_expired
+from ebbtide.jobs.checkpoints.stores import FolderStore
 from tests.counts import examples
 
 
 class Job:
-    """A running job as a worker tells it."""
+    """A running job as a worker describes it."""
 
     def __init__(self) -> None:
         self.id = "a"
@@ -42,15 +42,15 @@ class Job:
     def claim(self, at_least: int) -> int:
         return at_least + 1
 
-    def opened(self, kept: KeptCheckpoints) -> None:
-        self.kept = kept
+    def opened(self, checkpoints: StoredCheckpoints) -> None:
+        self.stored = checkpoints
 
     def note(self, progress: Mapping[str, str | int]) -> None:
         self.told |= progress
 
 
 class Failing(FolderStore):
-    """Fails when it is told to."""
+    """Fails on request."""
 
     fails = False
 
@@ -77,7 +77,7 @@ def newest(store: Path, suffix: str, job: str = "a") -> Path:
     return sorted((store / job).glob(f"*.{suffix}"))[-1]
 
 
-def test_a_job_goes_on_where_it_was(store: Path) -> None:
+def test_a_job_resumes_at_its_checkpoint(store: Path) -> None:
     with checkpoint(store, job="a", every=0) as saved:
         assert saved.load(default={"epoch": 0}) == {"epoch": 0}
         saved.offer({"epoch": 1})
@@ -97,7 +97,7 @@ def test_jobs_do_not_see_each_other(store: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [{"a": [1, 2.5, None, "x"]}, 7, "text", b"\x00\xff", b""])
-def test_json_and_bytes_come_back_as_they_were(store: Path, state: object) -> None:
+def test_json_and_bytes_are_restored_unchanged(store: Path, state: object) -> None:
     with checkpoint(store, job="a", every=0) as saved:
         saved.offer(state)
 
@@ -147,7 +147,7 @@ def test_an_offer_saves_when_it_is_due(store: Path) -> None:
         assert not saved.offer(4)
 
 
-def test_told_to_stop_it_saves_and_pauses(store: Path, here: Job) -> None:
+def test_on_sigterm_it_saves_and_pauses(store: Path, here: Job) -> None:
     with checkpoint(store, every=3600) as saved:
         saved.offer({"epoch": 6}, step=6)
         here.stopping = True
@@ -211,7 +211,7 @@ def test_whatever_is_half_there_is_never_loaded(store: Path, caplog: pytest.LogC
     assert said in caplog.text
 
 
-def test_where_none_is_whole_the_job_fails_instead_of_beginning_again(store: Path) -> None:
+def test_where_none_is_intact_the_job_fails_instead_of_beginning_again(store: Path) -> None:
     with checkpoint(store, job="a", every=0) as saved:
         saved.offer(1)
     newest(store, "data").write_bytes(b"")
@@ -308,7 +308,7 @@ def test_a_full_disk_below_the_scratch_folder_is_one_line_and_the_job_goes_on(
         assert saved.load() == {"epoch": 1}
 
 
-def test_told_to_stop_while_the_store_is_away_it_goes_on_until_it_can_save(store: Path, here: Job) -> None:
+def test_on_sigterm_while_the_store_is_away_it_goes_on_until_it_can_save(store: Path, here: Job) -> None:
     away = Failing(store)
     with checkpoint(away, every=0) as saved:
         away.fails = True
@@ -330,10 +330,10 @@ def test_a_job_that_begins_while_the_store_is_away_waits(
         assert saved.load(default=1) == 1
 
     assert caplog.text.count("job a waits") == 1
-    assert here.kept.address
+    assert here.stored.address
 
 
-def test_told_to_stop_meanwhile_it_goes_back_as_it_came(store: Path, here: Job) -> None:
+def test_on_sigterm_before_it_began_a_job_goes_back_unchanged(store: Path, here: Job) -> None:
     store.write_text("in the way")
     here.stopping = True
 
@@ -384,10 +384,10 @@ def test_a_clock_that_is_behind_changes_nothing(store: Path, monkeypatch: pytest
 
 
 def test_of_two_attempts_that_begin_at_once_each_has_its_own_number(store: Path) -> None:
-    kept = KeptCheckpoints(FolderStore(store), "a")
+    stored = StoredCheckpoints(FolderStore(store), "a")
 
-    assert kept.claim(1)
-    assert not kept.claim(1)
+    assert stored.claim(1)
+    assert not stored.claim(1)
     with checkpoint(store, job="a") as saved:
         assert saved.attempt == 2
 
@@ -440,10 +440,10 @@ def test_checkpoints_go_when_the_result_has_lived_its_time_and_not_before(store:
     for job in ("a", "b"):
         with checkpoint(where, job=job, every=0) as saved:
             saved.offer(1)
-    KeptCheckpoints(where, "a").done(until=500.0)
+    StoredCheckpoints(where, "a").done(until=500.0)
 
-    assert remove_what_is_done(where, 499.0) == []
-    assert remove_what_is_done(where, 501.0) == ["a"]
+    assert remove_expired(where, 499.0) == []
+    assert remove_expired(where, 501.0) == ["a"]
 
     assert where.names("a") == []
     assert where.names("b") != []
@@ -454,11 +454,11 @@ def test_a_job_that_was_started_again_keeps_its_checkpoints(store: Path) -> None
     where = FolderStore(store)
     with checkpoint(where, job="a", every=0) as saved:
         saved.offer(1)
-    KeptCheckpoints(where, "a").done(until=500.0)
+    StoredCheckpoints(where, "a").done(until=500.0)
     with checkpoint(where, job="a") as saved:
         pass
 
-    assert remove_what_is_done(where, 501.0) == []
+    assert remove_expired(where, 501.0) == []
     assert where.names("a") != []
 
 
@@ -466,7 +466,7 @@ def test_a_job_that_was_started_again_keeps_its_checkpoints(store: Path) -> None
 
 
 @pytest.mark.parametrize("job", ["../../etc", ".done", "a/b", "ä b", "..", "x" * 200])
-def test_any_id_is_a_folder_of_its_own(store: Path, job: str) -> None:
+def test_any_id_has_its_own_folder(store: Path, job: str) -> None:
     with checkpoint(store, job=job, every=0) as saved:
         saved.offer(1)
 
@@ -474,7 +474,7 @@ def test_any_id_is_a_folder_of_its_own(store: Path, job: str) -> None:
     assert not folder_of(job).startswith(".")
 
 
-def test_the_pools_section_says_where_and_how_often(store: Path, monkeypatch: pytest.MonkeyPatch, here: Job) -> None:
+def test_the_pools_section_gives_store_and_interval(store: Path, monkeypatch: pytest.MonkeyPatch, here: Job) -> None:
     section = {"store": str(store), "every": 60, "saveWithin": 90, "required": False, "openWithin": 600}
     monkeypatch.setenv(VARIABLE, json.dumps(section))
     now = 0.0
@@ -484,7 +484,7 @@ def test_the_pools_section_says_where_and_how_often(store: Path, monkeypatch: py
         assert not saved.offer(2)
         now = 60.0
         assert saved.offer(3)
-    assert here.kept.address == f"{store}/a"
+    assert here.stored.address == f"{store}/a"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`ebbtide-jobs`, which worker images install: what is in it, and what it does beside the distribution `ebbtide`."""
+"""`ebbtide-jobs`, which worker images install: its content, and how it works beside the distribution `ebbtide`."""
 
 import subprocess
 import venv
@@ -33,7 +33,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def run_with(tmp_path: Path, wheels: dict[str, Path]) -> Run:
-    """Python code in an environment with these distributions alone, installed in this order, outside the repository."""
+    """Run Python code with only these distributions, installed in this order, outside the repository."""
 
     def run(*names: str, code: str) -> subprocess.CompletedProcess[str]:
         home = tmp_path / "environment"
@@ -62,7 +62,7 @@ def files(wheel: Path, under: str) -> dict[str, bytes]:
 
 
 def requirements(wheel: Path, extra: str) -> set[str]:
-    """Those of an extra without its marker; those of the core for ""."""
+    """Return those of an extra without its marker; those of the core for ""."""
     parts = [str(line).split("; extra == ") for line in metadata(wheel).get_all("Requires-Dist", [])]
     return {text for text, *of in parts if of == ([f"'{extra}'"] if extra else [])}
 
@@ -90,7 +90,7 @@ def test_the_wheel_of_ebbtide_holds_all_that_its_commands_import(wheels: dict[st
     assert {name for name in held if ".dist-info/" not in name} == expected
 
 
-def test_its_core_needs_redis_alone_and_each_framework_is_an_extra(wheels: dict[str, Path]) -> None:
+def test_its_core_needs_only_redis_and_each_framework_is_an_extra(wheels: dict[str, Path]) -> None:
     wheel = wheels["ebbtide-jobs"]
 
     assert requirements(wheel, "") == {"redis>=6.1"}

@@ -31,7 +31,7 @@ def _signals_as_before() -> Iterator[None]:  # pyright: ignore[reportUnusedFunct
 
 
 class Training:
-    """Six steps, each of them offered; `during` runs within each step."""
+    """Six steps, each of which offers a checkpoint; `during` runs within each step."""
 
     def __init__(self, client: Redis, store: Path, during: Callable[[int, Saved], object]) -> None:
         self.steps: list[int] = []
@@ -52,21 +52,23 @@ class Training:
         self.worker._stop(signal.SIGTERM, None)
 
 
-def trained(client: Redis, store: Path, during: Callable[[Training, int, Saved], object] | None = None) -> Training:
+def run_training(
+    client: Redis, store: Path, during: Callable[[Training, int, Saved], object] | None = None
+) -> Training:
     training = Training(client, store, lambda step, saved: during and during(training, step, saved))
     training.worker.run()
     return training
 
 
-def test_told_to_stop_a_payload_goes_back_to_the_head_and_is_gone_on_with(client: Redis, tmp_path: Path) -> None:
+def test_on_sigterm_a_payload_goes_back_to_the_head_and_is_resumed(client: Redis, tmp_path: Path) -> None:
     client.rpush("train", PAYLOAD, b"behind")
 
-    first = trained(client, tmp_path, lambda training, step, _: step == 2 and training.stop())
+    first = run_training(client, tmp_path, lambda training, step, _: step == 2 and training.stop())
 
     assert first.steps == [0, 1, 2]
     assert client.lrange("train", 0, -1) == [PAYLOAD, b"behind"]
     assert client.lrange(OWN, 0, -1) == []
-    assert trained(client, tmp_path).steps == [3, 4, 5]
+    assert run_training(client, tmp_path).steps == [3, 4, 5]
     assert client.lrange("train", 0, -1) == [b"behind"]
     assert client.llen("train:failed") == 0
 
@@ -114,14 +116,14 @@ def test_a_checkpoint_clears_the_count(client: Redis, tmp_path: Path) -> None:
     client.hset(attempt_key("a"), "deaths", 2)
     client.rpush("train", PAYLOAD)
 
-    trained(client, tmp_path)
+    run_training(client, tmp_path)
 
     told: dict[Any, Any] = client.hgetall(attempt_key("a"))
     assert (told[b"deaths"], told[b"step"], told[b"problem"]) == (b"0", b"6", b"")
     assert b"running" not in told
 
 
-def test_no_payload_is_taken_while_the_store_cannot_be_used(
+def test_no_payload_is_taken_while_the_store_is_unusable(
     client: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")

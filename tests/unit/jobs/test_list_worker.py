@@ -250,7 +250,7 @@ def test_an_outage_at_any_step_is_waited_for_and_the_payload_is_handled_once(
     assert lines == ["Redis cannot be used, trying again: Connection refused"]
 
 
-def test_told_to_stop_before_it_could_join_it_does_not_wait(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_sigterm_before_it_could_join_it_does_not_wait(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     client.rpush("train", "a")
     worker = Worker(client)
     failing(monkeypatch, worker, "_beat", 10**6, then=lambda: setattr(worker._gate, "closed", True))
@@ -261,9 +261,7 @@ def test_told_to_stop_before_it_could_join_it_does_not_wait(client: Redis, monke
     assert client.exists(ALIVE, CONSUMERS) == 0
 
 
-def test_a_payload_whose_move_was_answered_to_nobody_is_handled_all_the_same(
-    client: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_payload_whose_moves_answer_was_lost_is_still_handled(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the connection breaks between the move and its answer."""
     client.rpush("train", "a", "b")
     worker = Worker(client, last=2)
@@ -284,7 +282,7 @@ def test_a_payload_whose_move_was_answered_to_nobody_is_handled_all_the_same(
     assert (lost, worker.handled) == ([1], [b"a", b"b"])
 
 
-def test_a_payload_that_an_old_connection_still_brings_is_looked_for_a_while_longer(
+def test_a_payload_that_an_old_connection_still_moves_is_looked_for_a_while_longer(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -325,7 +323,7 @@ def test_it_asks_once_and_with_a_limit_whatever_its_owners_connection_does(clien
     assert settings["port"] == cast("Any", client.get_connection_kwargs())["port"]
 
 
-def test_a_worker_that_goes_without_its_payload_leaves_it_to_be_found(client: Redis) -> None:
+def test_a_worker_that_ends_without_its_payload_leaves_it_to_be_found(client: Redis) -> None:
     worker = Worker(client)
     worker._joins()
     client.rpush(OWN, "a")
@@ -336,7 +334,7 @@ def test_a_worker_that_goes_without_its_payload_leaves_it_to_be_found(client: Re
     assert client.smembers(CONSUMERS) == {b"me"}  # by which the others find its list
 
 
-def test_a_payload_given_to_another_meanwhile_is_told(client: Redis, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_payload_given_to_another_meanwhile_is_reported(client: Redis, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         Worker(client)._settle(b"a", failed=False)
 

@@ -1,4 +1,4 @@
-"""Which errors are waited for, for how long, and what is said of it. No server: the errors are those of redis-py."""
+"""Which errors are waited for, for how long, and what is logged. No server: the errors are those of redis-py."""
 
 import copy
 import logging
@@ -63,7 +63,7 @@ class Server:
 
 
 @pytest.mark.parametrize("error", OUTAGES, ids=str)
-def test_what_may_pass_is_waited_for(error: Exception) -> None:
+def test_a_temporary_error_is_waited_for(error: Exception) -> None:
     server = Server(error, error)
 
     assert is_outage(error)
@@ -72,7 +72,7 @@ def test_what_may_pass_is_waited_for(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", MISTAKES, ids=str)
-def test_what_no_waiting_mends_is_raised_at_once(error: Exception) -> None:
+def test_a_permanent_error_is_raised_at_once(error: Exception) -> None:
     server = Server(error)
 
     assert not is_outage(error)
@@ -81,7 +81,7 @@ def test_what_no_waiting_mends_is_raised_at_once(error: Exception) -> None:
     assert server.calls == ["do"]
 
 
-def test_redis_py_may_ask_to_be_told_the_number_of_the_failure_and_may_rule_an_error_out() -> None:
+def test_redis_py_may_receive_the_number_of_the_failure_and_may_exclude_an_error() -> None:
     server = Server(REFUSED)
     Patience().call_with_retry(server.do, server.fail, with_failure_count=True)
     assert server.calls == ["do", "fail 2", "do"]
@@ -105,7 +105,7 @@ def give_up(error: Exception, _waited: float) -> None:
     raise KeyboardInterrupt from error
 
 
-def test_the_owner_ends_the_wait_and_the_connection_is_dropped_all_the_same() -> None:
+def test_the_owner_ends_the_wait_and_the_connection_is_still_dropped() -> None:
     server = Server(REFUSED)
 
     with pytest.raises(KeyboardInterrupt):
@@ -113,7 +113,7 @@ def test_the_owner_ends_the_wait_and_the_connection_is_dropped_all_the_same() ->
     assert server.calls == ["do", "fail 1"]
 
 
-def test_a_transaction_that_is_given_up_is_no_invitation_to_try_it_again() -> None:
+def test_a_transaction_that_is_given_up_is_not_retried() -> None:
     def watched(_error: Exception) -> None:
         raise exceptions.WatchError("as redis-py does when a connection breaks that watches a key")
 
@@ -123,7 +123,7 @@ def test_a_transaction_that_is_given_up_is_no_invitation_to_try_it_again() -> No
         Patience().call_with_retry(Server(REFUSED).do, watched)
 
 
-def test_the_owner_is_told_how_long_this_command_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_gets_the_time_that_this_command_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([100.0, 101.0, 105.0, 105.0])
     monkeypatch.setattr(patience.time, "monotonic", lambda: next(now, 105.0))
     waits: list[float] = []
@@ -133,7 +133,7 @@ def test_the_owner_is_told_how_long_this_command_has_waited(monkeypatch: pytest.
     assert waits == [1.0, 5.0]
 
 
-def test_one_line_says_that_redis_is_away_one_a_minute_that_it_still_is_and_one_that_it_is_back(
+def test_redis_away_is_logged_once_then_each_minute_and_its_return_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 0.0
@@ -196,7 +196,7 @@ def test_all_connections_share_the_outage() -> None:
 
 
 def test_a_connection_found_by_a_sentinel_asks_it_again_before_a_command_is_repeated() -> None:
-    """redis-py itself goes to the address that it knows, where the old primary is gone, or worse: frozen."""
+    """redis-py itself would use the address that it knows, where the old primary is gone, or worse: frozen."""
     connection = Sentinel([("127.0.0.1", 1)]).master_for("jobs")
     pool: Any = connection.connection_pool
     stale = pool.make_connection()

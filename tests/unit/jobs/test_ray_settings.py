@@ -1,10 +1,10 @@
-"""What a worker reads of its Ray cluster, and what it says when it cannot be read."""
+"""What a worker reads of its Ray cluster, and its error if it cannot."""
 
 import json
 
 import pytest
 
-from ebbtide.jobs.ray_settings import VARIABLE, RayError, RaySettings, ray_settings
+from ebbtide.jobs.ray_node import VARIABLE, RayError, RaySettings, ray_settings
 
 FLOW = {"cluster": "flow", "address": "flow-head:6379", "version": "2.60.0"}
 
@@ -36,6 +36,6 @@ def test_a_variable_that_cannot_be_read_is_one_line_with_what_is_wanted(text: st
     assert str(error.value) == f"EBBTIDE_RAY: found {text!r}, wanted {wanted}, for example {example}"
 
 
-def test_a_pool_without_ray_is_told_which_key_is_missing() -> None:
+def test_a_pool_without_ray_gets_the_name_of_the_missing_key() -> None:
     with pytest.raises(RayError, match=r"^no EBBTIDE_RAY: the pool's section of the stack file says no ray "):
         ray_settings({})

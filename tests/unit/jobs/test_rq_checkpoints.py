@@ -1,4 +1,4 @@
-"""Jobs with checkpoints under the safe worker, as real processes on a real Redis: they pause, and go on."""
+"""Jobs with checkpoints under the safe worker, as real processes on a real Redis: they pause and resume."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def start_worker(server: EmbeddedRedis, tmp_path: Path, rq_program: Path) -> Ite
 
 
 def kill_all_of(process: WorkerProcess) -> None:
-    """The worker and its job's process, as a power cut would."""
+    """Kill the worker and its job's process, as a power cut would."""
     if process.poll() is None:
         process.send_signal(signal.SIGSTOP)  # it makes no further process meanwhile
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
@@ -90,7 +90,7 @@ def ended(job: Job) -> bool:
     return job.get_status(refresh=True) in {JobStatus.FINISHED, JobStatus.FAILED}
 
 
-def test_told_to_stop_a_job_pauses_and_another_worker_goes_on_where_it_was(
+def test_on_sigterm_a_job_pauses_and_another_worker_resumes_it(
     client: Redis, queue: Queue, store: str, tmp_path: Path, start_worker: StartWorker
 ) -> None:
     first = start_worker()
@@ -129,7 +129,7 @@ def test_a_job_without_a_checkpoint_still_runs_to_its_end(
     assert job.get_status(refresh=True) is JobStatus.FINISHED
 
 
-def test_a_job_whose_process_is_killed_goes_on_without_spending_a_retry(
+def test_a_job_whose_process_is_killed_resumes_without_using_a_retry(
     client: Redis, queue: Queue, store: str, start_worker: StartWorker
 ) -> None:
     worker = start_worker()
@@ -148,12 +148,12 @@ def test_a_job_whose_process_is_killed_goes_on_without_spending_a_retry(
 
 
 def child_of(process: WorkerProcess) -> int:
-    """The process of its job."""
+    """Return the process of its job."""
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
     return int(found.stdout.split()[0])
 
 
-def test_a_job_whose_machine_is_gone_goes_on_at_the_next_worker(
+def test_a_job_whose_machine_is_gone_resumes_at_the_next_worker(
     client: Redis, queue: Queue, store: str, start_worker: StartWorker
 ) -> None:
     first = start_worker()
@@ -251,10 +251,10 @@ def test_the_result_of_an_attempt_that_was_replaced_is_dropped(
     assert job.get_status(refresh=True) is JobStatus.STARTED
 
 
-def test_a_redis_that_was_emptied_takes_the_job_and_leaves_the_checkpoint(
+def test_an_emptied_redis_loses_the_job_and_not_the_checkpoint(
     client: Redis, queue: Queue, store: str, start_worker: StartWorker
 ) -> None:
-    """Its producer enqueues it again under its id, and the new attempt's number exceeds what the store knows."""
+    """Its producer enqueues it again under its id, and the new attempt's number exceeds those in the store."""
     first = start_worker()
     job = queue.enqueue(train, 30, 0.05, store, job_id="nightly")
     until_step(client, job, 5)
@@ -301,7 +301,7 @@ def test_a_required_checkpoint_that_is_never_opened_fails_the_job_with_one_line(
     assert "has opened no checkpoint within 2 s" in (result.exc_string or "")
 
 
-def test_no_job_is_taken_until_the_store_can_be_used(
+def test_no_job_is_taken_until_the_store_is_usable(
     client: Redis, queue: Queue, tmp_path: Path, start_worker: StartWorker
 ) -> None:
     taken = tmp_path / "a-file"

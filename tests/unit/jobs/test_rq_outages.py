@@ -23,7 +23,7 @@ def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once_and_stored(sta
     a_job_outlives(stage, "killed")
 
 
-def test_told_to_stop_while_redis_is_away_a_worker_leaves_when_its_job_is_over_and_stored(stage: Stage) -> None:
+def test_on_sigterm_while_redis_is_away_a_worker_ends_when_its_job_is_done_and_stored(stage: Stage) -> None:
     worker = stage.ready_worker()
     job = stage.enqueue(1, 3.0)
     wait_until(lambda: stage.begun(1), "the job to begin")
@@ -41,7 +41,7 @@ def test_told_to_stop_while_redis_is_away_a_worker_leaves_when_its_job_is_over_a
 
 
 def test_a_worker_whose_redis_was_restarted_can_be_stopped_in_its_pop(stage: Stage) -> None:
-    """The number of its connection, by which the pop is ended, is another one then."""
+    """The number of its connection, by which the pop is ended, is different then."""
     worker = stage.ready_worker()
     with stage.outage("killed"):
         time.sleep(0.5)

@@ -99,7 +99,9 @@ def test_the_stock_worker_loses_that_job(client: Redis, start_worker: StartWorke
     assert client.llen("rq:queue:train") == 0
 
 
-def test_a_signal_during_a_job_lets_it_end_and_takes_no_further_job(client: Redis, start_worker: StartWorker) -> None:
+def test_after_a_signal_during_a_job_the_job_ends_and_no_other_is_taken(
+    client: Redis, start_worker: StartWorker
+) -> None:
     worker = start_worker(SAFE, ONE_QUEUE)
     running, waiting = enqueue(client, 0.6), enqueue(client, 0.1)
     wait_until(lambda: client.llen(BEGUN), "the job to begin")
@@ -189,7 +191,7 @@ def test_as_process_one_of_a_container_it_stops_as_well(client: Redis, start_wor
     assert exit_code(outer) == 0
 
 
-def test_a_worker_that_redis_forgot_says_again_that_it_is_idle(client: Redis, start_worker: StartWorker) -> None:
+def test_a_worker_that_redis_forgot_reports_again_that_it_is_idle(client: Redis, start_worker: StartWorker) -> None:
     start_worker(SAFE, ONE_QUEUE, options=("--worker-ttl", "17"))  # its pop ends after 2 s, and it beats
 
     client.flushall()

@@ -73,7 +73,7 @@ def test_a_pop_is_never_repeated(worker: SafeWorker) -> None:
         worker._on_outage(AWAY, 0.0)
 
 
-def test_told_to_stop_it_waits_only_while_it_holds_a_job(worker: SafeWorker) -> None:
+def test_on_sigterm_it_waits_only_while_it_holds_a_job(worker: SafeWorker) -> None:
     worker._gate.closed, worker._gate.empty_handed = True, False
     worker._on_outage(AWAY, 0.0)  # popped, not begun
 
@@ -82,7 +82,7 @@ def test_told_to_stop_it_waits_only_while_it_holds_a_job(worker: SafeWorker) -> 
         worker._on_outage(AWAY, 0.0)
 
 
-def test_told_to_stop_it_waits_for_the_process_of_its_job_and_for_no_longer(worker: SafeWorker) -> None:
+def test_on_sigterm_it_waits_for_the_process_of_its_job_and_no_longer(worker: SafeWorker) -> None:
     worker._gate.closed, worker._gate.empty_handed = True, False
     reader, writer = os.pipe()
     child = os.fork()
@@ -123,7 +123,7 @@ def test_the_thread_that_hears_commands_waits_whatever_happens(worker: SafeWorke
     assert raised == []
 
 
-def test_the_process_of_a_job_gives_up_after_its_patience_says_so_once_and_then_fails_at_once(
+def test_the_process_of_a_job_gives_up_after_its_patience_logs_it_once_and_then_fails_at_once(
     worker: SafeWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker._is_horse = True
@@ -142,7 +142,7 @@ def test_the_process_of_a_job_gives_up_after_its_patience_says_so_once_and_then_
     ]
 
 
-def test_an_outage_in_the_pop_is_as_if_nothing_had_come_and_a_mistake_is_told(client: Redis) -> None:
+def test_an_outage_in_the_pop_is_like_an_empty_queue_and_a_mistake_is_raised(client: Redis) -> None:
     class Ours(InterruptibleQueue):
         gate = PopGate(StopRequested)
 
@@ -161,7 +161,7 @@ def test_an_outage_in_the_pop_is_as_if_nothing_had_come_and_a_mistake_is_told(cl
 
 
 @pytest.mark.parametrize("timeout", [1, None], ids=["blocking", "burst"])
-def test_the_gate_learns_of_what_a_pop_brings(client: Redis, timeout: int | None) -> None:
+def test_the_gate_is_informed_of_what_a_pop_returns(client: Redis, timeout: int | None) -> None:
     class Ours(InterruptibleQueue):
         gate = PopGate(StopRequested)
 
@@ -251,7 +251,7 @@ def test_a_worker_that_cannot_go_on_waits_for_the_process_of_its_job_if_there_is
 
 
 @pytest.mark.parametrize("told", [StopRequested, SystemExit])
-def test_a_worker_that_is_told_to_go_waits_for_nobody(
+def test_a_worker_that_has_to_end_does_not_wait(
     worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, told: type[BaseException]
 ) -> None:
     def leaves(*_: object) -> None:
@@ -273,7 +273,7 @@ def test_a_worker_that_is_told_to_go_waits_for_nobody(
 
 
 @pytest.mark.parametrize("lost", ["everything", "state", "hostname", "the list"])
-def test_a_worker_that_was_forgotten_in_part_registers_anew_at_its_next_beat(
+def test_a_worker_that_was_partly_forgotten_registers_again_at_its_next_beat(
     worker: SafeWorker, client: Redis, lost: str
 ) -> None:
     match lost:
@@ -290,7 +290,9 @@ def test_a_worker_that_was_forgotten_in_part_registers_anew_at_its_next_beat(
     assert client.smembers("rq:workers") == client.smembers("rq:workers:train") == {worker.key.encode()}
 
 
-def test_a_worker_that_was_forgotten_in_its_job_says_again_that_it_is_busy(worker: SafeWorker, client: Redis) -> None:
+def test_a_worker_that_was_forgotten_during_its_job_reports_again_that_it_is_busy(
+    worker: SafeWorker, client: Redis
+) -> None:
     running = enqueued(client)
     worker.prepare_execution(running)
     worker._gate.empty_handed = False
@@ -320,7 +322,7 @@ def test_a_worker_that_is_known_writes_only_its_beat(
 @pytest.mark.parametrize(
     ("closed", "empty_handed", "leaves"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_a_beat_is_the_place_to_leave(worker: SafeWorker, closed: bool, empty_handed: bool, leaves: bool) -> None:
+def test_a_worker_may_end_at_a_beat(worker: SafeWorker, closed: bool, empty_handed: bool, leaves: bool) -> None:
     worker._gate.closed, worker._gate.empty_handed = closed, empty_handed
 
     if leaves:
@@ -330,7 +332,7 @@ def test_a_beat_is_the_place_to_leave(worker: SafeWorker, closed: bool, empty_ha
         worker.heartbeat()
 
 
-def test_a_user_without_the_right_to_ask_who_listens_works_all_the_same(client: Redis) -> None:
+def test_a_user_without_the_right_to_list_subscribers_still_works(client: Redis) -> None:
     client.execute_command("ACL", "SETUSER", "job", "on", "nopass", "~*", "&*", "+@all", "-pubsub|numsub")
     port = cast("dict[str, Any]", client.get_connection_kwargs())["port"]
     with Redis(port=port, username="job", password="any") as limited:
@@ -342,7 +344,7 @@ def test_a_user_without_the_right_to_ask_who_listens_works_all_the_same(client: 
 
 @pytest.mark.parametrize("beat", ["idle", "in a job"])
 @pytest.mark.parametrize("listeners", [0, 1])
-def test_a_connection_that_listens_to_nobody_is_woken_and_one_that_listens_is_left_alone(
+def test_a_connection_without_a_subscription_is_woken_and_one_with_a_subscription_is_not(
     worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, beat: str, listeners: int
 ) -> None:
     here, there = socket.socketpair()
@@ -366,7 +368,7 @@ def test_a_connection_that_listens_to_nobody_is_woken_and_one_that_listens_is_le
             assert here.recv(1) == b""  # its end, which whoever reads it takes for a broken connection
 
 
-def test_a_connection_that_has_just_noticed_by_itself_is_no_trouble(worker: SafeWorker) -> None:
+def test_a_connection_that_noticed_by_itself_is_no_error(worker: SafeWorker) -> None:
     worker.pubsub = cast("Any", SimpleNamespace(connection=SimpleNamespace(_sock=None)))
 
     worker.heartbeat()
@@ -404,7 +406,7 @@ def test_a_job_past_its_deadline_is_given_up_only_at_a_second_look_a_while_later
     assert worker.dequeue_timeout == usual
 
 
-def test_a_job_that_beat_once_in_between_has_its_chance_anew(
+def test_a_job_that_beat_once_in_between_gets_another_chance(
     worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
@@ -470,7 +472,7 @@ def test_a_stop_before_a_worker_is_ready_is_no_error(worker: SafeWorker, monkeyp
 # --- leaving ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_process_of_a_job_does_not_take_its_leave_for_the_worker(worker: SafeWorker, client: Redis) -> None:
+def test_the_process_of_a_job_does_not_deregister_the_worker(worker: SafeWorker, client: Redis) -> None:
     worker._is_horse = True
     worker.teardown()
 
@@ -478,7 +480,7 @@ def test_a_process_of_a_job_does_not_take_its_leave_for_the_worker(worker: SafeW
     assert not worker._gate.closed
 
 
-def test_a_worker_that_cannot_take_its_leave_goes_without(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_deregister_ends_anyway(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     finished: list[bool] = []
     worker._unblocker = cast("Any", SimpleNamespace(finish=lambda: finished.append(True)))
 
@@ -511,7 +513,7 @@ def test_a_subscription_that_breaks_while_a_worker_leaves_is_no_error(
 
 def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rq_worker, "SCHEDULER_STOPS_WITHIN", 0.2)
-    deaf = multiprocessing.get_context("fork").Process(target=_deaf)
+    deaf = multiprocessing.get_context("fork").Process(target=_without_subscription)
     deaf.start()
     worker.scheduler = cast("Any", SimpleNamespace(_process=deaf))
     time.sleep(0.3)
@@ -524,6 +526,6 @@ def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch
     worker.stop_scheduler()
 
 
-def _deaf() -> None:
+def _without_subscription() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(60)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from ebbtide.jobs.job_clock import JobClock
+from ebbtide.jobs.checkpoints.shared_memory import JobClock
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 from tests.builders.redis import wait_until
 
@@ -16,8 +16,8 @@ class Stop(Exception):
     pass
 
 
-class AsIdIsAsked:
-    """A connection on whose question for its number the signal arrives."""
+class SignallingConnection:
+    """A connection during whose request for its number the signal arrives."""
 
     def __init__(self, gate: PopGate) -> None:
         self._gate = gate
@@ -27,11 +27,11 @@ class AsIdIsAsked:
         return 7
 
 
-def test_a_signal_while_the_connections_number_is_asked_for_keeps_the_worker_out_of_its_pop() -> None:
+def test_a_signal_during_the_request_for_the_connections_number_prevents_the_pop() -> None:
     gate = PopGate(Stop)
 
     with pytest.raises(Stop):
-        gate.enter(AsIdIsAsked(gate))  # pyright: ignore[reportArgumentType] - all that it asks of a connection
+        gate.enter(SignallingConnection(gate))  # pyright: ignore[reportArgumentType] - all that it asks of a connection
     assert gate.client_id == 7  # a signal that came later would have ended the pop
 
 
@@ -52,13 +52,13 @@ def gate() -> PopGate:
 
 
 @pytest.fixture
-def told() -> list[Redis]:
+def reported() -> list[Redis]:
     return []
 
 
 @pytest.fixture
-def unblocker(gate: PopGate, client: Redis, told: list[Redis]) -> Iterator[Unblocker]:
-    thread = Unblocker(gate, client.connection_pool, told.append)
+def unblocker(gate: PopGate, client: Redis, reported: list[Redis]) -> Iterator[Unblocker]:
+    thread = Unblocker(gate, client.connection_pool, reported.append)
     thread.start()
     yield thread
     thread.finish()
@@ -67,10 +67,10 @@ def unblocker(gate: PopGate, client: Redis, told: list[Redis]) -> Iterator[Unblo
 
 @pytest.mark.redis
 def test_a_pop_is_ended_also_if_it_begins_after_the_request(
-    gate: PopGate, unblocker: Unblocker, client: Redis, told: list[Redis]
+    gate: PopGate, unblocker: Unblocker, client: Redis, reported: list[Redis]
 ) -> None:
     unblocker.ask()
-    wait_until(lambda: told, "the note")
+    wait_until(lambda: reported, "the note")
     begun = time.monotonic()
 
     with client.client() as single:
@@ -81,7 +81,7 @@ def test_a_pop_is_ended_also_if_it_begins_after_the_request(
     unblocker.join(5)
 
     assert time.monotonic() - begun < 30
-    assert len(told) == 1
+    assert len(reported) == 1
     assert not unblocker.is_alive()
 
 

@@ -18,7 +18,7 @@ from ebbtide.cli.__main__ import app
 from ebbtide.monitoring.dashboards import dashboards, document_of
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import Metrics
-from ebbtide.operate.top.facts import questions
+from ebbtide.operate.top.facts import queries
 from tests.builders.monitoring.expositions import of_the_exporter, of_the_scaler
 from tests.builders.monitoring.promql import Use, series, uses
 from tests.builders.settings import shortest
@@ -53,9 +53,9 @@ def test_each_panel_names_metrics_and_labels_that_exist(target: dict[str, Any], 
     assert all(use.asked["customer"] == "acme" for use in found)
 
 
-@pytest.mark.parametrize("name", questions(Metrics("acme")))
+@pytest.mark.parametrize("name", queries(Metrics("acme")))
 def test_what_top_asks_for_exists(name: str, known: dict[str, set[str]]) -> None:
-    expression, metric = questions(Metrics("acme"))[name]
+    expression, metric = queries(Metrics("acme"))[name]
 
     assert [fault for use in uses(expression) for fault in faults(use, known)] == []
     assert f"ebbtide_{metric}" in known

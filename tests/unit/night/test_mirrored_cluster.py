@@ -1,4 +1,4 @@
-"""What the real API shows, as the autoscaler's model takes it in. Pure parts."""
+"""Objects of the real API in the autoscaler's model. Pure parts."""
 
 from typing import Any
 
@@ -30,18 +30,18 @@ def budget(allowed: int) -> dict[str, Any]:
     ],
     ids=["Deployment", "StatefulSet", "Job", "bare pod"],
 )
-def test_a_pod_belongs_to_what_would_make_it_anew(seen: dict[str, Any], owner: str) -> None:
+def test_a_pod_belongs_to_what_would_recreate_it(seen: dict[str, Any], owner: str) -> None:
     assert owner_of(seen) == owner
 
 
-def test_what_may_move_is_what_the_budget_says_and_nothing_under_two_of_them() -> None:
+def test_evictable_pods_are_those_of_the_budget_and_none_under_two_budgets() -> None:
     assert allowed_by([]) is None
     assert allowed_by([budget(1)]) == 1
     assert allowed_by([budget(1), budget(1)]) == 0
     assert allowed_by([{"metadata": {"name": "new"}}]) == 0
 
 
-def test_a_mirrored_workload_goes_by_the_budgets_status_alone() -> None:
+def test_a_mirrored_workload_follows_only_the_budgets_status() -> None:
     deployment = MirroredDeployment(workload(), replicas=3, max_unavailable=1, healthy=3)
     deployment.allowed = 0
 

@@ -1,4 +1,4 @@
-"""From a pod's spec to the modelled cluster's words: what is said, and what is refused."""
+"""From a pod's spec to the modelled cluster: what is modelled, and what is refused."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def pod(annotations: dict[str, str] | None = None, namespace: str = "apps", **sp
     return {"metadata": metadata, "spec": {"containers": containers, **spec}}
 
 
-def apart(selector: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def anti_affinity(selector: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A required anti-affinity over hosts."""
     term = {"topologyKey": "kubernetes.io/hostname", "namespaceSelector": {}, "labelSelector": selector, **changes}
     return {"affinity": {"podAntiAffinity": {TERM: [term]}}}
@@ -60,16 +60,16 @@ def test_a_toleration_without_a_value_matches_any(toleration: dict[str, str], *,
     assert seen.tolerates(Taint("nvidia.com/gpu", "true")) is tolerates
 
 
-def test_anti_affinity_by_category_is_said_and_against_itself_is_one_per_node() -> None:
-    assert model(**apart({"matchExpressions": [BY_CATEGORY]})).anti_affinity_with == ("flexible", "worker")
-    assert model(**apart({"matchLabels": {"ebbtide.dev/category": "fixed"}})).anti_affinity_with == ("fixed",)
-    assert model(**apart(OWN)).one_per_node is True
+def test_anti_affinity_by_category_is_modelled_and_against_itself_is_one_per_node() -> None:
+    assert model(**anti_affinity({"matchExpressions": [BY_CATEGORY]})).anti_affinity_with == ("flexible", "worker")
+    assert model(**anti_affinity({"matchLabels": {"ebbtide.dev/category": "fixed"}})).anti_affinity_with == ("fixed",)
+    assert model(**anti_affinity(OWN)).one_per_node is True
 
 
 UNSAYABLE: dict[str, dict[str, Any]] = {
-    "one namespace": apart({"matchExpressions": [BY_CATEGORY]}, namespaceSelector=None),
-    "by zone": apart({"matchExpressions": [BY_CATEGORY]}, topologyKey="topology.kubernetes.io/zone"),
-    "other labels": apart({"matchLabels": {"app": "other"}}),
+    "one namespace": anti_affinity({"matchExpressions": [BY_CATEGORY]}, namespaceSelector=None),
+    "by zone": anti_affinity({"matchExpressions": [BY_CATEGORY]}, topologyKey="topology.kubernetes.io/zone"),
+    "other labels": anti_affinity({"matchLabels": {"app": "other"}}),
     "node affinity": {"affinity": {"nodeAffinity": {TERM: {"nodeSelectorTerms": []}}}},
     "pod affinity": {"affinity": {"podAffinity": {TERM: [{"topologyKey": "zone"}]}}},
     "spread": {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
@@ -79,7 +79,7 @@ UNSAYABLE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", UNSAYABLE)
-def test_what_the_model_cannot_say_is_named(case: str) -> None:
+def test_what_the_model_cannot_express_is_named(case: str) -> None:
     (unsaid,) = pod_model_of(pod(**UNSAYABLE[case]), "apps/api").unsaid
 
     assert unsaid

@@ -37,7 +37,7 @@ def test_a_start_without_a_zone_and_time_that_stands_still_are_refused(start: da
         ScaledClock(start, speed)
 
 
-class Notes:
+class CallLog:
     """What ran, and in which thread; `done` when a last thing has run."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Notes:
 
 
 def test_planned_and_called_things_run_in_one_thread_in_their_order() -> None:
-    notes, paced = Notes(), Paced(ScaledClock(START, 3600), "model")
+    notes, paced = CallLog(), Paced(ScaledClock(START, 3600), "model")
 
     def call() -> None:
         notes.note("called")
@@ -68,7 +68,7 @@ def test_planned_and_called_things_run_in_one_thread_in_their_order() -> None:
 
 
 def test_a_call_finds_the_timeline_up_to_date() -> None:
-    notes, clock = Notes(), ScaledClock(START, 3600, time.monotonic() - 1)
+    notes, clock = CallLog(), ScaledClock(START, 3600, time.monotonic() - 1)
     with Paced(clock, "model") as paced:
         paced.timeline.at(3000.0, lambda: notes.note("due"))
         paced.call(notes.last)

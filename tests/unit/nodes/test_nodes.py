@@ -1,4 +1,4 @@
-"""Real nodes, as far as no root is needed: whose leftovers are whose, what is missing, when an image is another one."""
+"""Real nodes, as far as no root is needed: owners of leftovers, missing programs, when an image is built again."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def test_another_process_of_the_same_id_does_not_own_it() -> None:
 
 
 @pytest.mark.process
-def test_a_run_whose_process_has_ended_is_nobodys() -> None:
+def test_a_run_whose_process_has_ended_has_no_owner() -> None:
     ended = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     stat = Path(f"/proc/{ended.pid}/stat").read_text().rpartition(")")[2].split()
     name = f"{cgroups.PREFIX}{ended.pid}-{stat[19]}"
@@ -41,11 +41,11 @@ def test_a_run_whose_process_has_ended_is_nobodys() -> None:
 
 
 @pytest.mark.parametrize("name", ["ebbtide-nodes-", "ebbtide-nodes-x-1", "ebbtide-nodes-1", "other"])
-def test_a_name_of_another_form_is_nobodys(name: str) -> None:
+def test_a_name_of_another_form_has_no_owner(name: str) -> None:
     assert not leftovers.lives(name)
 
 
-def test_a_machine_without_anything_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_the_programs_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(host, "PLUGINS", tmp_path)
     monkeypatch.setattr(host, "hierarchies", lambda: (Hierarchy(tmp_path, frozenset({"cpu", "memory"})),))
@@ -74,7 +74,7 @@ def test_an_image_of_the_same_content_is_not_built_again(tmp_path: Path) -> None
     assert recipe(tmp_path).key("base") == before
 
 
-def test_whatever_goes_into_an_image_makes_it_another(tmp_path: Path) -> None:
+def test_any_changed_input_makes_another_image(tmp_path: Path) -> None:
     keys = [
         recipe(tmp_path).key("base"),
         recipe(tmp_path).key("another base"),
@@ -94,6 +94,6 @@ def test_a_program_that_fails_is_one_line() -> None:
     assert str(failed.value).endswith("failed: one / two")
 
 
-def test_nobody_waits_for_the_kubelet_who_needs_no_nodes() -> None:
+def test_without_nodes_there_is_no_wait_for_the_kubelet() -> None:
     assert PLAYED.programs == tuple(PACKAGES)
     assert not ON_NODES.keys() & PACKAGES.keys()

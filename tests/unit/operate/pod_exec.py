@@ -1,4 +1,4 @@
-"""An API server that answers a few paths, and runs what is given to a pod's `exec` as a process of this machine.
+"""An API server that answers a few paths, and runs the command of a pod's `exec` as a process of this machine.
 
 It stands where a kubelet and a container would be, which need a node: the WebSocket and its messages are as Kubernetes'
 `v4.channel.k8s.io` has them, and the process is the real command with a worker's environment.
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._selected(self.pods.objects[url.path], query))
 
     def _selected(self, found: Any, query: Mapping[str, list[str]]) -> Any:
-        """A list of pods by one label, which is all that is asked here."""
+        """Return the pods with one label, which is the only selector used here."""
         if "labelSelector" not in query:
             return found
         key, value = query["labelSelector"][0].split("=")

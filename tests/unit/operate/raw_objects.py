@@ -1,4 +1,4 @@
-"""Raw objects as the API server returns them, with defaults: what matters to a test stands in the test."""
+"""Raw objects as the API server returns them, with defaults: a test gives the values that matter to it."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

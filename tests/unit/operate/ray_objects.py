@@ -1,4 +1,4 @@
-"""A Ray cluster as the API server and the workload controller tell of it: what matters to a test stands in the test."""
+"""A Ray cluster as the API server and the workload controller report it: a test gives the values that matter to it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -93,7 +93,7 @@ def priced_node(kind: str = "g5.2xlarge", region: str = "us-east-1", **labels: s
 
 
 def report(**changes: Any) -> dict[str, Any]:
-    """As the workload controller's `/status` has it."""
+    """Return a cluster as in the workload controller's `/status`."""
     return {
         "kind": "RayCluster",
         "namespace": POLICY.namespace,

@@ -1,4 +1,4 @@
-"""What the commands for a running cluster say of a kubeconfig that leads nowhere: one line that names what to mend."""
+"""What the commands for a running cluster print for a broken kubeconfig: one line that names what to fix."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def kubeconfig(folder: Path, server: str = "https://127.0.0.1:1", user: dict[str
     return str(file)
 
 
-def one_line_of(result: Result, code: int) -> str:
+def error_line(result: Result, code: int) -> str:
     assert result.exit_code == code, result.output
     (line,) = result.output.splitlines()
     return line
@@ -45,7 +45,7 @@ def one_line_of(result: Result, code: int) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_names_the_file_that_is_missing(command: str) -> None:
-    line = one_line_of(ebbtide(*COMMANDS[command], "--kubeconfig", "/does/not/exist"), 2)
+    line = error_line(ebbtide(*COMMANDS[command], "--kubeconfig", "/does/not/exist"), 2)
 
     assert line.startswith("no cluster: kubeconfig /does/not/exist: no such file; wanted ")
     assert "for example --kubeconfig ~/.kube/config" in line
@@ -55,18 +55,18 @@ def test_every_command_names_the_file_that_is_missing(command: str) -> None:
 def test_every_command_names_file_context_and_server_that_cannot_be_reached(tmp_path: Path, command: str) -> None:
     file = kubeconfig(tmp_path)
 
-    line = one_line_of(ebbtide(*COMMANDS[command], "--kubeconfig", file, "--context", "there"), 1)
+    line = error_line(ebbtide(*COMMANDS[command], "--kubeconfig", file, "--context", "there"), 1)
 
     assert line.startswith(f"kubeconfig {file}, context there: the API server https://127.0.0.1:1 cannot be reached: ")
     assert line.endswith(f"try: kubectl --kubeconfig {file} --context there version")
 
 
 def test_the_current_context_is_named_where_none_was_given(tmp_path: Path) -> None:
-    assert ", context here: " in one_line_of(ebbtide("status", "--kubeconfig", kubeconfig(tmp_path)), 1)
+    assert ", context here: " in error_line(ebbtide("status", "--kubeconfig", kubeconfig(tmp_path)), 1)
 
 
-def test_an_unknown_context_is_told_with_those_that_exist(tmp_path: Path) -> None:
-    line = one_line_of(ebbtide("status", "--kubeconfig", kubeconfig(tmp_path), "--context", "their"), 2)
+def test_an_unknown_context_is_reported_with_those_that_exist(tmp_path: Path) -> None:
+    line = error_line(ebbtide("status", "--kubeconfig", kubeconfig(tmp_path), "--context", "their"), 2)
 
     assert "no context their; there are: here, there; wanted " in line
 
@@ -75,10 +75,10 @@ def test_a_context_can_be_named_though_the_current_one_is_wrong(tmp_path: Path) 
     file = Path(kubeconfig(tmp_path))
     file.write_text(file.read_text().replace('"current-context": "here"', '"current-context": "gone"'))
 
-    assert ", context there: the API server" in one_line_of(
+    assert ", context there: the API server" in error_line(
         ebbtide("status", "--kubeconfig", str(file), "--context", "there"), 1
     )
-    assert "Expected object with name gone" in one_line_of(ebbtide("status", "--kubeconfig", str(file)), 2)
+    assert "Expected object with name gone" in error_line(ebbtide("status", "--kubeconfig", str(file)), 2)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_broken_file_is_one_line(tmp_path: Path, text: str, says: str) -> None
     file = tmp_path / "broken"
     file.write_text(text)
 
-    line = one_line_of(ebbtide("status", "--kubeconfig", str(file)), 2)
+    line = error_line(ebbtide("status", "--kubeconfig", str(file)), 2)
 
     assert line.startswith(f"no cluster: kubeconfig {file}: {says}")
     assert "wanted one that kubectl can use" in line
@@ -99,6 +99,6 @@ def test_the_controllers_address_may_come_from_the_environment() -> None:
 
     asked = ebbtide("status", EBBTIDE_CONTROLLER_URL=address)
 
-    assert f"no status at {address}/status" in one_line_of(asked, 1)
+    assert f"no status at {address}/status" in error_line(asked, 1)
     for command in ("status", "why"):
         assert "EBBTIDE_CONTROLLER_URL" in ebbtide(command, "--help").output

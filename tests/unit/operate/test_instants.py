@@ -1,4 +1,4 @@
-"""Times as operators type them, in the customer's zone."""
+"""Times as operators enter them, in the customer's zone."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -44,7 +44,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         duration_of(text)
 
 
-def test_times_are_said_locally_first() -> None:
+def test_local_times_come_first() -> None:
     assert (
         spoken(datetime(2026, 11, 21, 4, 0, tzinfo=UTC), NEW_YORK) == "Fri 2026-11-20 23:00 EST (2026-11-21 04:00 UTC)"
     )

@@ -1,4 +1,4 @@
-"""Taking an owner off a field's list touches nothing else."""
+"""Removing an owner from a field's list changes nothing else."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ SCALE = entry(OURS, {"f:spec": {"f:replicas": {}}}, subresource="scale")
 PULUMI = entry("pulumi", {"f:spec": {"f:replicas": {}, "f:template": {}}})
 
 
-def test_an_entry_that_owned_nothing_else_goes_and_others_stay_as_they_were() -> None:
+def test_an_entry_that_owned_nothing_else_is_removed_and_others_stay() -> None:
     assert without_owner([PULUMI, SCALE], REPLICAS, OURS) == [PULUMI]
 
 
-def test_what_else_the_manager_owns_it_keeps() -> None:
+def test_a_manager_keeps_its_other_fields() -> None:
     mixed = entry(OURS, {"f:metadata": {"f:labels": {}}, "f:spec": {"f:maxUnavailable": {}, "f:selector": {}}})
 
     (left,) = without_owner([mixed], MAX_UNAVAILABLE, OURS)
@@ -27,7 +27,7 @@ def test_what_else_the_manager_owns_it_keeps() -> None:
     assert left["fieldsV1"] == {"f:metadata": {"f:labels": {}}, "f:spec": {"f:selector": {}}}
 
 
-def test_a_list_with_nobody_left_is_one_empty_entry() -> None:
+def test_a_list_without_owners_is_one_empty_entry() -> None:
     assert without_owner([SCALE], REPLICAS, OURS) == [{}]
 
 

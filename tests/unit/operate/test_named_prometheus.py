@@ -13,7 +13,7 @@ from ebbtide.operate.prometheus import named_link
 pytestmark = pytest.mark.process
 
 
-class Listening(BaseHTTPRequestHandler):
+class RecordingServer(BaseHTTPRequestHandler):
     heard: dict[str, str]
 
     def do_GET(self) -> None:
@@ -28,13 +28,13 @@ class Listening(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Listening) as server:
+    with HTTPServer(("127.0.0.1", 0), RecordingServer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
-def held(text: str, folder: Path) -> Path:
+def token_file(text: str, folder: Path) -> Path:
     file = folder / "token"
     file.write_text(text, encoding="utf-8")
     return file
@@ -51,12 +51,12 @@ def held(text: str, folder: Path) -> Path:
         ),
     ],
 )
-def test_a_token_goes_as_a_bearers_and_headers_as_they_are(
+def test_a_token_is_sent_as_bearer_and_headers_are_sent_unchanged(
     text: str, sent: dict[str, str], url: str, tmp_path: Path
 ) -> None:
-    named_link(url, held(text, tmp_path)).get("query", {"query": "up"})
+    named_link(url, token_file(text, tmp_path)).get("query", {"query": "up"})
 
-    assert {name: Listening.heard.get(name) for name in ("authorization", "x-scope-orgid")} == {
+    assert {name: RecordingServer.heard.get(name) for name in ("authorization", "x-scope-orgid")} == {
         "authorization": None,
         "x-scope-orgid": None,
         **sent,
@@ -66,6 +66,6 @@ def test_a_token_goes_as_a_bearers_and_headers_as_they_are(
 @pytest.mark.parametrize("text", ["", "geheim\ngeheim", "X-Scope-OrgID: geheim\ngeheim", "geheim\x01", "gehéim"])
 def test_what_is_neither_is_refused_without_being_shown(text: str, url: str, tmp_path: Path) -> None:
     with pytest.raises(CannotOperate, match="wanted one line with a token, or headers") as refused:
-        named_link(url, held(text, tmp_path))
+        named_link(url, token_file(text, tmp_path))
 
     assert "geh" not in str(refused.value).replace(str(tmp_path), "")

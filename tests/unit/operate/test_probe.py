@@ -1,4 +1,4 @@
-"""`ebbtide probe`: what each rule says of a cluster that answers from a table, and what the command makes of it."""
+"""`ebbtide probe`: the finding of each rule in a cluster that answers from a table, and the command's output."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -125,8 +125,10 @@ BY_ID = f'clusterId: "{CLUSTER_ID}"'
 GPU_NODES = "nodeSelectors: { gpu: { pool: gpu } }"
 
 
-def said(cluster: CannedCluster, wants: Wants | None = None, ahead: timedelta | None = timedelta()) -> dict[str, str]:
-    """State and sentence of each verdict, by what it is about."""
+def findings(
+    cluster: CannedCluster, wants: Wants | None = None, ahead: timedelta | None = timedelta()
+) -> dict[str, str]:
+    """Return state and sentence of each verdict, by its subject."""
     asked = wants or Wants()
     facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects, asked.ray, asked.serving)
     verdicts = findings_of(Probed(facts=facts, wants=asked, clock_ahead=ahead))
@@ -138,7 +140,7 @@ def wants(tmp_path: Path, cluster: str = "", most: int = 1, **changes: str) -> W
 
 
 def lacking(cluster: CannedCluster, wants: Wants | None = None) -> list[str]:
-    return [what for what, line in said(cluster, wants).items() if line.startswith(State.MISSING)]
+    return [what for what, line in findings(cluster, wants).items() if line.startswith(State.MISSING)]
 
 
 def test_a_sound_cluster_lacks_nothing(tmp_path: Path) -> None:
@@ -170,16 +172,16 @@ def test_a_sound_cluster_lacks_nothing(tmp_path: Path) -> None:
         ("network", {}, "note: whether NetworkPolicies are enforced cannot be checked"),
     ],
 )
-def test_what_is_found_is_said_with_what_to_do(what: str, answers: dict[str, Any], line: str) -> None:
-    assert line in said(CannedCluster(answers))[what]
+def test_each_finding_has_its_remedy(what: str, answers: dict[str, Any], line: str) -> None:
+    assert line in findings(CannedCluster(answers))[what]
 
 
 def test_the_clusters_id_is_printed_to_be_written_down_and_compared(tmp_path: Path) -> None:
     other = CannedCluster({KUBE_SYSTEM: {"metadata": {"uid": "another"}}})
 
-    assert f'write clusterId: "{CLUSTER_ID}"' in said(CannedCluster())["cluster"]
-    assert said(CannedCluster(), wants(tmp_path, BY_ID))["cluster"] == f"ok: {CLUSTER_ID}"
-    assert said(other, wants(tmp_path, BY_ID))["cluster"].startswith(f"missing: wanted {CLUSTER_ID}, found another")
+    assert f'write clusterId: "{CLUSTER_ID}"' in findings(CannedCluster())["cluster"]
+    assert findings(CannedCluster(), wants(tmp_path, BY_ID))["cluster"] == f"ok: {CLUSTER_ID}"
+    assert findings(other, wants(tmp_path, BY_ID))["cluster"].startswith(f"missing: wanted {CLUSTER_ID}, found another")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_a_set_of_nodes_must_have_room_for_its_largest_pod(
 ) -> None:
     cluster = CannedCluster({NODES: {"items": nodes}})
 
-    assert line in said(cluster, wants(tmp_path, GPU_NODES, train="gpu: 2"))["nodes gpu"]
+    assert line in findings(cluster, wants(tmp_path, GPU_NODES, train="gpu: 2"))["nodes gpu"]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_a_set_of_nodes_must_have_room_for_its_largest_pod(
 def test_a_node_that_lets_no_pod_of_ours_in_does_not_count(spec: dict[str, Any], line: str, tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(pool="gpu", gpu=2, spec=spec)]}})
 
-    assert said(cluster, wants(tmp_path, GPU_NODES, train="gpu: 2"))["nodes gpu"].startswith(line)
+    assert findings(cluster, wants(tmp_path, GPU_NODES, train="gpu: 2"))["nodes gpu"].startswith(line)
 
 
 def gpu_node(memory: str = "", resource: str = GPU_RESOURCE, **more: Any) -> dict[str, Any]:
@@ -253,7 +255,7 @@ def gpu_node(memory: str = "", resource: str = GPU_RESOURCE, **more: Any) -> dic
 def test_gpus_must_have_the_memory_that_a_pod_asks_for(nodes: list[dict[str, Any]], line: str, tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": nodes}})
 
-    assert said(cluster, wants(tmp_path, GPU_NODES, train="gpu: { memory: 40Gi }"))["nodes gpu"].startswith(line)
+    assert findings(cluster, wants(tmp_path, GPU_NODES, train="gpu: { memory: 40Gi }"))["nodes gpu"].startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_gpus_must_have_the_memory_that_a_pod_asks_for(nodes: list[dict[str, Any
 def test_nodes_must_have_the_processor_that_a_pod_is_for(labels: dict[str, str], line: str, tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(gpu=1, spec=None, pool="gpu", **labels)]}})
 
-    assert said(cluster, wants(tmp_path, GPU_NODES, train="gpu: 1, arch: arm64"))["nodes gpu"].startswith(line)
+    assert findings(cluster, wants(tmp_path, GPU_NODES, train="gpu: 1, arch: arm64"))["nodes gpu"].startswith(line)
 
 
 MIG = "nvidia.com/mig-1g.10gb"
@@ -286,14 +288,16 @@ MIG = "nvidia.com/mig-1g.10gb"
         ),
     ],
 )
-def test_other_devices_are_looked_for_by_their_name(found: dict[str, Any], line: str, tmp_path: Path) -> None:
+def test_other_devices_are_found_by_their_name(found: dict[str, Any], line: str, tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [found]}})
 
-    assert said(cluster, wants(tmp_path, GPU_NODES, train=f"gpu: {{ resource: {MIG} }}"))["nodes gpu"].startswith(line)
+    assert findings(cluster, wants(tmp_path, GPU_NODES, train=f"gpu: {{ resource: {MIG} }}"))["nodes gpu"].startswith(
+        line
+    )
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", MIG, "amd.com/gpu"])
-def test_a_pod_is_said_to_bear_the_taints_that_it_is_rendered_to_bear(resource: str, tmp_path: Path) -> None:
+def test_the_tolerated_taints_are_those_of_the_rendered_pod(resource: str, tmp_path: Path) -> None:
     """With the keys and values that nodes with devices carry, one at a time."""
     rendered = tolerations(Gpu(resource=resource))
     asked = wants(tmp_path, GPU_NODES, train=f"gpu: {{ resource: {resource} }}")
@@ -303,7 +307,7 @@ def test_a_pod_is_said_to_bear_the_taints_that_it_is_rendered_to_bear(resource: 
             for found in rendered
         )
         cluster = CannedCluster({NODES: {"items": [gpu_node(resource=resource, spec=taint(key, value))]}})
-        assert said(cluster, asked)["nodes gpu"].startswith("ok:") is bears, (key, value)
+        assert findings(cluster, asked)["nodes gpu"].startswith("ok:") is bears, (key, value)
 
 
 @pytest.mark.parametrize(
@@ -314,51 +318,51 @@ def test_a_pod_is_said_to_bear_the_taints_that_it_is_rendered_to_bear(resource: 
         ([node(gpu=4, pool="gpu")] * 2, "ok: 2 with pool=gpu"),
     ],
 )
-def test_nodes_that_cannot_have_all_workers_at_once_are_told(
+def test_nodes_that_cannot_hold_all_workers_at_once_are_reported(
     nodes: list[dict[str, Any]], line: str, tmp_path: Path
 ) -> None:
     cluster = CannedCluster({NODES: {"items": nodes}})
 
-    assert said(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"].startswith(line)
+    assert findings(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"].startswith(line)
 
 
 def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(gpu=2, pool="gpu")]}, AUTOSCALER: {"metadata": {}}})
 
-    assert said(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"] == "ok: 1 with pool=gpu"
+    assert findings(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"] == "ok: 1 with pool=gpu"
 
 
 def test_on_eks_a_group_that_check_calls_too_small_is_named(tmp_path: Path) -> None:
     small = shortest(more="ebbtide:nodeGroups: { flexible: { max: 2 } }").replace("max: 4,", "max: 400,")
 
-    assert said(CannedCluster(), wants_of(loaded(small, tmp_path), ()))["nodes"].endswith("at its most: flexible")
+    assert findings(CannedCluster(), wants_of(loaded(small, tmp_path), ()))["nodes"].endswith("at its most: flexible")
 
 
 def test_a_pod_without_gpus_does_not_tolerate_the_taint_of_gpu_nodes(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(spec=taint("nvidia.com/gpu", "true"))]}})
 
-    assert said(cluster, wants(tmp_path))["nodes flexible"].startswith("missing: no node with any labels accepts")
+    assert findings(cluster, wants(tmp_path))["nodes flexible"].startswith("missing: no node with any labels accepts")
 
 
 def test_fixed_nodes_must_let_the_controller_and_redis_in(tmp_path: Path) -> None:
     closed = CannedCluster({NODES: {"items": [node(spec={"unschedulable": True})]}})
     small = CannedCluster({NODES: {"items": [node(memory="1Gi")]}})
 
-    assert "accepts ebbtide-controller: cordoned" in said(closed, wants(tmp_path))["nodes fixed"]
-    assert "missing: ebbtide-redis wants 0 CPU, 2Gi" in said(small, wants(tmp_path))["nodes fixed"]
+    assert "accepts ebbtide-controller: cordoned" in findings(closed, wants(tmp_path))["nodes fixed"]
+    assert "missing: ebbtide-redis wants 0 CPU, 2Gi" in findings(small, wants(tmp_path))["nodes fixed"]
 
 
 def test_what_the_first_nodes_of_many_do_not_offer_is_not_called_missing(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(pool="gpu")], "metadata": {"continue": "more"}}})
 
-    line = said(cluster, wants(tmp_path, GPU_NODES, train="gpu: 2"))["nodes gpu"]
+    line = findings(cluster, wants(tmp_path, GPU_NODES, train="gpu: 2"))["nodes gpu"]
     assert line.startswith("note: train wants 2 nvidia.com/gpu")
     assert line.endswith("; only the first 1 were checked")
 
 
 def test_nodes_that_an_autoscaler_can_make_need_not_be_there_but_fixed_ones_must(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": []}, AUTOSCALER: {"data": {}}})
-    found = said(cluster, wants(tmp_path, "nodeSelectors: { flexible: { pool: batch } }"))
+    found = findings(cluster, wants(tmp_path, "nodeSelectors: { flexible: { pool: batch } }"))
 
     assert found["nodes flexible"].startswith("note: no node with pool=batch now; the cluster autoscaler must")
     assert found["nodes fixed"].startswith("missing: no node with any labels")
@@ -374,8 +378,8 @@ def test_a_class_that_the_stack_names_must_be_there_and_need_not_be_the_default(
     named = wants(tmp_path, more="ebbtide:redis: { storageClass: slow }")
     there = CannedCluster({STORAGE: {"items": [storage_class("slow", default=False)]}})
 
-    assert said(there, named)["storage"] == "ok: class slow"
-    assert "missing: no class slow for the volume of Redis, found fast" in said(CannedCluster(), named)["storage"]
+    assert findings(there, named)["storage"] == "ok: class slow"
+    assert "missing: no class slow for the volume of Redis, found fast" in findings(CannedCluster(), named)["storage"]
 
 
 CACHE = """
@@ -388,7 +392,7 @@ CACHE = """
 def pulumi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
     """Puts a `pulumi` first on PATH that prints a text when it is asked for the password of the stack `acme`."""
 
-    def put(text: str, code: int) -> None:
+    def write_pulumi(text: str, code: int) -> None:
         script = tmp_path / "bin" / "pulumi"
         script.parent.mkdir()
         asked = "config get ebbtide:redisPassword --stack acme --non-interactive"
@@ -396,7 +400,7 @@ def pulumi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
         script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
 
-    return put
+    return write_pulumi
 
 
 @pytest.mark.process
@@ -460,7 +464,7 @@ def test_an_existing_prometheus_needs_its_operators_kinds_and_nothing_else_does(
 def test_rights_that_are_not_there_are_named_and_the_rest_counted() -> None:
     cluster = CannedCluster(denied=(("create", "validatingadmissionpolicies"), ("patch", "roles"), ("get", "secrets")))
 
-    assert said(cluster)["rights"] == (
+    assert findings(cluster)["rights"] == (
         "missing: you may not create validatingadmissionpolicies.admissionregistration.k8s.io; "
         "get secrets in ebbtide; get secrets in ebbtide-workers; and 2 more; "
         "ask an administrator of the cluster (kubectl auth can-i --list)"
@@ -476,8 +480,8 @@ def test_rights_that_are_not_there_are_named_and_the_rest_counted() -> None:
         (None, "note: "),
     ],
 )
-def test_clocks_that_are_apart_are_told(ahead: timedelta | None, line: str) -> None:
-    assert said(CannedCluster(), ahead=ahead)["clock"].startswith(line)
+def test_clocks_that_differ_are_reported(ahead: timedelta | None, line: str) -> None:
+    assert findings(CannedCluster(), ahead=ahead)["clock"].startswith(line)
 
 
 def test_another_customers_cluster_is_refused_whatever_shows_it() -> None:
@@ -485,21 +489,21 @@ def test_another_customers_cluster_is_refused_whatever_shows_it() -> None:
     other = Wants(customer="other")
     by_config = CannedCluster({f"{SYSTEM}/configmaps/ebbtide-controller": {"data": {"config.json": dump(config)}}})
 
-    assert said(CannedCluster({SYSTEM: namespace("acme")}), other)["ebbtide"].startswith(
+    assert findings(CannedCluster({SYSTEM: namespace("acme")}), other)["ebbtide"].startswith(
         "missing: the namespaces belong to acme"
     )
-    assert said(by_config, other)["ebbtide"].startswith("missing: the namespaces belong to acme")
+    assert findings(by_config, other)["ebbtide"].startswith("missing: the namespaces belong to acme")
 
 
-def test_another_release_is_told_and_no_fault(tmp_path: Path) -> None:
+def test_another_release_is_reported_and_no_fault(tmp_path: Path) -> None:
     cluster = CannedCluster({SYSTEM: namespace("acme"), DEPLOYMENT: controller("ebbtide/controller:0.1.0")})
 
-    assert said(cluster, wants(tmp_path))["ebbtide"].startswith("note: ebbtide/controller:0.1.0 is installed, and")
+    assert findings(cluster, wants(tmp_path))["ebbtide"].startswith("note: ebbtide/controller:0.1.0 is installed, and")
 
 
 def test_a_server_in_trouble_is_no_verdict() -> None:
     with pytest.raises(ApiError):
-        said(CannedCluster({STORAGE: 500}))
+        findings(CannedCluster({STORAGE: 500}))
 
 
 class CannedApi(CannedCluster):
@@ -546,7 +550,7 @@ def test_json_holds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found["what"] for found in document["findings"] if found["state"] == "missing"] == ["storage"]
 
 
-def test_a_stack_file_with_faults_is_told_before_any_cluster_is_asked(
+def test_a_stack_file_with_faults_is_reported_before_any_cluster_is_asked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     result, contexts = run(monkeypatch, CannedApi(), written(onprem("version: 3"), tmp_path))
@@ -559,5 +563,5 @@ def test_a_stack_file_with_faults_is_told_before_any_cluster_is_asked(
 def test_on_eks_the_nodes_are_the_stacks_own(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": []}})
 
-    assert said(cluster, wants_of(loaded(SHORTEST, tmp_path), ()))["nodes"].startswith("note: created by the stack")
+    assert findings(cluster, wants_of(loaded(SHORTEST, tmp_path), ()))["nodes"].startswith("note: created by the stack")
     assert NODES not in cluster.asked

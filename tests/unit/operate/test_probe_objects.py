@@ -1,4 +1,4 @@
-"""`ebbtide probe` looks for what a stack names and others make: Secrets, claims and classes."""
+"""`ebbtide probe` looks for objects that a stack names and others make: Secrets, claims and classes."""
 
 from pathlib import Path
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ebbtide.operate.probe.facts import ObjectWant, facts_of
-from ebbtide.operate.probe.wants import Wants, each_once, wants_of
+from ebbtide.operate.probe.wants import Wants, merged_wants, wants_of
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, shortest
-from tests.unit.operate.test_probe import DENIED, SYSTEM, CannedApi, CannedCluster, namespace, run, said, written
+from tests.unit.operate.test_probe import DENIED, SYSTEM, CannedApi, CannedCluster, findings, namespace, run, written
 
 WORKERS = "/api/v1/namespaces/ebbtide-workers"
 TOKEN = ObjectWant("Secret", "ebbtide", "api", ("TOKEN",), "workloads.api")
@@ -21,10 +21,10 @@ def secret(*keys: str) -> dict[str, Any]:
     return {"data": dict.fromkeys(keys, CANARY)}
 
 
-def found(want: ObjectWant, **answers: Any) -> str:
+def verdict(want: ObjectWant, **answers: Any) -> str:
     """The line about it in a cluster that has both namespaces."""
     paths = {SYSTEM: namespace("acme"), WORKERS: namespace("acme"), **answers}
-    return said(CannedCluster(paths), Wants(customer="acme", objects=(want,)))[str(want)]
+    return findings(CannedCluster(paths), Wants(customer="acme", objects=(want,)))[str(want)]
 
 
 @pytest.mark.parametrize(
@@ -42,29 +42,29 @@ def found(want: ObjectWant, **answers: Any) -> str:
     ],
 )
 def test_each_kind_is_looked_for_where_the_api_has_it(want: ObjectWant, path: str, line: str) -> None:
-    assert found(want, **{path: secret(*want.keys)}) == line
-    assert found(want).startswith("missing: not there")
+    assert verdict(want, **{path: secret(*want.keys)}) == line
+    assert verdict(want).startswith("missing: not there")
 
 
-def test_what_is_not_there_is_named_with_what_wants_it() -> None:
-    assert found(TOKEN) == "missing: not there for workloads.api; create it, or put it into ebbtide:secrets"
+def test_a_missing_object_is_named_with_what_needs_it() -> None:
+    assert verdict(TOKEN) == "missing: not there for workloads.api; create it, or put it into ebbtide:secrets"
 
 
 @pytest.mark.parametrize(("keys", "there"), [(("OTHER",), "OTHER"), ((), "no key")])
-def test_a_secret_without_the_key_is_told_by_its_keys_alone(keys: tuple[str, ...], there: str) -> None:
-    line = found(TOKEN, **{f"{SYSTEM}/secrets/api": secret(*keys)})
+def test_a_secret_without_the_key_is_reported_without_values(keys: tuple[str, ...], there: str) -> None:
+    line = verdict(TOKEN, **{f"{SYSTEM}/secrets/api": secret(*keys)})
 
     assert line == f"missing: lacks the key TOKEN for workloads.api, found {there}; add it"
 
 
 def test_what_may_not_be_read_is_not_called_missing() -> None:
-    line = found(TOKEN, **{f"{SYSTEM}/secrets/api": DENIED})
+    line = verdict(TOKEN, **{f"{SYSTEM}/secrets/api": DENIED})
 
     assert line == "note: cannot be read: you need the right to get secrets in ebbtide"
 
 
 def test_before_the_first_up_nothing_of_a_namespace_can_be_there() -> None:
-    line = said(CannedCluster(), Wants(objects=(TOKEN,)))["Secret ebbtide/api"]
+    line = findings(CannedCluster(), Wants(objects=(TOKEN,)))["Secret ebbtide/api"]
 
     assert line.startswith("note: cannot be there before namespace ebbtide")
 
@@ -80,7 +80,7 @@ def test_no_value_of_a_secret_is_kept_or_printed(monkeypatch: pytest.MonkeyPatch
     assert CANARY not in result.output + repr(facts)
 
 
-def test_a_stack_wants_the_secrets_of_others_that_it_names_and_not_its_own(tmp_path: Path) -> None:
+def test_a_stack_needs_the_named_secrets_of_others_and_not_its_own(tmp_path: Path) -> None:
     more = (
         "ebbtide:images: { pullSecrets: [regcred, own] }\nebbtide:redis: { tls: { secret: redis-tls } }\n"
         "ebbtide:digestKey: { secure: A }\nebbtide:secrets: { own: { .dockerconfigjson: { secure: A } } }"
@@ -96,10 +96,10 @@ def test_a_stack_wants_the_secrets_of_others_that_it_names_and_not_its_own(tmp_p
     }
 
 
-def test_an_object_that_is_wanted_twice_is_looked_for_once_with_all_keys() -> None:
+def test_an_object_that_is_needed_twice_is_looked_up_once_with_all_keys() -> None:
     again = TOKEN._replace(keys=("OTHER", "TOKEN"), wanted_by="workloads.web")
 
-    assert each_once([TOKEN, CLAIM, again]) == (TOKEN._replace(keys=("TOKEN", "OTHER"), pods=2), CLAIM)
+    assert merged_wants([TOKEN, CLAIM, again]) == (TOKEN._replace(keys=("TOKEN", "OTHER"), pods=2), CLAIM)
 
 
 def test_what_the_pods_of_a_file_name_is_wanted_where_they_run(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_the_pods_of_a_file_name_is_wanted_where_they_run(tmp_path: Path) -
     }
 
 
-def test_the_secret_of_the_controllers_own_user_is_wanted_beside_it(tmp_path: Path) -> None:
+def test_the_secret_of_the_controllers_own_user_is_needed_too(tmp_path: Path) -> None:
     reader = "controller: { user: reader, secret: redis-reader }"
     text = shortest(more=f"ebbtide:redis: {{ kind: url, url: 'redis://jobs@r.example', {reader} }}")
 
@@ -171,10 +171,10 @@ def claim(*modes: str) -> dict[str, Any]:
         (("ReadWriteOncePod",), 2, "missing: ReadWriteOncePod, which one node has at a time, while 2 pods mount it"),
     ],
 )
-def test_a_claim_of_one_node_that_several_pods_mount_is_told(modes: tuple[str, ...], pods: int, line: str) -> None:
+def test_a_claim_of_one_node_that_several_pods_mount_is_reported(modes: tuple[str, ...], pods: int, line: str) -> None:
     want = CLAIM._replace(pods=pods)
 
-    assert found(want, **{f"{WORKERS}/persistentvolumeclaims/models": claim(*modes)}).startswith(line)
+    assert verdict(want, **{f"{WORKERS}/persistentvolumeclaims/models": claim(*modes)}).startswith(line)
 
 
 MODELS = "volumes: { models: { claim: models, at: /models } }"
@@ -229,11 +229,11 @@ def test_config_maps_of_others_are_wanted_wherever_they_are_named_and_ebbtides_o
 
 
 @pytest.mark.parametrize(
-    ("said", "pods"), [("", 1), (", shared: false", 1), (", shared: true", 2)], ids=["nothing", "alone", "shared"]
+    ("sharing", "pods"), [("", 1), (", shared: false", 1), (", shared: true", 2)], ids=["nothing", "alone", "shared"]
 )
-def test_a_claim_that_a_release_mounts_twice_must_bear_it(said: str, pods: int, tmp_path: Path) -> None:
+def test_a_claim_that_a_release_mounts_twice_must_bear_it(sharing: str, pods: int, tmp_path: Path) -> None:
     pod = "category: flexible, image: 'a:1', cpu: 1, memory: 1Gi"
-    volumes = f"volumes: {{ models: {{ claim: models, at: /models{said} }} }}"
+    volumes = f"volumes: {{ models: {{ claim: models, at: /models{sharing} }} }}"
     text = shortest(more=f"ebbtide:workloads: {{ api: {{ {pod}, {volumes} }} }}")
 
     assert [want.pods for want in wants_of(loaded(text, tmp_path), ()).objects] == [pods]

@@ -1,4 +1,4 @@
-"""What `ebbtide probe` says of Ray: definitions, operators, tokens, rights and namespaces."""
+"""What `ebbtide probe` reports on Ray: definitions, operators, tokens, rights and namespaces."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -15,7 +15,7 @@ from ebbtide.recording.output import manifests
 from tests.builders.existing import onprem
 from tests.builders.recorded import record
 from tests.builders.settings import loaded
-from tests.unit.operate.test_probe import CannedCluster, said
+from tests.unit.operate.test_probe import CannedCluster, findings
 
 pytestmark = pytest.mark.whole
 
@@ -55,7 +55,7 @@ def operator(
 
 
 def definition(name: str, **changes: Any) -> dict[str, Any]:
-    (crd,) = [it for it in crds("kuberay") if it.name == name]
+    (crd,) = [item for item in crds("kuberay") if item.name == name]
     return {"metadata": {"name": name, "annotations": crd.annotations}, "spec": {**crd.spec, **changes}}
 
 
@@ -68,18 +68,18 @@ SOUND: dict[str, Any] = {
 }
 
 
-def wanted(text: str, folder: Path) -> Wants:
+def wants_in(text: str, folder: Path) -> Wants:
     settings = loaded(text, folder)
     return wants_of(settings, record(settings))
 
 
 @pytest.fixture
 def wants(tmp_path: Path) -> Wants:
-    return wanted(onprem() + RAY, tmp_path)
+    return wants_in(onprem() + RAY, tmp_path)
 
 
 def ray_of(wants: Wants, answers: dict[str, Any] | None = None, **how: Any) -> dict[str, str]:
-    found = said(CannedCluster({**SOUND, **(answers or {})}, **how), wants)
+    found = findings(CannedCluster({**SOUND, **(answers or {})}, **how), wants)
     return {what.removeprefix("ray "): line for what, line in found.items() if what.startswith("ray ")}
 
 
@@ -99,7 +99,7 @@ def test_a_sound_cluster_has_one_good_line_for_each_thing(wants: Wants) -> None:
 def test_a_stack_without_ray_asks_nothing_of_it(tmp_path: Path) -> None:
     cluster = CannedCluster()
 
-    found = said(cluster, wanted(onprem(), tmp_path))
+    found = findings(cluster, wants_in(onprem(), tmp_path))
 
     assert [what for what in found if what.startswith("ray")] == []
     assert not {path for path in cluster.asked if "ray" in path or path == DEPLOYMENTS}
@@ -130,7 +130,7 @@ def test_before_the_first_up_nothing_of_it_is_missing(wants: Wants) -> None:
         (operator(namespace="ebbtide"), "ok: no other one watches"),
     ],
 )
-def test_a_foreign_operator_is_told_where_it_watches_the_same_namespaces(
+def test_a_foreign_operator_is_reported_where_it_watches_the_same_namespaces(
     wants: Wants, found: dict[str, Any], line: str
 ) -> None:
     assert line in ray_of(wants, {DEPLOYMENTS: {"items": [found]}})["operator"]
@@ -149,7 +149,7 @@ def test_a_foreign_operator_is_told_where_it_watches_the_same_namespaces(
 def test_a_stack_that_brings_no_operator_needs_one_that_watches_its_namespaces(
     tmp_path: Path, found: list[dict[str, Any]], line: str
 ) -> None:
-    theirs = wanted(onprem("rayOperator: existing") + RAY, tmp_path)
+    theirs = wants_in(onprem("rayOperator: existing") + RAY, tmp_path)
 
     told = ray_of(theirs, {DEPLOYMENTS: {"items": found}})
 
@@ -157,7 +157,7 @@ def test_a_stack_that_brings_no_operator_needs_one_that_watches_its_namespaces(
     assert not {"definitions", "flow operator"} & told.keys()
 
 
-def test_definitions_of_another_release_are_told(wants: Wants) -> None:
+def test_definitions_of_another_release_are_reported(wants: Wants) -> None:
     name = "rayclusters.ray.io"
     older = definition(name, versions=[{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": {}}}}}])
     older["metadata"]["annotations"] = {"controller-gen.kubebuilder.io/version": "v0.11.1"}
@@ -203,7 +203,7 @@ def test_what_is_wrong_or_may_not_be_read_is_one_line(
     assert ray_of(wants, answers)[what].startswith(line)
 
 
-def test_rights_of_the_three_accounts_are_asked_for_each_alone(wants: Wants) -> None:
+def test_rights_of_the_three_accounts_are_checked_separately(wants: Wants) -> None:
     lacking = (("flow-head", "patch", "pods"), ("kuberay-operator", "create", "services"))
 
     told = ray_of(wants, others_lack=lacking)
@@ -216,18 +216,20 @@ def test_rights_of_the_three_accounts_are_asked_for_each_alone(wants: Wants) -> 
     assert ray_of(wants, others_lack=None)["flow operator"].startswith("note: what it may do cannot be read")
 
 
-def made(folder: Path) -> list[dict[str, Any]]:
+def rendered(folder: Path) -> list[dict[str, Any]]:
     texts = manifests(record(loaded(onprem() + RAY, folder))).values()
-    return [it for text in texts for it in yaml.safe_load_all(text) if it]
+    return [item for text in texts for item in yaml.safe_load_all(text) if item]
 
 
 def test_the_policy_has_the_name_that_is_rendered(tmp_path: Path) -> None:
-    assert RAY_POLICY in {it["metadata"]["name"] for it in made(tmp_path) if it["kind"] == "ValidatingAdmissionPolicy"}
+    assert RAY_POLICY in {
+        item["metadata"]["name"] for item in rendered(tmp_path) if item["kind"] == "ValidatingAdmissionPolicy"
+    }
 
 
 def test_pull_secrets_are_wanted_in_the_namespaces_of_ray_too(tmp_path: Path) -> None:
     stack = onprem() + RAY + "\n  ebbtide:images: { pullSecrets: [registry] }\n"
 
-    wanted = {it.namespace for it in wants_of(loaded(stack, tmp_path), ()).objects if it.name == "registry"}
+    wants_in = {item.namespace for item in wants_of(loaded(stack, tmp_path), ()).objects if item.name == "registry"}
 
-    assert wanted == {"ebbtide", "ebbtide-workers", "ebbtide-ray-flow"}
+    assert wants_in == {"ebbtide", "ebbtide-workers", "ebbtide-ray-flow"}

@@ -1,4 +1,4 @@
-"""What `ebbtide probe` says of what services stand on: kinds, the gateway's class, and who serves external metrics."""
+"""What `ebbtide probe` reports on the needs of services: kinds, the gateway's class, the server of external metrics."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ebbtide.operate.probe.serving import serving
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.settings.load import stack_of_text
 from tests.builders.workloads.services import services_stack, with_services
-from tests.unit.operate.test_probe import CannedCluster, groups, said
+from tests.unit.operate.test_probe import CannedCluster, findings, groups
 
 _NODES = "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 } }"
 HERE = "ebbtide:cluster: { kind: existing, context: here }\nebbtide:serving: { gatewayClass: eg, keda: true }"
@@ -43,7 +43,7 @@ def asked(*changes: tuple[str, str]) -> Wants:
 def lines(wants: Wants, **answers: Any) -> dict[str, str]:
     places = {"apis": "/apis", "gateway": CLASS, "external": EXTERNAL}
     given = {**SOUND, **{places[key]: value for key, value in answers.items()}}
-    return said(CannedCluster(given), wants)
+    return findings(CannedCluster(given), wants)
 
 
 def test_a_cluster_that_has_all_of_it_is_sound() -> None:
@@ -62,13 +62,15 @@ def test_kinds_that_are_not_there_are_named_with_what_brings_them(lacking: str, 
     cluster = CannedCluster({**SOUND, "/apis": apis})
     wants = asked()
     facts = facts_of(cluster, {}, (), serving=wants.serving)
-    (line,) = [it.said for it in serving(Probed(facts=facts, wants=wants, clock_ahead=None)) if it.state == "missing"]
+    (line,) = [
+        item.said for item in serving(Probed(facts=facts, wants=wants, clock_ahead=None)) if item.state == "missing"
+    ]
 
     assert line.startswith(f"no {lacking}")
     assert install in line
 
 
-def test_vertical_needs_its_kind_where_it_is_used_alone() -> None:
+def test_vertical_needs_its_kind_only_where_it_is_used() -> None:
     apis = groups(GATEWAY_API, ENVOYS, KEDA)
     used = asked(("    scale: { metrics: { cpu: 70% }, min: 1, max: 6 }", "    vertical: initial"))
 
@@ -108,13 +110,13 @@ def test_a_stack_on_eks_brings_all_but_refuses_another_server_of_metrics() -> No
     wants = wants_of(services_stack(), ())
     cluster = CannedCluster({EXTERNAL: server("other", "monitoring")})
 
-    assert "gateway" not in said(cluster, wants)
-    assert said(cluster, wants)["metrics"].startswith("missing: monitoring/other")
-    assert "gateway" not in said(CannedCluster({EXTERNAL: 404}), wants)
+    assert "gateway" not in findings(cluster, wants)
+    assert findings(cluster, wants)["metrics"].startswith("missing: monitoring/other")
+    assert "gateway" not in findings(CannedCluster({EXTERNAL: 404}), wants)
 
 
 @pytest.mark.parametrize(("changes", "wanted"), [((("keda: true", "keda: true, tls: models-tls"),), True), ((), False)])
-def test_the_certificate_of_the_gateway_is_looked_for(changes: tuple[tuple[str, str], ...], wanted: bool) -> None:
-    found = [(it.namespace, it.keys) for it in asked(*changes).objects if it.wanted_by == "serving.tls"]
+def test_the_certificate_of_the_gateway_is_looked_up(changes: tuple[tuple[str, str], ...], wanted: bool) -> None:
+    found = [(item.namespace, item.keys) for item in asked(*changes).objects if item.wanted_by == "serving.tls"]
 
     assert found == ([("ebbtide", ("tls.crt", "tls.key"))] if wanted else [])

@@ -1,4 +1,4 @@
-"""A maintenance of a Ray cluster: what it says first, when it ends, and that it takes back what it wrote."""
+"""Maintenance of a Ray cluster: its first lines, when it ends, and that it removes what it wrote."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ PENDING = report(pending=["headGroupSpec.template.spec.containers[0].image"])
 
 
 class Api:
-    """Keeps the annotation as it was written last; refuses as told, each refusal once."""
+    """Keeps the annotation as last written; refuses as requested, each refusal once."""
 
     def __init__(self) -> None:
         self.written: list[str | None] = []
@@ -41,7 +41,7 @@ def plan(*views: RayView) -> str:
     return "\n".join(plan_lines(views, NOW + timedelta(hours=1), "UTC", "new image"))
 
 
-def test_what_is_pending_and_what_is_interrupted_is_told_first() -> None:
+def test_what_is_pending_and_what_is_interrupted_comes_first() -> None:
     text = plan(view(report={**PENDING, "activity": "driver: 1 job"}))
 
     assert "maintenance until Fri 2026-11-20 16:00 UTC (16:00 UTC): new image" in text
@@ -50,7 +50,7 @@ def test_what_is_pending_and_what_is_interrupted_is_told_first() -> None:
     assert "the head says: driver: 1 job; 4 pods go, the head among them" in text
 
 
-def test_what_is_not_known_to_be_interrupted_is_told_as_unknown() -> None:
+def test_unknown_interruptions_are_shown_as_unknown() -> None:
     text = plan(view(report=None, pods=None, pools={}))
 
     assert "to apply: unknown" in text
@@ -58,7 +58,7 @@ def test_what_is_not_known_to_be_interrupted_is_told_as_unknown() -> None:
     assert "what else runs there is not known; unknown pods go" in text
 
 
-def test_a_hold_that_forbids_it_is_told_with_what_ends_it() -> None:
+def test_a_hold_that_forbids_it_is_shown_with_what_ends_it() -> None:
     assert "note: paused: by hand, so nothing is applied before: ebbtide resume flow" in plan(
         view(cluster=ray_cluster(annotations={PAUSED: "by hand"}), report=PENDING)
     )
@@ -88,7 +88,7 @@ def test_there_is_something_to_apply_unless_it_is_known_that_there_is_nothing() 
     assert not nothing_to_apply([view(report=None)])
 
 
-def test_it_ends_by_itself_when_all_is_applied_and_takes_the_annotation_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_by_itself_when_all_is_applied_and_removes_the_annotation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.operate.ray.applying._POLL", timedelta(0))
     api, said, looks = Api(), list[str](), [view(report=PENDING), view(report=PENDING), view()]
     under_way = applying(api, said)
@@ -107,7 +107,7 @@ def test_it_ends_by_itself_when_all_is_applied_and_takes_the_annotation_back(mon
     assert [text is None for text in api.written] == [False, True]
 
 
-def test_it_ends_with_its_time_and_when_it_is_told_to() -> None:
+def test_it_ends_at_its_time_and_on_a_signal() -> None:
     said, stop = list[str](), threading.Event()
     applying(Api(), said, timedelta(0)).watch(stop, lambda: [view(report=PENDING)])
     stop.set()
@@ -133,7 +133,7 @@ def test_clusters_that_cannot_be_read_for_a_while_do_not_end_it(monkeypatch: pyt
     assert said[-1] == "ending: all is applied"
 
 
-def test_a_lost_answer_is_tried_again_and_a_refusal_is_told_with_what_undoes_it(
+def test_a_lost_answer_is_retried_and_a_refusal_is_shown_with_what_undoes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(operate_api, "_PAUSES", (0, 0))

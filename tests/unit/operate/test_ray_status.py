@@ -1,4 +1,4 @@
-"""What `ebbtide status` tells of a Ray cluster: the chain from the queue to the pods, and nothing that is not known."""
+"""What `ebbtide status` shows of a Ray cluster: the chain from the queue to the pods, and nothing unknown as known."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ from ebbtide.operate.objects import rfc3339
 from ebbtide.operate.ray.facts import ray_facts as read_facts
 from ebbtide.operate.ray.text import ray_lines, ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
-from ebbtide.operate.ray.wording import REASONS
+from ebbtide.operate.wording import REASONS
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, SLEEP, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import WorkloadsConfig
@@ -36,46 +36,46 @@ from tests.unit.operate.ray_objects import (
 )
 
 
-def shown(one: RayView, columns: int = 160) -> str:
+def shown(seen: RayView, columns: int = 160) -> str:
     out = StringIO()
-    ray_parts([one], "UTC", Console(file=out, width=columns, highlight=False).print)
+    ray_parts([seen], "UTC", Console(file=out, width=columns, highlight=False).print)
     return out.getvalue()
 
 
-def line(one: RayView, begin: str) -> str:
-    return "\n".join(text.removeprefix(begin).strip() for text in ray_lines(one, "UTC") if text.startswith(begin))
+def line(seen: RayView, begin: str) -> str:
+    return "\n".join(text.removeprefix(begin).strip() for text in ray_lines(seen, "UTC") if text.startswith(begin))
 
 
-def row(one: RayView, name: str) -> list[str]:
+def row(seen: RayView, name: str) -> list[str]:
     """Cells of a group's row."""
-    (found,) = [text for text in shown(one).splitlines() if re.match(rf"{name}  ", text)]
+    (found,) = [text for text in shown(seen).splitlines() if re.match(rf"{name}  ", text)]
     return re.split(r"\s{2,}", found.strip())
 
 
 def test_the_chain_goes_from_the_queue_to_the_pods() -> None:
-    one = view()
+    seen = view()
 
-    assert line(one, "queue") == "preprocess: 7 waiting, 2 running, oldest 1 min"
-    assert line(one, "drivers") == "preprocess: 3 wanted, 2 ready, at most 3"
-    assert line(one, "demand") == "3 workers wanted of Ray, 2 ready, 3 available"
-    assert row(one, "head") == ["head", "1 running", "0.40"]
-    assert row(one, "cpu") == ["cpu", "2", "0", "20", "2 running", "0.81"]
-    assert row(one, "gpu") == ["gpu", "1", "0", "8", "1 running", "1.21"]
+    assert line(seen, "queue") == "preprocess: 7 waiting, 2 running, oldest 1 min"
+    assert line(seen, "drivers") == "preprocess: 3 wanted, 2 ready, at most 3"
+    assert line(seen, "demand") == "3 workers wanted of Ray, 2 ready, 3 available"
+    assert row(seen, "head") == ["head", "1 running", "0.40"]
+    assert row(seen, "cpu") == ["cpu", "2", "0", "20", "2 running", "0.81"]
+    assert row(seen, "gpu") == ["gpu", "1", "0", "8", "1 running", "1.21"]
 
 
-def test_a_reading_says_why_it_is_awake_and_since_when() -> None:
+def test_a_reading_shows_why_it_is_awake_and_since_when() -> None:
     assert line(view(), "state") == (
         "awake since Fri 2026-11-20 14:00 UTC (14:00 UTC): it is not known to be idle; there is driver: 1 job"
     )
 
 
-def test_a_head_that_does_not_answer_is_told_and_is_no_activity() -> None:
+def test_a_head_that_does_not_answer_is_reported_and_is_no_activity() -> None:
     said = line(view(report=report(reading="unreadable", activity="http://head:8265: HTTP 401 for actors")), "state")
 
     assert said.endswith("it is not known to be idle; the head gives no answer: http://head:8265: HTTP 401 for actors")
 
 
-def test_an_idle_cluster_tells_for_how_long_and_when_it_sleeps() -> None:
+def test_an_idle_cluster_shows_for_how_long_and_when_it_sleeps() -> None:
     idle = report(why="idle-but-recent", reading="idle", activity="idle", idleFor=720.0)
 
     assert line(view(report=idle), "state").endswith("nothing has run for 12 min, sleeps after 2h")
@@ -86,7 +86,7 @@ def test_an_idle_cluster_tells_for_how_long_and_when_it_sleeps() -> None:
     [
         (asleep(), "asleep", "asleep since Fri 2026-11-20 14:00 UTC (14:00 UTC): nothing asks for it"),
         (asleep("spec"), "spec-pending", "asleep, to take over a new spec since"),
-        (asleep(""), "asleep", "asleep, suspended by somebody else since"),
+        (asleep(""), "asleep", "asleep, suspended by another manager since"),
         (ray_cluster(suspend=True), "idle-for-long", "going to sleep: pods of it are still there"),
         ({}, "no-such-raycluster", "does not exist since Fri 2026-11-20 14:00 UTC (14:00 UTC): it does not exist"),
     ],
@@ -97,7 +97,7 @@ def test_the_states_of_a_cluster(cluster: dict[str, Any], why: str, said: str) -
     )
 
 
-def test_a_pending_spec_is_told_field_by_field_and_the_image_first() -> None:
+def test_a_pending_spec_is_shown_field_by_field_and_the_image_first() -> None:
     fields = ["headGroupSpec.template.spec.containers[0].env", "headGroupSpec.template.spec.containers[0].image"]
     many = [*fields, *(f"workerGroupSpecs[{number}]" for number in range(9))]
 
@@ -129,11 +129,11 @@ def test_status_names_the_command_that_does_not_wait_for_a_cluster_to_be_idle() 
         ({APPLY_UNTIL: rfc3339(NOW - timedelta(hours=1))}, ""),
     ],
 )
-def test_what_an_operator_asked_is_told_while_it_holds(annotations: dict[str, str], said: str) -> None:
+def test_an_operators_request_is_shown_while_it_holds(annotations: dict[str, str], said: str) -> None:
     assert line(view(cluster=ray_cluster(annotations=annotations)), "held") == said
 
 
-def test_a_pod_that_waits_says_what_for_and_one_that_goes_is_no_worker() -> None:
+def test_a_waiting_pod_has_a_reason_and_a_terminating_one_is_no_worker() -> None:
     pods = [ray_pod("gpu"), ray_pod("gpu", 2, node=None), ray_pod("gpu", 3, ending=True)]
 
     cells = row(view(pods=pods), "gpu")
@@ -141,24 +141,24 @@ def test_a_pod_that_waits_says_what_for_and_one_that_goes_is_no_worker() -> None
     assert cells[4:] == ["1 running, 1 pending, 1 ending", "1.21", "0/3 nodes are available: 3 Insufficient gpu."]
 
 
-def test_a_group_that_is_gone_from_the_spec_is_told_while_it_has_pods() -> None:
-    one = view(cluster=ray_cluster(group("cpu")))
+def test_a_group_that_left_the_spec_is_shown_while_it_has_pods() -> None:
+    seen = view(cluster=ray_cluster(group("cpu")))
 
-    assert row(one, "gpu")[:5] == ["gpu", "unknown", "unknown", "unknown", "1 running"]
-
-
-def test_nothing_that_is_not_known_is_told_as_zero() -> None:
-    one = ray_view(ray_facts(pods=None, pools={}, report=None, unread=["its pods: forbidden"]), config(), None)
-
-    assert line(one, "queue") == "preprocess: unknown"
-    assert line(one, "drivers") == "preprocess: unknown wanted, unknown ready, at most 3"
-    assert line(one, "state") == "awake; why is not known"
-    assert line(one, "pending") == "unknown"
-    assert row(one, "gpu") == ["gpu", "1", "0", "8", "unknown", "unknown", "its pods are not known"]
-    assert ray_warnings([one]) == ["ray flow: its pods: forbidden"]
+    assert row(seen, "gpu")[:5] == ["gpu", "unknown", "unknown", "unknown", "1 running"]
 
 
-def test_a_cluster_that_kuberay_has_not_looked_at_has_unknown_numbers_and_zeros_that_it_leaves_out_are_zeros() -> None:
+def test_nothing_unknown_is_shown_as_zero() -> None:
+    seen = ray_view(ray_facts(pods=None, pools={}, report=None, unread=["its pods: forbidden"]), config(), None)
+
+    assert line(seen, "queue") == "preprocess: unknown"
+    assert line(seen, "drivers") == "preprocess: unknown wanted, unknown ready, at most 3"
+    assert line(seen, "state") == "awake; why is not known"
+    assert line(seen, "pending") == "unknown"
+    assert row(seen, "gpu") == ["gpu", "1", "0", "8", "unknown", "unknown", "its pods are not known"]
+    assert ray_warnings([seen]) == ["ray flow: its pods: forbidden"]
+
+
+def test_a_cluster_without_a_status_has_unknown_numbers_and_omitted_ones_are_zeros() -> None:
     left_out = {"observedGeneration": 1, "state": "ready"}
 
     assert line(view(cluster=ray_cluster(status={})), "demand") == (
@@ -171,7 +171,7 @@ def test_a_cluster_that_may_not_be_read_is_unknown_and_not_absent() -> None:
     assert line(view(cluster=None, report=None), "state") == "unknown"
 
 
-def test_a_missing_pool_of_drivers_is_told() -> None:
+def test_a_missing_pool_of_drivers_is_reported() -> None:
     assert line(view(pools={"preprocess": {}}), "drivers") == "preprocess: its Deployment does not exist"
 
 
@@ -180,11 +180,11 @@ def test_the_nodes_of_a_group_are_paid_for_once_each_and_spot_at_the_price_of_sp
         pods = [ray_pod("gpu", number, node=name) for number, name in enumerate([*nodes, *nodes])]
         return view(pods=pods, nodes=nodes).groups[1].usd_per_hour or 0.0
 
-    one, spot = usd(a=priced_node()), usd(a=priced_node(**{"eks.amazonaws.com/capacityType": "SPOT"}))
+    seen, spot = usd(a=priced_node()), usd(a=priced_node(**{"eks.amazonaws.com/capacityType": "SPOT"}))
 
-    assert one == 1.212
-    assert usd(a=priced_node(), b=priced_node()) == 2 * one
-    assert 0 < spot < one
+    assert seen == 1.212
+    assert usd(a=priced_node(), b=priced_node()) == 2 * seen
+    assert 0 < spot < seen
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_what_a_node_costs_is_unknown_where_no_price_is_known(nodes: dict[str, A
     assert (gpu.usd_per_hour, gpu.unpriced.startswith(said)) == (None, True)
 
 
-def test_an_idle_worker_that_ray_keeps_is_told_with_its_dollars() -> None:
+def test_an_idle_worker_that_ray_keeps_is_shown_with_its_dollars() -> None:
     kept = report(
         reading="idle", activity="idle", idleFor=1500.0, workers=[{"group": "gpu", "workers": 1, "overdue": 1}]
     )
@@ -221,12 +221,12 @@ def test_json_has_the_same_numbers_and_null_for_what_is_not_known() -> None:
 
 
 def test_a_sleep_policy_that_cannot_be_read_is_a_warning() -> None:
-    one = view(cluster=ray_cluster(annotations={SLEEP: "{"}))
+    seen = view(cluster=ray_cluster(annotations={SLEEP: "{"}))
 
-    assert ray_warnings([one])[0].startswith(f"ray flow: {SLEEP} is '{{'")
+    assert ray_warnings([seen])[0].startswith(f"ray flow: {SLEEP} is '{{'")
 
 
-class Silent:
+class ForbiddenApi:
     """An API server that refuses everything."""
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
@@ -234,10 +234,10 @@ class Silent:
         raise ApiError(403, "forbidden")
 
 
-def test_an_operator_who_may_read_nothing_is_told_so_line_by_line() -> None:
+def test_an_operator_who_may_read_nothing_gets_a_line_for_each() -> None:
     known = WorkloadsConfig(namespace="ebbtide", hours=ALWAYS_NIGHT, ray=(POLICY,))
 
-    (facts,) = read_facts(Silent(), known, NOW)  # pyright: ignore[reportArgumentType] - all of the API that is used
+    (facts,) = read_facts(ForbiddenApi(), known, NOW)  # pyright: ignore[reportArgumentType] - all of the API that is used
 
     assert facts.unread == [
         "the workload controller does not answer: forbidden",

@@ -1,11 +1,11 @@
-"""What is read of VerticalPodAutoscalers, and what is not."""
+"""What is read from VerticalPodAutoscalers, and what is reported as unread."""
 
 from typing import Any, cast
 
 import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.recommendations import recommendations
+from ebbtide.operate.services import recommendations
 
 
 class Api:
@@ -38,11 +38,11 @@ def test_targets_are_read_in_whatever_unit_they_are(cpu: str, memory: str, found
     assert read(Api(vpa(cpu, memory))) == ({("ebbtide", "api", "api"): found}, [])
 
 
-def test_one_that_has_not_recommended_yet_says_nothing() -> None:
+def test_one_without_a_recommendation_gives_nothing() -> None:
     assert read(Api({"spec": {"targetRef": {"name": "api"}}, "status": {}})) == ({}, [])
 
 
-def test_a_cluster_without_the_kind_is_none_to_speak_of_and_a_refusal_is() -> None:
+def test_a_cluster_without_the_kind_is_no_problem_and_a_refusal_is() -> None:
     assert read(Api(status=404)) == ({}, [])
     found, unread = read(Api(status=403))
     assert found == {}

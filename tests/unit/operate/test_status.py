@@ -1,4 +1,4 @@
-"""`ebbtide status` and `why pool|budget` on documents as the controller writes them, and on odd ones."""
+"""`ebbtide status` and `why pool|budget` on the controller's documents, and on unusual ones."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -81,7 +81,7 @@ def ebbtide(*arguments: str, columns: int = 200) -> Result:
 
 
 @pytest.mark.process
-def test_everything_that_the_controller_tells_is_shown(controller: str) -> None:
+def test_everything_that_the_controller_reports_is_shown(controller: str) -> None:
     result = ebbtide("status", "--url", controller)
 
     assert result.exit_code == 0
@@ -190,7 +190,7 @@ def test_a_pool_without_replicas_in_the_answer_has_none() -> None:
     assert "has no Deployment" in pool_lines(pool_policy(), None, None, "")[0]
 
 
-def test_an_unread_queue_says_why_in_the_pools_story() -> None:
+def test_an_unread_queue_has_its_reason_in_the_pools_lines() -> None:
     row = {**POOL, "reading": {"why": "password refused"}, "wanted": None, "reason": "demand-unknown"}
 
     text = "\n".join(pool_lines(pool_policy(), row, deployment(), ""))
@@ -199,7 +199,7 @@ def test_an_unread_queue_says_why_in_the_pools_story() -> None:
     assert "Note: password refused." in text
 
 
-def test_a_fixed_budget_that_is_open_says_who_will_close_it() -> None:
+def test_a_fixed_budget_that_is_open_names_who_will_close_it() -> None:
     def lines(until: str) -> str:
         marked = budget(max_unavailable=1, allowed=1, meta={"annotations": {"ebbtide.dev/maintenance-until": until}})
         return budget_lines(None, marked, flexible=False, now=NOW)[-1]
@@ -231,7 +231,7 @@ def test_local_time_is_shown_where_the_zone_is_known() -> None:
         (None, "known"),
     ],
 )
-def test_how_old_the_last_good_reading_is_stands_beside_a_bad_one(told: object, shown: str) -> None:
+def test_the_age_of_the_last_good_reading_is_shown_beside_a_bad_one(told: object, shown: str) -> None:
     table = pool_table([POOL], {"train": told}, wide=True)
 
     assert [str(cell) for cell in table.columns[4].cells] == [shown]

@@ -160,7 +160,7 @@ def test_a_prometheus_that_is_not_there_is_named_once(
         (("--prometheus", "http://here", "--prometheus-token-file", "/no/such"), "the token of Prometheus: /no/such"),
     ],
 )
-def test_a_prometheus_that_is_named_wrongly_is_told_in_one_line(
+def test_a_wrongly_named_prometheus_is_reported_in_one_line(
     cluster: CannedApi, tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
     result = top(cluster, tmp_path, *words)
@@ -184,7 +184,7 @@ RECORDED = {
 
 
 def rules(*left_out: str) -> dict[str, Any]:
-    """Recordings of the same names, with values that a test can foretell."""
+    """Return recording rules of the same names, with values that a test can predict."""
     made = [
         {"record": name, "expr": expression, "labels": {**labels, "customer": "acme"}}
         for name, (expression, labels) in RECORDED.items()

@@ -103,7 +103,7 @@ def attempt(client: Redis, job: Job) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in found.items()}
 
 
-def test_a_job_that_waits_says_where_in_which_queue(why: Why, queue: Queue, pods: PodServer) -> None:
+def test_a_waiting_job_has_its_queue_and_position(why: Why, queue: Queue, pods: PodServer) -> None:
     queue.enqueue(plain_job, 0)
     job = queue.enqueue(plain_job, 0, job_id="-my-job")
     queue.enqueue(plain_job, 0)
@@ -117,7 +117,7 @@ def test_a_job_that_waits_says_where_in_which_queue(why: Why, queue: Queue, pods
     assert command[-1] == job.id
 
 
-def test_a_job_that_runs_says_on_which_pod_and_how_far_it_is_saved(
+def test_a_running_job_has_its_pod_and_last_checkpoint(
     why: Why, queue: Queue, client: Redis, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     start_worker()
@@ -157,7 +157,7 @@ def test_a_job_that_was_interrupted_waits_with_its_checkpoint_and_the_next_attem
     assert int(kept["step"]) == client.llen(STEPS + job.id)
 
 
-def test_hard_ends_and_the_last_problem_are_told(why: Why, queue: Queue, client: Redis) -> None:
+def test_hard_ends_and_the_last_problem_are_shown(why: Why, queue: Queue, client: Redis) -> None:
     job = queue.enqueue(plain_job, 0)
     note(client, job.id, {"problem": "s3://acme: the pod's role has no right to it"})
     client.hset(attempt_key(job.id), mapping={"token": 5, "deaths": 2})
@@ -169,7 +169,7 @@ def test_hard_ends_and_the_last_problem_are_told(why: Why, queue: Queue, client:
     ]
 
 
-def test_a_job_that_failed_tells_its_error(why: Why, queue: Queue, start_worker: StartWorker, tmp_path: Path) -> None:
+def test_a_failed_job_shows_its_error(why: Why, queue: Queue, start_worker: StartWorker, tmp_path: Path) -> None:
     start_worker()
     job = queue.enqueue(dies_before_it_saves, str(tmp_path / "store"))
     wait_until(lambda: job.get_status(refresh=True) is JobStatus.FAILED, "the job to fail")
@@ -183,7 +183,7 @@ def test_a_job_that_failed_tells_its_error(why: Why, queue: Queue, start_worker:
     assert "ended hard 3 times without a new checkpoint" in said
 
 
-def test_a_job_whose_worker_is_gone_says_so(
+def test_a_job_whose_worker_is_gone_is_shown_as_such(
     why: Why, queue: Queue, client: Redis, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     worker = start_worker()
@@ -197,7 +197,7 @@ def test_a_job_whose_worker_is_gone_says_so(
     wait_until(lambda: "its heartbeat is overdue" in why(job.id)[1], "the deadline to pass")
 
 
-def test_of_a_job_that_rq_does_not_know_the_checkpoint_is_told(why: Why, client: Redis) -> None:
+def test_the_checkpoint_of_a_job_that_rq_does_not_know_is_shown(why: Why, client: Redis) -> None:
     note(client, "4f1c", {"step": 7, "saved": "2026-11-20T15:00:00+00:00", "token": 1})
     client.hset(attempt_key("4f1c"), "deaths", 2)
 
@@ -216,7 +216,7 @@ def test_an_unknown_job_is_one_line(why: Why) -> None:
     assert said.startswith("no job 4f1c: Redis knows no job of RQ and no checkpoint under this id")
 
 
-def test_without_a_worker_nobody_can_be_asked_and_the_line_says_what_to_do(why: Why, pods: PodServer) -> None:
+def test_without_a_worker_there_is_no_answer_and_the_line_says_what_to_do(why: Why, pods: PodServer) -> None:
     pods.objects[PODS] = {"items": [worker_pod("train-b", phase="Pending")]}
 
     code, said = why("4f1c")
@@ -226,7 +226,7 @@ def test_without_a_worker_nobody_can_be_asked_and_the_line_says_what_to_do(why: 
     assert "ebbtide why pool train" in said
 
 
-def test_without_the_right_to_exec_the_api_servers_words_are_told(why: Why, pods: PodServer) -> None:
+def test_without_the_right_to_exec_the_api_servers_words_are_shown(why: Why, pods: PodServer) -> None:
     words = 'pods "train-a" is forbidden: User "me" cannot create resource "pods/exec" in API group ""'
     pods.refuse = {"code": 403, "message": words}
 
@@ -272,7 +272,7 @@ def test_a_worker_that_cannot_answer_is_passed_over_for_one_of_another_pool(
     assert [path for path, _ in pods.ran] == [f"{PODS}/train-a/exec"]  # RQ's first
 
 
-def test_a_worker_that_leaves_is_asked_if_no_other_runs(why: Why, pods: PodServer, queue: Queue) -> None:
+def test_a_terminating_worker_is_asked_if_no_other_runs(why: Why, pods: PodServer, queue: Queue) -> None:
     job = queue.enqueue(plain_job, 0)
     leaving = worker_pod("train-a")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-20T15:00:00Z"

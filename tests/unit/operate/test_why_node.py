@@ -1,4 +1,4 @@
-"""Why a node is still here: each cause by itself, in the sentence that an operator reads."""
+"""Why a node still exists: each cause by itself, in the sentence that an operator reads."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.operate.node_use import quantity, utilisation
+from ebbtide.operate.objects import quantity, utilisation
 from ebbtide.operate.why.node import NodeFacts, explain_node
-from ebbtide.operate.why.node_pins import Rules, Surroundings, judge
+from ebbtide.operate.why.node_pins import PodContext, Rules, judge
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from tests.unit.operate.raw_objects import NOW, budget, node, pod
 
@@ -26,16 +26,16 @@ nodeGroups:
 """
 
 
-def reasons(one: dict[str, Any], *budgets: dict[str, Any], rules: Rules | None = None) -> str:
-    return "; ".join(judge(one, Surroundings(budgets=budgets, rules=rules or Rules())).reasons)
+def reasons(subject: dict[str, Any], *budgets: dict[str, Any], rules: Rules | None = None) -> str:
+    return "; ".join(judge(subject, PodContext(budgets=budgets, rules=rules or Rules())).reasons)
 
 
-def told(facts: NodeFacts) -> str:
+def text_for(facts: NodeFacts) -> str:
     return "\n".join(explain_node(facts))
 
 
 @pytest.mark.parametrize(
-    ("one", "said"),
+    ("subject", "said"),
     [
         (pod(meta={"ownerReferences": []}), "is a bare pod"),
         (pod(spec=SCRATCH), "keeps files on the node: emptyDir scratch"),
@@ -44,12 +44,12 @@ def told(facts: NodeFacts) -> str:
         (pod(namespace="kube-system"), "is a kube-system pod without a budget"),
     ],
 )
-def test_a_pod_pins_its_node_by_itself(one: dict[str, Any], said: str) -> None:
-    assert said in reasons(one)
+def test_a_pod_pins_its_node_by_itself(subject: dict[str, Any], said: str) -> None:
+    assert said in reasons(subject)
 
 
 @pytest.mark.parametrize(
-    ("one", "note"),
+    ("subject", "note"),
     [
         (pod(meta={"ownerReferences": DAEMON}, spec=SCRATCH), "DaemonSet"),
         (pod(status={"phase": "Succeeded"}, spec=SCRATCH), "has ended"),
@@ -60,8 +60,8 @@ def test_a_pod_pins_its_node_by_itself(one: dict[str, Any], said: str) -> None:
         (pod(spec={"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}]}), "may be evicted"),
     ],
 )
-def test_a_pod_that_pins_nothing_says_why(one: dict[str, Any], note: str) -> None:
-    verdict = judge(one, Surroundings())
+def test_a_pod_that_pins_nothing_has_a_reason(subject: dict[str, Any], note: str) -> None:
+    verdict = judge(subject, PodContext())
 
     assert (verdict.reasons, note in verdict.note) == ((), True), verdict
 
@@ -122,7 +122,7 @@ def test_an_unready_pod_may_leave_where_the_budget_says_so() -> None:
     assert "is closed" in reasons(crashing, budget())
 
 
-def test_a_budget_of_another_namespace_or_workload_says_nothing() -> None:
+def test_a_budget_of_another_namespace_or_workload_does_not_matter() -> None:
     assert reasons(pod(namespace="other"), budget()) == ""
     assert reasons(pod(), budget("web")) == ""
 
@@ -131,8 +131,8 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
     flags = {"skip-nodes-with-local-storage": "false", "skip-nodes-with-system-pods": "false"}
     pods = [pod(spec=SCRATCH), pod(namespace="kube-system")]
 
-    assert "keeps files" in told(NodeFacts(now=NOW, node=node(), pods=pods))
-    assert "nothing that is known here keeps it" in told(NodeFacts(now=NOW, node=node(), pods=pods, flags=flags))
+    assert "keeps files" in text_for(NodeFacts(now=NOW, node=node(), pods=pods))
+    assert "nothing that is known here keeps it" in text_for(NodeFacts(now=NOW, node=node(), pods=pods, flags=flags))
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
     ],
 )
 def test_the_node_itself_may_be_the_cause(facts: dict[str, Any], said: str) -> None:
-    assert said in told(NodeFacts(now=NOW, **facts))
+    assert said in text_for(NodeFacts(now=NOW, **facts))
 
 
-def test_a_condemned_node_is_said_to_be_going() -> None:
+def test_a_node_to_be_removed_is_shown_as_such() -> None:
     going = node(taints=[{"key": "ToBeDeletedByClusterAutoscaler", "value": "1"}])
 
     assert "is being removed" in explain_node(NodeFacts(now=NOW, node=going, pods=[pod(spec=SCRATCH)]))[0]
@@ -164,7 +164,7 @@ def test_the_autoscalers_own_words_come_last() -> None:
 
     assert "of group eks-flexible-9ac1: CandidatesPresent, 1 candidates" in lines[-2]
     assert lines[-1] == "not known: its flags: forbidden"
-    assert "the autoscaler says: Cluster-wide: Health" in told(
+    assert "the autoscaler says: Cluster-wide: Health" in text_for(
         NodeFacts(now=NOW, node=node(), autoscaler_status="Cluster-wide:\n  Health: Healthy: yes\n - x")
     )
 

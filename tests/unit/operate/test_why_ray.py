@@ -1,4 +1,4 @@
-"""Why a Ray cluster, a worker of it and the node under it stay, and what a driver and its jobs wait for."""
+"""Why a Ray cluster, its worker and the node of the worker still exist, and what a driver and its jobs wait for."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.why.node import NodeFacts, explain_node
-from ebbtide.operate.why.ray import Known, driver_lines, explain_ray, of_a_job, why_pod
+from ebbtide.operate.why.ray import RayCluster, driver_lines, explain_ray, job_lines, why_pod
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, PAUSED, SLEEP
 from ebbtide.vocabulary.workloads import Sleep, When, dump_sleep
 from tests.unit.operate.raw_objects import NOW, budget, node
@@ -28,9 +28,9 @@ IDLE = report(why="idle-but-recent", reading="idle", activity="idle", idleFor=15
 SHORT = group("gpu", 1, idleTimeoutSeconds=120)
 
 
-def known(**changes: Any) -> Known:
+def known(**changes: Any) -> RayCluster:
     facts = ray_facts(**changes)
-    return Known(facts, ray_view(facts, config(), document()))
+    return RayCluster(facts, ray_view(facts, config(), document()))
 
 
 def why(pod: dict[str, Any], **changes: Any) -> str:
@@ -42,7 +42,7 @@ def why(pod: dict[str, Any], **changes: Any) -> str:
     [
         (
             {"cluster": ray_cluster(SHORT)},
-            "it may be busy (driver: 1 job); Ray's autoscaler removes it after 2m without tasks, and alone knows which",
+            "it may be busy (driver: 1 job); Ray's autoscaler removes it after 2m without tasks, and only it knows",
         ),
         (
             {"cluster": ray_cluster(SHORT), "report": IDLE},
@@ -71,7 +71,7 @@ def test_why_a_worker_stays(changes: dict[str, Any], said: str) -> None:
     assert said in why(ray_pod("gpu"), **changes)
 
 
-def test_a_cluster_that_never_sleeps_does_not_promise_that_a_worker_goes_with_it() -> None:
+def test_a_cluster_that_never_sleeps_does_not_promise_to_end_a_worker() -> None:
     cluster = ray_cluster(SHORT, annotations={SLEEP: dump_sleep(Sleep(when=When.NEVER))})
 
     assert why(ray_pod("gpu"), cluster=cluster, report=IDLE).endswith("(kuberay#3738); it never sleeps")
@@ -80,9 +80,9 @@ def test_a_cluster_that_never_sleeps_does_not_promise_that_a_worker_goes_with_it
 @pytest.mark.parametrize(
     ("pod", "said"),
     [
-        (ray_pod("gpu", ending=True), "it was told to stop, and has up to 32 min to end its tasks"),
+        (ray_pod("gpu", ending=True), "it is terminating, and has up to 32 min to end its tasks"),
         (ray_pod("gpu", node=None), "it does not run yet: 0/3 nodes are available: 3 Insufficient gpu."),
-        (ray_pod("headgroup"), "the head goes with the whole cluster alone, which is awake since"),
+        (ray_pod("headgroup"), "the head ends only with the entire cluster, which is awake since"),
     ],
 )
 def test_why_another_pod_is_as_it_is(pod: dict[str, Any], said: str) -> None:
@@ -143,18 +143,18 @@ def test_what_a_driver_waits_for(changes: dict[str, Any], said: str) -> None:
     assert said in chain(**changes)
 
 
-def test_nothing_is_said_to_be_waited_for_where_it_is_not_known() -> None:
+def test_an_unknown_wait_is_not_guessed() -> None:
     assert chain(pods=None, pools={}, cluster=None) == ("Drivers preprocess: unknown wanted, unknown ready, at most 3.")
 
 
 @pytest.mark.parametrize(("status", "lines"), [("queued", True), ("started", True), ("finished", False)])
-def test_a_job_of_a_pool_that_drives_ray_tells_of_the_cluster(status: str, *, lines: bool) -> None:
+def test_a_job_of_a_pool_that_drives_ray_mentions_the_cluster(status: str, *, lines: bool) -> None:
     queue = config().pools[0].queues[0]
 
-    told = of_a_job({"rq": {"status": status, "queue": queue}}, config(), [known()])
+    told = job_lines({"rq": {"status": status, "queue": queue}}, config(), [known()])
 
     assert told[:1] == (["Its pool drives Ray cluster flow."] if lines else [])
-    assert of_a_job({"rq": {"status": status, "queue": "other"}}, config(), [known()]) == []
+    assert job_lines({"rq": {"status": status, "queue": "other"}}, config(), [known()]) == []
 
 
 def test_a_node_under_a_worker_names_the_cluster_and_why_the_worker_stays() -> None:

@@ -1,4 +1,4 @@
-"""What `ebbtide why service` and `ebbtide status` tell of a service: each hold in plain words, and the unknown."""
+"""What `ebbtide why service` and `ebbtide status` show of a service: each hold in plain words, and the unknown."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -86,7 +86,7 @@ WELL: Mapping[str, Any] = {
 
 
 class Cluster:
-    """Answers what it was given: a list, an object, or the status of a refusal; else there is nothing."""
+    """Answers as given: a list, an object, or the status of a refusal; 404 for the rest."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
@@ -158,7 +158,7 @@ def test_a_route_to_pods_of_two_names_shows_both_and_no_pods_of_its_services_nam
         ),
         (
             {"hpas": [hpa(condition("AbleToScale", "True", "ScaleDownStabilized"))]},
-            "fewer would do, and it waits whether that lasts",
+            "fewer would do, and it waits to see if that lasts",
         ),
         (
             {"hpas": [hpa(condition("ScalingActive", "False", "FailedGetExternalMetric", "no answer"))]},
@@ -187,7 +187,7 @@ def test_a_route_to_pods_of_two_names_shows_both_and_no_pods_of_its_services_nam
         ({"scaled": [], "hpas": []}, "no autoscaler: the number is that of the stack file"),
     ],
 )
-def test_what_holds_the_number_is_said_in_plain_words(changes: dict[str, Any], line: str) -> None:
+def test_what_holds_the_number_is_shown_in_plain_words(changes: dict[str, Any], line: str) -> None:
     assert f"  - {line}" in told(**changes)
 
 
@@ -197,10 +197,10 @@ def test_what_holds_the_number_is_said_in_plain_words(changes: dict[str, Any], l
         ({"routes": [route(condition("Accepted", "False", "", "no such listener"))]}, "not accepted: no such listener"),
         ({"routes": [route(condition("ResolvedRefs", "False", "BackendNotFound"))]}, "leads nowhere: BackendNotFound"),
         ({"gateway": 404}, "the Gateway ebbtide-gateway/ebbtide does not exist"),
-        ({"gateway": {}}, "the Gateway ebbtide-gateway/ebbtide is not programmed: nobody has looked at it"),
+        ({"gateway": {}}, "the Gateway ebbtide-gateway/ebbtide is not programmed: no controller has processed it"),
     ],
 )
-def test_a_route_that_serves_nobody_says_why(changes: dict[str, Any], trouble: str) -> None:
+def test_a_route_without_traffic_shows_why(changes: dict[str, Any], trouble: str) -> None:
     assert told(**changes)[-1] == f"route embedder-small (models.acme.internal): {trouble}."
 
 
@@ -210,7 +210,7 @@ def test_pods_that_wait_and_those_that_are_wanted_stand_apart() -> None:
     assert first == "embedder-small: 5 pods, 3 ready, 7 wanted, between 1 and 12."
 
 
-def test_kinds_that_are_not_there_are_no_trouble_and_what_may_not_be_read_is_said() -> None:
+def test_missing_kinds_are_no_problem_and_forbidden_ones_are_reported() -> None:
     assert not [line for line in told(scaled=404) if line.startswith("not known")]
     (line,) = [line for line in told(scaled=403) if line.startswith("not known")]
     assert line.startswith("not known: KEDA's ScaledObjects: ")
@@ -243,7 +243,7 @@ def test_a_floor_is_explained_in_one_line_with_its_end() -> None:
     assert not any("floor" in line for line in told(config=with_a_floor("other")))
 
 
-def test_a_floor_that_nobody_has_written_yet_is_told() -> None:
+def test_a_floor_that_is_not_written_yet_is_reported() -> None:
     assert "its autoscaler says 1" in told(config=with_a_floor(), scaled=with_least(1))[1]
 
 

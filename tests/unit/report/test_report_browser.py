@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.advice.describe_requests import describe_requests
-from ebbtide.advice.load_sheet import load_sheet
+from ebbtide.advice.describe_requests import describe_requests, load_sheet
 from ebbtide.report import write_report
 from ebbtide.report.pages.service_page import write_service_report
 from tests.builders.replay import a_replay

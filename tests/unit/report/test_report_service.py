@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.describe_requests import describe_requests
-from ebbtide.advice.load_sheet import load_sheet
+from ebbtide.advice.describe_requests import describe_requests, load_sheet
 from ebbtide.report.charts.services import served_day, service_day_chart, service_day_height
 from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.pages.figures import WIDTHS

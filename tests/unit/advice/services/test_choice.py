@@ -1,8 +1,8 @@
-"""Which setting is advised: cheap, kept, with few changes, and never by what the last week contradicts."""
+"""Which setting is advised: cheap, within the SLO, with few changes, and never one that the last week contradicts."""
 
 from dataclasses import replace
 
-from ebbtide.advice.services.choice import Role, Shown, Verdict, around, chosen, verdict
+from ebbtide.advice.services.choice import Role, Shown, Verdict, alternatives, chosen, verdict
 from ebbtide.advice.services.place import Scale
 from ebbtide.advice.services.search import Goal, Tried
 from ebbtide.advice.services.trial import Outcome
@@ -25,7 +25,7 @@ def tried(cost: float, least: int = 2, metrics: dict[str, object] | None = None,
     return Tried(Scale(metrics=metrics or {**IN_FLIGHT}, min=least, max=12), it, GOAL.kept(it))
 
 
-def shown(role: Role, it: Outcome) -> Shown:
+def row(role: Role, it: Outcome) -> Shown:
     return Shown(role=role, scale=Scale(metrics=IN_FLIGHT, min=2, max=12), outcome=it, keeps=GOAL.kept(it))
 
 
@@ -49,7 +49,7 @@ def test_the_cheapest_that_keeps_is_chosen_and_none_where_none_keeps() -> None:
     assert chosen([cheapest]) is None
 
 
-def test_what_saves_less_than_three_percent_is_no_change() -> None:
+def test_a_saving_of_less_than_three_percent_is_no_change() -> None:
     now = tried(100, 6)
 
     assert chosen([now, tried(98, 5)]) is now
@@ -72,16 +72,19 @@ def test_of_those_as_cheap_the_one_with_fewest_changes_is_chosen() -> None:
     assert chosen([now, two, one]) is one
 
 
-def test_beside_it_stand_only_settings_that_no_other_beats() -> None:
+def test_only_settings_that_no_other_beats_are_shown_beside_it() -> None:
     middle, beaten = tried(100, 3, beyond=0.005), tried(110, 4, beyond=0.02)
     cheaper, better = tried(80, 2, beyond=0.05), tried(130, 5, beyond=0.001)
 
-    assert [*around([beaten, better, middle, cheaper], middle)] == [(Role.CHEAPER, cheaper), (Role.BETTER, better)]
+    assert [*alternatives([beaten, better, middle, cheaper], middle)] == [
+        (Role.CHEAPER, cheaper),
+        (Role.BETTER, better),
+    ]
 
 
 def test_what_the_last_week_contradicts_is_not_advised() -> None:
     best = tried(50)
-    rows = [shown(Role.NOW, outcome(100, beyond=0.005)), shown(Role.ADVISED, outcome(50, beyond=0.02))]
+    rows = [row(Role.NOW, outcome(100, beyond=0.005)), row(Role.ADVISED, outcome(50, beyond=0.02))]
 
     found, reason = verdict(rows, best, GOAL, held_out=True)
 
@@ -90,13 +93,13 @@ def test_what_the_last_week_contradicts_is_not_advised() -> None:
 
 
 def test_what_is_kept_on_the_last_week_is_advised_though_it_misses_more_than_now() -> None:
-    rows = [shown(Role.NOW, outcome(100, beyond=0.001)), shown(Role.ADVISED, outcome(50, beyond=0.009))]
+    rows = [row(Role.NOW, outcome(100, beyond=0.001)), row(Role.ADVISED, outcome(50, beyond=0.009))]
 
     assert verdict(rows, tried(50), GOAL, held_out=True)[0] is Verdict.CHANGE
 
 
-def test_what_misses_less_than_now_on_the_last_week_is_advised_and_said_to_fall_short() -> None:
-    rows = [shown(Role.NOW, outcome(100, beyond=0.05)), shown(Role.ADVISED, outcome(120, beyond=0.02))]
+def test_an_improvement_that_still_misses_on_the_last_week_is_advised_with_a_warning() -> None:
+    rows = [row(Role.NOW, outcome(100, beyond=0.05)), row(Role.ADVISED, outcome(120, beyond=0.02))]
 
     found, reason = verdict(rows, tried(120), GOAL, held_out=True)
 

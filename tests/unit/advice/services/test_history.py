@@ -5,51 +5,51 @@ The link is canned: which expressions are asked, and what a real Prometheus answ
 
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.advice.services.history import Asking, History, quiet_latency, recorded_requests
+from ebbtide.advice.services.history import History, HistoryQuery, quiet_latency, recorded_requests
 from ebbtide.monitoring.client import Prometheus, Unknown
 from tests.builders.monitoring.recorded_requests import ANSWERS, MEDIAN, RecordedRequests, Series
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def asking(series: Series, since: timedelta = timedelta(hours=2)) -> Asking:
+def query(series: Series, since: timedelta = timedelta(hours=2)) -> HistoryQuery:
     prometheus = Prometheus(RecordedRequests(series, NOW), "acme", lambda: NOW)
-    return Asking(prometheus=prometheus, customer="acme", since=since, now=NOW)
+    return HistoryQuery(prometheus=prometheus, customer="acme", since=since, now=NOW)
 
 
 def history(series: Series, *variants: str) -> History:
-    found = recorded_requests(asking(series), "embedder", variants)
-    assert isinstance(found, History), found
-    return found
+    recorded = recorded_requests(query(series), "embedder", variants)
+    assert isinstance(recorded, History), recorded
+    return recorded
 
 
 def test_a_rate_becomes_the_requests_of_its_window() -> None:
-    found = history({(ANSWERS, "small"): dict.fromkeys(range(12), 0.5)}, "small")
+    recorded = history({(ANSWERS, "small"): dict.fromkeys(range(12), 0.5)}, "small")
 
-    assert found.trace.totals == (300.0,) * 12
-    assert found.trace.window_s == 600
-    assert found.start == NOW - timedelta(hours=2)
+    assert recorded.trace.totals == (300.0,) * 12
+    assert recorded.trace.window_s == 600
+    assert recorded.start == NOW - timedelta(hours=2)
 
 
 def test_it_begins_where_recording_began_and_a_hole_stays_one() -> None:
-    found = history({(ANSWERS, "small"): {0: 1.0, 2: 2.0}}, "small")
+    recorded = history({(ANSWERS, "small"): {0: 1.0, 2: 2.0}}, "small")
 
-    assert found.trace.totals == (1200.0, None, 600.0)
-    assert found.start == NOW - timedelta(minutes=30)
+    assert recorded.trace.totals == (1200.0, None, 600.0)
+    assert recorded.start == NOW - timedelta(minutes=30)
 
 
-def test_variants_are_told_apart_and_one_that_was_not_seen_had_nothing() -> None:
-    found = history({(ANSWERS, "small"): {0: 1.0, 1: 1.0}, (ANSWERS, "large"): {0: 3.0}}, "small", "large")
+def test_variants_are_distinguished_and_an_unseen_one_had_no_requests() -> None:
+    recorded = history({(ANSWERS, "small"): {0: 1.0, 1: 1.0}, (ANSWERS, "large"): {0: 3.0}}, "small", "large")
 
-    assert {name: queue.counts for name, queue in found.trace.queues.items()} == {
+    assert {name: queue.counts for name, queue in recorded.trace.queues.items()} == {
         "small": (600.0, 600.0),
         "large": (0.0, 1800.0),
     }
 
 
 def test_nothing_recorded_is_one_line() -> None:
-    nothing = recorded_requests(asking({}), "embedder", ["small"])
-    zeros = recorded_requests(asking({(ANSWERS, "small"): {0: 0.0}}), "embedder", ["small"])
+    nothing = recorded_requests(query({}), "embedder", ["small"])
+    zeros = recorded_requests(query({(ANSWERS, "small"): {0: 0.0}}), "embedder", ["small"])
 
     assert isinstance(nothing, Unknown)
     labels = '{customer="acme",service="embedder",variant="small"}'
@@ -58,8 +58,8 @@ def test_nothing_recorded_is_one_line() -> None:
     assert zeros.why == "Prometheus at http://canned has recorded no request of embedder"
 
 
-def test_what_a_request_takes_is_taken_from_quiet_times() -> None:
+def test_the_service_time_is_read_from_quiet_times() -> None:
     medians = {**{ago: 0.2 + 0.1 * ago for ago in range(10)}, 10: 0.0, 11: 0.0}
 
-    assert quiet_latency(asking({(MEDIAN, "small"): medians}), "embedder", "small") == 0.2
-    assert isinstance(quiet_latency(asking({}), "embedder", "small"), Unknown)
+    assert quiet_latency(query({(MEDIAN, "small"): medians}), "embedder", "small") == 0.2
+    assert isinstance(quiet_latency(query({}), "embedder", "small"), Unknown)

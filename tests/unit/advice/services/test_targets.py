@@ -1,4 +1,4 @@
-"""Advice on a service's metric, target, min and max: cheaper and kept, followed by none, and refused with a line."""
+"""Advice on a service's metric, target, min and max: cheaper within the SLO, stable once followed, or refused."""
 
 import json
 
@@ -30,7 +30,7 @@ def refusal(stack: StackText, name: str = "embedder-small") -> str:
     return str(refused.value)
 
 
-def test_pods_that_nobody_needed_are_advised_away_and_the_slo_is_kept() -> None:
+def test_unneeded_pods_are_advised_away_and_the_slo_is_kept() -> None:
     found = advice()
     now, advised = found.rows[0], next(row for row in found.rows if row.role is Role.ADVISED)
 
@@ -51,7 +51,7 @@ def test_advice_that_was_followed_is_followed_by_none() -> None:
     assert "Nothing to do" in as_text(again, "")
 
 
-def test_a_service_that_is_right_is_left_alone() -> None:
+def test_a_service_with_the_right_settings_is_not_changed() -> None:
     found = advice(RIGHT)
 
     assert (found.verdict, found.changes) == (Verdict.RIGHT, ())
@@ -72,7 +72,7 @@ def test_where_the_scale_is_of_all_variants_one_gets_its_own_and_the_others_keep
     assert {it.scale.max for it in variants.values()} == {12}
 
 
-def test_a_scale_of_its_own_is_changed_by_key_and_comments_stay() -> None:
+def test_a_variants_own_scale_is_changed_by_key_and_comments_stay() -> None:
     stack = a_stack(SMALL_OWN)
     place = place_of(stack, "embedder-small")
     assert place is not None
@@ -97,7 +97,7 @@ def test_other_metrics_take_the_place_of_all() -> None:
     assert stack.with_changes([change]).services["embedder"].variants["small"].scale.metrics.keys == ["cpu"]
 
 
-def test_what_a_pod_does_at_a_time_stays_as_assumed_unless_it_is_said() -> None:
+def test_the_concurrency_of_a_pod_stays_as_assumed_unless_it_is_given() -> None:
     tried = [row.scale.metrics["inFlight"] for row in advice().rows]
 
     assert all(2 < float(str(target)) <= 3 for target in tried)
@@ -106,7 +106,7 @@ def test_what_a_pod_does_at_a_time_stays_as_assumed_unless_it_is_said() -> None:
     assert any(float(str(row.scale.metrics.get("inFlight", 0))) > 3 for row in known.rows)
 
 
-def test_where_nothing_keeps_the_slo_the_nearest_is_told_and_nothing_changes() -> None:
+def test_where_nothing_keeps_the_slo_the_nearest_is_shown_and_nothing_changes() -> None:
     crowded = (("longestRequest: 60s", "longestRequest: 60s\n    maxInFlight: 1"),)
 
     found = advice(RIGHT, None, *crowded)
@@ -118,7 +118,7 @@ def test_where_nothing_keeps_the_slo_the_nearest_is_told_and_nothing_changes() -
 
 @pytest.mark.parametrize(("errors", "verdict"), [("0.1%", Verdict.RIGHT), ("0.001%", Verdict.NONE_KEEPS)])
 def test_where_each_setting_loses_some_the_errors_of_the_slo_are_allowed(errors: str, verdict: Verdict) -> None:
-    """Three of ten thousand requests take longer than the longest by themselves."""
+    """Three of ten thousand requests alone take longer than the limit."""
     found = advice(RIGHT, None, ("longestRequest: 60s", "longestRequest: 9s"), ("errors: 0.1%", f"errors: {errors}"))
 
     assert found.verdict is verdict
@@ -134,7 +134,7 @@ def test_min_stays_below_what_the_calendar_has_pods_for() -> None:
     assert {row.scale.min for row in found.rows} == {2}
 
 
-def test_a_short_history_says_that_it_was_judged_by_itself() -> None:
+def test_a_short_history_states_that_it_was_judged_by_itself() -> None:
     assert not advice().held_out
     assert "too short to hold a week back" in as_text(advice(), "")
 

@@ -1,4 +1,4 @@
-"""One setting on a history: what several stretches add up to, and that the file's own floor is played."""
+"""One setting on a history: the sum of several stretches, and the file's own floor."""
 
 from datetime import datetime
 
@@ -22,24 +22,24 @@ def played(trace: RequestTrace, scale: str, *changes: tuple[str, str], most: int
     assert place is not None
     trials = Trials(stack=stack, place=place, trace=trace, options=ServiceOptions(rate=mean_rate(trace), start=MONDAY))
     hours = stretches(trace, 1.0, minutes_of(trace, 1.0), Span(0, len(trace.totals) * trace.window_s), most, seed=0)
-    found = trials.played(place.scale, hours)
-    assert found is not None
-    return found
+    trial = trials.played(place.scale, hours)
+    assert trial is not None
+    return trial
 
 
 def test_each_request_of_all_stretches_is_answered_lost_or_turned_away() -> None:
     rush = a_request_trace([*[300.0] * 12, 9000.0, *[300.0] * 12, 9000.0, *[300.0] * 12])
 
-    found = played(rush, "scale: { metrics: { inFlight: 3 }, min: 1, max: 2 }", CROWDED, most=16_000)
+    trial = played(rush, "scale: { metrics: { inFlight: 3 }, min: 1, max: 2 }", CROWDED, most=16_000)
 
-    result = found.result
-    assert found.hours < 6
+    result = trial.result
+    assert trial.hours < 6
     assert result.lost > 0
     assert result.turned_away > 0
     assert result.sent == result.answered + result.lost + result.turned_away
     assert result.least_pods == 1
     assert result.most_pods == 2
-    assert found.within < 1 - (result.lost + result.turned_away) / result.sent
+    assert trial.within < 1 - (result.lost + result.turned_away) / result.sent
 
 
 def test_the_calendars_floor_of_the_file_is_played() -> None:
@@ -51,10 +51,10 @@ def test_the_calendars_floor_of_the_file_is_played() -> None:
     assert played(quiet, scale.format(", floor: forecast, open: 5")).result.least_pods == 5
 
 
-def test_a_month_goes_on_at_the_pace_of_the_hours_played() -> None:
-    found = played(a_request_trace([60.0] * 12), "scale: { metrics: { inFlight: 3 }, min: 2, max: 12 }")
+def test_a_month_is_extrapolated_from_the_hours_played() -> None:
+    trial = played(a_request_trace([60.0] * 12), "scale: { metrics: { inFlight: 3 }, min: 2, max: 12 }")
 
-    assert found.hours == 2
-    assert round(found.month_pod_hours) == 2 * 730
-    assert found.result.usd is not None
-    assert found.month_usd == found.result.usd / 2 * 730
+    assert trial.hours == 2
+    assert round(trial.month_pod_hours) == 2 * 730
+    assert trial.result.usd is not None
+    assert trial.month_usd == trial.result.usd / 2 * 730

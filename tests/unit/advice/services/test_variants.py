@@ -1,4 +1,4 @@
-"""What variants cost: alone with all requests, shared as the file says, and what is assumed of each."""
+"""What variants cost: each with all requests, shared as in the file, and the assumptions on each."""
 
 import json
 from datetime import timedelta
@@ -32,55 +32,55 @@ def advised(
 
 
 def test_the_cheapest_that_keeps_the_slo_is_named_with_its_price_for_a_thousand() -> None:
-    found = advised(settings())
-    small, large = found.rows
+    comparison = advised(settings())
+    small, large = comparison.rows
 
-    assert found.cheapest is small
+    assert comparison.cheapest is small
     result = small.outcome.result
     assert result.usd is not None
     assert small.outcome.usd_per_1000 == pytest.approx(1000 * result.usd / result.answered)
     assert (small.outcome.usd_per_1000 or 0) < (large.outcome.usd_per_1000 or 0)
     assert small.outcome.result.sent == large.outcome.result.sent
-    assert f"Cheapest within the SLO: small, ${small.outcome.usd_per_1000:.3g}" in as_text(found)
+    assert f"Cheapest within the SLO: small, ${small.outcome.usd_per_1000:.3g}" in as_text(comparison)
 
 
 def test_a_variant_that_is_too_slow_is_not_the_cheapest() -> None:
-    found = advised(settings(), times={"small": ServiceTime(timedelta(seconds=7), "--service-time")})
+    comparison = advised(settings(), times={"small": ServiceTime(timedelta(seconds=7), "--service-time")})
 
-    assert found.cheapest is not None
-    assert found.cheapest.name == "large"
-    assert "* misses the SLO" in as_text(found)
+    assert comparison.cheapest is not None
+    assert comparison.cheapest.name == "large"
+    assert "* misses the SLO" in as_text(comparison)
 
 
-def test_a_service_time_that_was_said_holds_for_its_variant_alone_and_is_told() -> None:
-    found = advised(settings(), times=FAST)
-    small, large = found.rows
+def test_a_given_service_time_applies_only_to_its_variant_and_is_shown() -> None:
+    comparison = advised(settings(), times=FAST)
+    small, large = comparison.rows
 
     assert large.outcome.result.p50_s < 0.25 < 1.5 < small.outcome.result.p50_s
-    text = as_text(found)
+    text = as_text(comparison)
     assert "a request takes 200 ms (--service-time)" in text
     assert "a request takes 2.0 s (requestTakes)" in text
 
 
-def test_alone_a_variant_has_room_for_all_requests() -> None:
-    found = advised(settings(("max: 4 }", "max: 2 }")))
+def test_a_variant_by_itself_can_serve_all_requests() -> None:
+    comparison = advised(settings(("max: 4 }", "max: 2 }")))
 
-    assert all(row.most > 2 and row.outcome.result.lost == 0 for row in found.rows)
+    assert all(row.most > 2 and row.outcome.result.lost == 0 for row in comparison.rows)
 
 
 def test_weights_are_the_shares_and_both_parts_are_counted() -> None:
-    found = advised(settings(*WEIGHTED))
+    comparison = advised(settings(*WEIGHTED))
 
-    assert found.shares == {"small": 0.75, "large": 0.25}
-    assert found.shared is not None
-    whole = found.rows[0].outcome.result.sent
-    assert found.shared.result.sent == pytest.approx(whole, rel=0.01)
-    prices = [row.usd_per_pod_hour or 0 for row in found.rows]
-    hours, usd = found.shared.result.pod_hours, found.shared.result.usd or 0
+    assert comparison.shares == {"small": 0.75, "large": 0.25}
+    assert comparison.shared is not None
+    whole = comparison.rows[0].outcome.result.sent
+    assert comparison.shared.result.sent == pytest.approx(whole, rel=0.01)
+    prices = [row.usd_per_pod_hour or 0 for row in comparison.rows]
+    hours, usd = comparison.shared.result.pod_hours, comparison.shared.result.usd or 0
     assert prices[0] * hours < usd < prices[1] * hours
 
 
-def test_shares_that_no_trace_tells_are_asked_for() -> None:
+def test_shares_that_no_trace_contains_are_requested() -> None:
     unsaid = advised(settings())
     said = advised(settings(), shares={"large": 0.2})
 
@@ -91,19 +91,19 @@ def test_shares_that_no_trace_tells_are_asked_for() -> None:
 
 
 def test_variants_on_spot_nodes_are_not_played_together() -> None:
-    found = advised(settings(*ON_SPOT))
+    comparison = advised(settings(*ON_SPOT))
 
-    assert found.shared is None
-    assert "variants on spot nodes take each other's requests" in as_text(found)
-    cheap = next(row for row in found.rows if row.name == "cheap")
-    assert (cheap.usd_per_pod_hour or 0) < (found.rows[0].usd_per_pod_hour or 0)
+    assert comparison.shared is None
+    assert "variants on spot nodes take each other's requests" in as_text(comparison)
+    cheap = next(row for row in comparison.rows if row.name == "cheap")
+    assert (cheap.usd_per_pod_hour or 0) < (comparison.rows[0].usd_per_pod_hour or 0)
 
 
 def test_a_service_without_variants_is_one_row_with_its_own_name() -> None:
-    found = variant_advice(settings(), "ranker", an_afternoon(), ServiceOptions(), {"": FAST["large"]}, {})
+    comparison = variant_advice(settings(), "ranker", an_afternoon(), ServiceOptions(), {"": FAST["large"]}, {})
 
-    assert [row.name for row in found.rows] == ["ranker"]
-    assert (found.shared, found.why_not_shared) == (None, "")
+    assert [row.name for row in comparison.rows] == ["ranker"]
+    assert (comparison.shared, comparison.why_not_shared) == (None, "")
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,19 @@
-"""Which containers a stack file has, where it says what they ask for, and what keeps them from being lowered."""
+"""Which containers a stack file has, where it sets their requests, and what keeps them from being lowered."""
 
 from pathlib import Path
 
 from ebbtide.advice.sizes.containers import Container, containers
-from ebbtide.advice.sizes.rules import Asked, Resource
+from ebbtide.advice.sizes.rules import Requests, Resource
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.fragment.size import PodSize
 from tests.builders.settings import loaded, shortest
 
 
-def found_in(folder: Path, more: str) -> dict[str, Container]:
-    return {it.path: it for it in containers(loaded(shortest(more=more), folder))}
+def containers_in(folder: Path, more: str) -> dict[str, Container]:
+    return {container.path: container for container in containers(loaded(shortest(more=more), folder))}
 
 
-def test_each_section_that_holds_pods_is_looked_at_under_the_name_of_its_container(tmp_path: Path) -> None:
+def test_each_section_with_pods_is_read_under_the_name_of_its_container(tmp_path: Path) -> None:
     text = """\
     ebbtide:jobs:
       once: { image: "once:1", cpu: 1, memory: 1Gi, longestRun: 1h }
@@ -27,18 +27,18 @@ def test_each_section_that_holds_pods_is_looked_at_under_the_name_of_its_contain
         groups: { cpu: { max: 4, cpu: 7, memory: 24Gi } }
         longestTask: 30m
     """
-    found = found_in(tmp_path, text)
+    by_path = containers_in(tmp_path, text)
 
-    assert {path: (it.place.workload, it.place.container) for path, it in found.items()} == {
+    assert {path: (container.place.workload, container.place.container) for path, container in by_path.items()} == {
         "workers.train": ("train", "worker"),
         "jobs.once": ("once", "once"),
         "cronJobs.nightly": ("nightly", "nightly"),
         "ray.flow.head": ("flow-head", "ray"),
         "ray.flow.groups.cpu": ("flow-cpu", "ray"),
     }
-    assert found["ray.flow.head"].beside == PodSize(cpu=200, memory=512, gpu=0), "Ray's autoscaler"
-    assert found["ray.flow.head"].asked.careful
-    assert found["ray.flow.groups.cpu"].asked.whole_cores
+    assert by_path["ray.flow.head"].other_containers == PodSize(cpu=200, memory=512, gpu=0), "Ray's autoscaler"
+    assert by_path["ray.flow.head"].requests.careful
+    assert by_path["ray.flow.groups.cpu"].requests.whole_cores
 
 
 WORKLOADS = """\
@@ -60,22 +60,22 @@ ebbtide:services:
 """
 
 
-def test_what_the_file_says_keeps_a_container_from_being_lowered(tmp_path: Path) -> None:
-    found = {path: it.asked for path, it in found_in(tmp_path, WORKLOADS).items()}
-    one = Asked(cpu=1000, memory=4096)
+def test_settings_of_the_file_keep_a_container_from_being_lowered(tmp_path: Path) -> None:
+    by_path = {path: container.requests for path, container in containers_in(tmp_path, WORKLOADS).items()}
+    one = Requests(cpu=1000, memory=4096)
 
-    assert found["workloads.db"] == Asked(cpu=1000, memory=4096, careful=True, least_memory=1024)
-    assert found["workloads.api"] == Asked(cpu=1000, memory=4096, limits_cpu=True, scaled_by=frozenset(Resource))
-    assert found["workloads.cache"] == Asked(
+    assert by_path["workloads.db"] == Requests(cpu=1000, memory=4096, careful=True, least_memory=1024)
+    assert by_path["workloads.api"] == Requests(cpu=1000, memory=4096, limits_cpu=True, scaled_by=frozenset(Resource))
+    assert by_path["workloads.cache"] == Requests(
         cpu=1000, memory=4096, careful=True, set_by="the Vertical Pod Autoscaler"
     ), "its pods keep state"
-    assert found["services.ranker"].scaled_by == {Resource.CPU}
-    assert found["workers.train"].margin == one.margin
+    assert by_path["services.ranker"].scaled_by == {Resource.CPU}
+    assert by_path["workers.train"].margin == one.margin
 
 
 def test_services_run_always_and_pools_while_there_is_work(tmp_path: Path) -> None:
-    found = found_in(tmp_path, WORKLOADS)
+    by_path = containers_in(tmp_path, WORKLOADS)
 
-    assert {path for path, it in found.items() if it.always} == found.keys() - {"workers.train"}
-    assert {path for path, it in found.items() if it.several} == {"workloads.api"}
-    assert (found["workers.train"].kind, found["workers.train"].group) == (NodeKind.FLEXIBLE, "flexible")
+    assert {path for path, container in by_path.items() if container.always} == by_path.keys() - {"workers.train"}
+    assert {path for path, container in by_path.items() if container.several} == {"workloads.api"}
+    assert (by_path["workers.train"].kind, by_path["workers.train"].group) == (NodeKind.FLEXIBLE, "flexible")

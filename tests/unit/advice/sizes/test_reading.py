@@ -1,4 +1,4 @@
-"""What is made of Prometheus' answers, written down by hand: days, peaks, kills, throttling, pods that ran."""
+"""What is read from Prometheus' answers, written by hand: days, peaks, kills, throttling, recorded pods."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.sizes.answers import NothingRecorded
 from ebbtide.advice.sizes.containers import Container, containers
 from ebbtide.advice.sizes.evidence import Use
-from ebbtide.advice.sizes.ran import is_of_a_daemon
-from ebbtide.advice.sizes.reading import Recorded, read_uses
+from ebbtide.advice.sizes.queries import NothingRecorded
+from ebbtide.advice.sizes.reading import Recorded, is_daemon_pod, read_uses
 from ebbtide.advice.sizes.uses import quantile
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.settings.fragment.size import PodSize
@@ -42,7 +41,7 @@ def read(wanted: list[Container], courses: Mapping[str, Mapping[str, Points]]) -
 
 def api(wanted: list[Container], courses: Mapping[str, Mapping[str, Points]]) -> Use:
     found = read(wanted, {MEMORY: {OF_API: hourly(14, lambda _: GIB)}, **courses})
-    return found.uses[next(it.place for it in wanted if it.place.workload == "api")]
+    return found.uses[next(item.place for item in wanted if item.place.workload == "api")]
 
 
 def test_days_are_those_on_which_it_was_seen(wanted: list[Container]) -> None:
@@ -58,7 +57,7 @@ def test_cpu_is_what_is_enough_for_95_percent_of_the_time_and_memory_the_most(wa
 
     assert found.cpu is not None
     assert found.memory is not None
-    assert (found.cpu.whole, found.memory.whole, found.memory.older) == (500, 2048, 1024)
+    assert (found.cpu.total, found.memory.total, found.memory.older) == (500, 2048, 1024)
 
 
 def test_the_quantile_is_a_value_that_was_seen() -> None:
@@ -66,7 +65,7 @@ def test_the_quantile_is_a_value_that_was_seen() -> None:
     assert quantile([7]) == 7
 
 
-def test_memory_that_is_higher_each_day_grows_and_one_day_without_is_none(wanted: list[Container]) -> None:
+def test_memory_that_is_higher_each_day_grows_and_one_level_day_means_it_does_not(wanted: list[Container]) -> None:
     rising = hourly(14, lambda hour: GIB * (2 - hour / 336))
     flat_once = hourly(14, lambda hour: GIB * (2 - (hour if hour // 24 != 3 else 96) / 336))
 
@@ -75,7 +74,7 @@ def test_memory_that_is_higher_each_day_grows_and_one_day_without_is_none(wanted
     assert not api(wanted, {MEMORY: {OF_API: hourly(14, lambda hour: GIB * (2 - hour / 33600))}}).growing
 
 
-def test_a_kill_is_counted_once_and_at_what_its_own_container_asked_for_before_it(wanted: list[Container]) -> None:
+def test_a_kill_is_counted_once_at_its_own_containers_request_before_it(wanted: list[Container]) -> None:
     """The increase is seen in two steps; a rollout follows in the same step. A sidecar asks for 1Gi of the pod's 5."""
     step = EVIDENCE.step.total_seconds() / 3600
     kills = [(30 + step, 0.0), (30.0, 1.0), (30 - step, 1.0), (30 - 2 * step, 0.0)]
@@ -121,7 +120,7 @@ def test_without_throttling_the_share_of_all_counts_and_without_a_limit_none_is_
     assert api(wanted, {}).throttled is None
 
 
-def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: list[Container]) -> None:
+def test_pods_run_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: list[Container]) -> None:
     pod = "customer=acme group=flexible node=n1 namespace=ebbtide"
     placed = {
         f"{pod} workload=api pod=api-6d4f8b7c9d-x2v4z": hourly(2, lambda _: 1),
@@ -139,8 +138,8 @@ def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: lis
         },
     )
 
-    assert [(it.workload, it.start, it.end) for it in found.ran] == [("api", 47.5, 0.0), ("", 23.5, 11.5)]
-    assert found.ran[0].size == PodSize(cpu=2500, memory=0, gpu=0)
+    assert [(item.workload, item.start, item.end) for item in found.pods] == [("api", 47.5, 0.0), ("", 23.5, 11.5)]
+    assert found.pods[0].size == PodSize(cpu=2500, memory=0, gpu=0)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_pods_ran_as_long_as_they_were_seen_and_daemons_are_left_out(wanted: lis
     ],
 )
 def test_pods_of_daemon_sets_are_known_by_their_names(pod: str, is_daemon: bool) -> None:
-    assert is_of_a_daemon(pod) is is_daemon
+    assert is_daemon_pod(pod) is is_daemon
 
 
 def test_without_cpu_and_memory_there_is_no_advice_and_each_is_a_line(wanted: list[Container]) -> None:
@@ -166,7 +165,7 @@ def test_without_cpu_and_memory_there_is_no_advice_and_each_is_a_line(wanted: li
     )
 
 
-def test_what_is_missing_beside_is_named(wanted: list[Container]) -> None:
+def test_other_missing_metrics_are_named(wanted: list[Container]) -> None:
     found = read(wanted, {MEMORY: {OF_API: hourly(1, lambda _: GIB)}})
 
     assert found.missing["CPU used"].endswith("has nothing for container_cpu_usage_seconds_total of its pods")

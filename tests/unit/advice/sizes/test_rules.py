@@ -1,4 +1,4 @@
-"""What a container should ask for: each rule by itself."""
+"""What a container should request: each rule by itself."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_fixed_containers_and_those_with_state_keep_twice_the_margin() -> None:
     assert (decided(CPU, use(cpu=500), careful).to, decided(MEMORY, use(memory=1000), careful).to) == (650, 1408)
 
 
-def test_a_request_that_was_passed_goes_up() -> None:
+def test_a_request_that_was_exceeded_goes_up() -> None:
     assert decided(CPU, use(cpu=2500)).to == 2900
     assert decided(MEMORY, use(memory=4096)).to == 4864
 
@@ -59,9 +59,9 @@ def test_a_kill_before_the_last_raise_raises_nothing_again_and_lowers_nothing() 
     assert verdict.reason == "not lowered: 2 kills for lack of memory at 2Gi, and it was raised since"
 
 
-def test_where_nobody_counted_kills_memory_is_not_lowered() -> None:
+def test_where_kills_are_not_recorded_memory_is_not_lowered() -> None:
     assert (
-        decided(MEMORY, use(memory=1000, kills=None)).reason == "not lowered: nobody counted kills for lack of memory"
+        decided(MEMORY, use(memory=1000, kills=None)).reason == "not lowered: kills for lack of memory are not recorded"
     )
     assert decided(MEMORY, use(memory=5000, kills=None)).to > 5000
 
@@ -72,7 +72,7 @@ def test_memory_that_grows_is_never_lowered_and_named() -> None:
     assert "look for a leak" in decided(MEMORY, use(memory=5000, growing=True)).reason
 
 
-def test_throttled_cpu_goes_up_from_what_it_had_then() -> None:
+def test_throttled_cpu_goes_up_from_its_request_at_the_time() -> None:
     verdict = decided(CPU, use(cpu=500, throttled=0.2, throttled_at=2000), asked(limits_cpu=True))
 
     assert (verdict.to, verdict.short) == (2500, True)
@@ -116,7 +116,7 @@ def test_ray_gets_whole_cores() -> None:
     assert decided(CPU, use(cpu=4500), asked(cpu=15000, whole_cores=True)).to == 6000
 
 
-def test_what_nobody_recorded_stays() -> None:
+def test_what_was_not_recorded_stays() -> None:
     assert decided(CPU, Use(days=9, memory=steady(1000))).reason == "nothing is recorded of it"
 
 

@@ -1,4 +1,4 @@
-"""What ran, packed on nodes of other types."""
+"""Recorded pods, packed on nodes of other types."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_pods_fill_nodes(pods: int, nodes: int) -> None:
     assert node_hours(stays(pods, pod()), NODE, 0, 10) == pytest.approx(nodes * (10 + START))
 
 
-def test_a_node_goes_when_its_last_pod_has_gone_and_no_pod_moves() -> None:
+def test_a_node_ends_when_its_last_pod_has_ended_and_no_pod_moves() -> None:
     long, short = stays(2, pod(3000), 0, 10), stays(2, pod(1000), 0, 2)
 
     assert node_hours([*long, *short], NODE, 0, 10) == pytest.approx(2 * (10 + START))
@@ -49,15 +49,15 @@ def test_the_cheapest_shape_is_one_that_every_pod_fits() -> None:
     ran = stays(8, pod(1500, 10_000), 0, 100)
 
     now = shape_of(group, REGION, ran, 100, group.instance_types, 0)
-    found = cheaper(group, REGION, ran, 100, [], 0)
+    cheapest = cheaper(group, REGION, ran, 100, [], 0)
     with_a_large_one = cheaper(group, REGION, ran, 100, [pod(1000, 200_000)], 0)
 
     assert now is not None
-    assert found is not None
+    assert cheapest is not None
     assert with_a_large_one is not None
-    assert found.usd < now.usd * 0.9, "pods with much memory are cheaper on nodes with much of it"
-    assert all(name.startswith("r") for name in found.types)
-    assert found.usd == pytest.approx(found.node_hours * max(on_demand(REGION, name) for name in found.types))
+    assert cheapest.usd < now.usd * 0.9, "pods with much memory are cheaper on nodes with much of it"
+    assert all(name.startswith("r") for name in cheapest.types)
+    assert cheapest.usd == pytest.approx(cheapest.node_hours * max(on_demand(REGION, name) for name in cheapest.types))
     assert all(
         name.endswith(("8xlarge", "12xlarge", "16xlarge", "24xlarge", "48xlarge")) for name in with_a_large_one.types
     )
@@ -65,10 +65,10 @@ def test_the_cheapest_shape_is_one_that_every_pod_fits() -> None:
 
 def test_another_gpu_is_never_advised() -> None:
     group = group_settings(NodeKind.GPU, instance_types=("g6e.8xlarge",))
-    found = cheaper(group, REGION, stays(2, pod(2000, 8192, gpu=1)), 10, [], 0)
+    cheapest = cheaper(group, REGION, stays(2, pod(2000, 8192, gpu=1)), 10, [], 0)
 
-    assert found is not None
-    assert found.types == ("g6e.xlarge",), "g6 has the same shape and costs less"
+    assert cheapest is not None
+    assert cheapest.types == ("g6e.xlarge",), "g6 has the same shape and costs less"
 
 
 def test_a_spot_group_keeps_as_many_types_as_it_has() -> None:

@@ -1,8 +1,8 @@
-"""The simulator's cluster autoscaler at work on a real API server.
+"""The simulator's cluster autoscaler on a real API server.
 
-Its decisions are the simulator's own code, by the same timers in faster time. Only what it acts upon is real: nodes
-are KWOK nodes, pods leave through the Eviction API, and what it knows it has from lists and watches. So the latencies
-of the API server, the scheduler and KWOK are the real ones, and look `speed` times as long to it.
+Its decisions are the simulator's own code, with the same timers in faster time. Its objects are real: nodes are KWOK
+nodes, pods leave through the Eviction API, and it observes by lists and watches. So the latencies of the API server,
+the scheduler and KWOK are real, and look `speed` times as long to it.
 """
 
 import random
@@ -29,9 +29,9 @@ def _silent(_: str) -> None:
 
 
 class RealAutoscaler:
-    """From `with` to its end. Its groups' `initial` nodes are made at once, as far as they are not there.
+    """Context manager. Missing `initial` nodes of its groups are created at once.
 
-    `tell` gets one line for each thing done, and for each that is refused because the model cannot say it.
+    `tell` receives one line for each action, and for each pod that the model cannot express.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RealAutoscaler:
         self._pace = Paced(clock, "autoscaler")
         self._fleet = RealFleet(api, self._state, self._pace, tell)
         self._mirror = Mirror(api, self._state, self._changed, tell)
-        reach = Reach(machines=self._fleet, lifecycle=RealEvictor(api, tell), placement=_PlacementAnew())
+        reach = Reach(machines=self._fleet, lifecycle=RealEvictor(api, tell), placement=_UncachedPlacement())
         self._autoscaler = ModelledAutoscaler(self._pace.timeline, self._state, reach, flags, random.Random(seed))
         self._look_is_due = False
         self._open = ExitStack()
@@ -68,45 +68,45 @@ class RealAutoscaler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nodes and pods stay as they are. What ended its thread is raised here."""
+        """Stop, leaving nodes and pods unchanged; raise the error that ended its thread."""
         self._open.__exit__(kind, error, trace)
 
     @property
     def evictions(self) -> tuple[Eviction, ...]:
-        """Granted ones, by virtual second; pods and workloads as "namespace/name"."""
+        """Granted evictions by virtual second; pods and workloads as "namespace/name"."""
         return tuple(self._autoscaler.evictions)
 
     @property
     def history(self) -> tuple[tuple[float, Mapping[str, int]], ...]:
-        """Nodes by group, launched and not gone, at each change; seconds are virtual."""
+        """Launched nodes by group at each change; seconds are virtual."""
         return tuple(self._fleet.history)
 
     @property
     def failed(self) -> bool:
-        """Whether its thread has ended by an error, which the end of the context raises."""
+        """True if its thread has ended by an error, which the end of the context raises."""
         return self._pace.failed
 
     def node_hours(self) -> Mapping[str, float]:
-        """By group so far, virtual, from launch to termination: boot and drain are paid for."""
+        """Return virtual node-hours by group so far, from launch to termination: boot and drain are paid for."""
         now = self._clock.seconds()
         return {group: seconds / 3600 for group, seconds in self._fleet.billed_seconds(now).items()}
 
     @property
     def boots(self) -> tuple[float, ...]:
-        """Virtual seconds from each launch to a node that takes pods."""
+        """Virtual seconds from each launch to a ready node."""
         return tuple(self._fleet.boots)
 
     @property
     def startups(self) -> tuple[float, ...]:
-        """Virtual seconds from creation to ready, of pods that found a node at once and are no workers."""
+        """Virtual seconds from creation to ready, for pods that are no workers and found a node at once."""
         return tuple(self._mirror.startups)
 
     def unremovable_reasons(self) -> tuple[str, ...]:
-        """Distinct reasons for which a node was kept so far, sorted."""
+        """Return the distinct reasons why nodes were kept so far, sorted."""
         return self._autoscaler.reasons()
 
     def _changed(self) -> None:
-        """From the watches' threads. Many changes at a time are one look."""
+        """Schedule a look; called from the watches' threads. Many changes at a time cause one look."""
         if not self._look_is_due:
             self._look_is_due = True
             self._pace.call(self._look)
@@ -127,7 +127,7 @@ class RealEvictor:
         self._api, self._tell = api, tell
 
     def evict(self, pod: Pod, grace_s: float) -> bool:
-        """`grace_s` is sent as it is, in real seconds: scaled down it could become 0, which means "at once"."""
+        """Send `grace_s` unscaled, in real seconds: scaled down it could become 0, which means "at once"."""
         if pod.stopping:
             return True
         namespace, _, name = pod.name.partition("/")
@@ -148,8 +148,8 @@ class RealEvictor:
         return True
 
 
-class _PlacementAnew(Placement):
-    """Remembers nothing: an update may move a workload to other nodes under the same name."""
+class _UncachedPlacement(Placement):
+    """Placement without a cache: an update may move a workload to other nodes under the same name."""
 
     def takes(self, group: GroupModel, workload: WorkloadModel) -> bool:
         return group_takes(group, workload)

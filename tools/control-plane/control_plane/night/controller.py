@@ -1,10 +1,10 @@
-"""The controller, or the closer, as it ships, with a clock that runs faster.
+"""The shipped controller, or the closer, with a faster clock.
 
 `python -m control_plane.night.controller --start ISO --speed N --began MONOTONIC [--closer] -- ARGUMENTS`, where the
 arguments are those of `python -m controllers` or `python -m controllers.closer`.
 
-Only the clock by which things are decided and the wait between two turns are scaled. The Lease, the check of the
-clocks (ours against the servers', all of them real) and everything on the network stay in real time.
+Only the clock of decisions and the wait between two turns are scaled. The Lease, the comparison of clocks (its own and
+the servers', all real) and everything on the network stay in real time.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from ebbtide.vocabulary.documents import load
 
 
 class ScaledWaker(EventWaker):
-    """Waits as much shorter as the clock is faster."""
+    """Waits in scaled time."""
 
     def __init__(self, clock: ScaledClock) -> None:
         super().__init__()
@@ -44,23 +44,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--config", required=True, type=Path, metavar="FILE")
     parser.add_argument("--kubeconfig", required=True, metavar="FILE")
     parser.add_argument("--listen", default="127.0.0.1:0", metavar="ADDRESS:PORT")
-    chosen = parser.parse_args([argument for argument in arguments if argument != "--"])
+    options = parser.parse_args([argument for argument in arguments if argument != "--"])
     try:
-        clock = ScaledClock(chosen.start, chosen.speed, chosen.began)
-        if chosen.closer:
-            return close(clock, chosen.config, chosen.kubeconfig)
-        run(clock, chosen)
+        clock = ScaledClock(options.start, options.speed, options.began)
+        if options.closer:
+            return close(clock, options.config, options.kubeconfig)
+        run(clock, options)
     except (NoCluster, ValueError, OSError, OverflowError) as error:
         print(f"scaled_controller: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def run(clock: ScaledClock, chosen: argparse.Namespace) -> None:
-    """As `controllers.scaler.main.main` does, until a signal."""
-    process = ScalerProcess(ConfigFile(chosen.config, read), chosen.kubeconfig)
+def run(clock: ScaledClock, options: argparse.Namespace) -> None:
+    """Run as `controllers.scaler.main.main` does, until a signal."""
+    process = ScalerProcess(ConfigFile(options.config, read), options.kubeconfig)
     process.clock, process.waker = clock, ScaledWaker(clock)
-    host, _, port = chosen.listen.rpartition(":")
+    host, _, port = options.listen.rpartition(":")
     Server(host, int(port), process.pages)
     signal.signal(signal.SIGTERM, process.stop)
     signal.signal(signal.SIGINT, process.stop)
@@ -68,10 +68,10 @@ def run(clock: ScaledClock, chosen: argparse.Namespace) -> None:
 
 
 def close(clock: ScaledClock, file: Path, kubeconfig: str) -> int:
-    """As `controllers.closer.main` does, less the API server's clock, which shows the real time."""
+    """Close as `controllers.closer.main` does, without the API server's clock, which shows the real time."""
     config = load(ControllerConfig, file.read_text(encoding="utf-8"))
     api = KubeApi(from_kubeconfig(kubeconfig))
-    outcomes = [closer.close(one, config, api, [clock.now()]) for one in config.budgets + config.never_opened]
+    outcomes = [closer.close(budget, config, api, [clock.now()]) for budget in config.budgets + config.never_opened]
     return 0 if all(outcomes) else 1
 
 

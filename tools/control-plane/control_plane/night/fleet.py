@@ -1,7 +1,7 @@
-"""The machines of the autoscaler's model as KWOK nodes: an Auto Scaling group's part, and the taints of a removal.
+"""The machines of the autoscaler's model as KWOK nodes: the work of an Auto Scaling group, and the taints of a removal.
 
-The wanted taints of a node are read off the model after every step and written where they differ, so a write that
-failed is tried again, and one that lost a race (409) starts from what is there.
+After every step the model's taints are compared with the nodes' and written where they differ, so a failed write is
+tried again, and one that lost a race (409) starts from the present object.
 """
 
 import time
@@ -22,29 +22,29 @@ _NODES = "/api/v1/nodes"
 _OURS = (CONDEMNED, CANDIDATE)
 _EFFECT = {CONDEMNED: "NoSchedule", CANDIDATE: "PreferNoSchedule"}
 _RETRY_S = 10.0
-_TRIES = 5  # of a write that others keep overtaking
+_TRIES = 5  # of a write that others overtake
 
 
 class RealFleet:
-    """Launches are billed at once, and are nodes after their boot time. Runs in the thread of `pace`."""
+    """Launches are billed at once, and become nodes after their boot time. Runs in the thread of `pace`."""
 
     def __init__(self, api: KubeApi, state: ClusterState, pace: Paced, tell: Callable[[str], None]) -> None:
         self._api, self._state, self._pace, self._tell = api, state, pace, tell
         self._bills = {name: BilledSeconds() for name in state.groups}
         self.counts: Counter[str] = Counter(dict.fromkeys(state.groups, 0))
         self.history: list[tuple[float, Mapping[str, int]]] = []
-        self.boots: list[float] = []  # seconds from each launch to a node that takes pods
-        self._booting: dict[str, float] = {}  # launched by us, and when
-        self._there: set[str] = set()  # nodes of ours that the API server shows
+        self.boots: list[float] = []  # seconds from each launch to a ready node
+        self._booting: dict[str, float] = {}  # own launches, and when
+        self._visible: set[str] = set()  # own nodes that the API server shows
         self._ended: set[str] = set()  # terminated, and perhaps still shown
         self._foreign: set[str] = set()
-        self._taints: dict[str, tuple[str, ...]] = {}  # ours, as last written
-        self._broken: set[str] = set()  # what failed and was told
+        self._taints: dict[str, tuple[str, ...]] = {}  # own taints, as last written
+        self._broken: set[str] = set()  # actions whose failure was reported
 
-    # --- what the autoscaler calls ----------------------------------------------------------------------------------
+    # --- called by the autoscaler -----------------------------------------------------------------------------------
 
     def launch(self, group: GroupModel, boot_s: float | None = None, *, zone: str = "") -> Node:  # noqa: ARG002
-        """`zone` is always empty: its groups have none, and no pod of a played night has a disk."""
+        """Launch a node; `zone` is always empty, since no pod of a simulated night has a disk."""
         boot_s = group.boot_s if boot_s is None else boot_s
         node = self._add(self._free_name(group), group, boot_s)
         self._booting[node.name] = node.launched_at
@@ -68,40 +68,40 @@ class RealFleet:
         self._ended.add(node.name)
         self._delete(node.name)
 
-    # --- what the cluster shows -------------------------------------------------------------------------------------
+    # --- observation ------------------------------------------------------------------------------------------------
 
     def see(self, nodes: Mapping[str, Json]) -> None:
-        """Nodes that appeared, became ready or vanished; ones that others made are taken in by their group's label."""
+        """Note nodes that appeared, became ready or vanished; foreign ones are adopted by their group's label."""
         for name, item in nodes.items():
             if name in self._ended or (node := self._known(name, item)) is None:
                 continue
             node.ready = is_ready(item)
-            self._there.add(name)
+            self._visible.add(name)
             if node.ready and name in self._booting:
                 self.boots.append(self._pace.timeline.now - self._booting.pop(name))
-        for name in (self._there | self._ended) - nodes.keys():
-            self._there.discard(name)
+        for name in (self._visible | self._ended) - nodes.keys():
+            self._visible.discard(name)
             self._ended.discard(name)
             if name in self._state.nodes:
                 self._tell(f"node {name} has gone")
                 self._remove(self._state.nodes[name])
 
     def begin(self) -> None:
-        """The nodes that groups start with, less those that are there."""
+        """Launch the nodes that groups start with and that do not exist."""
         for group in self._state.groups.values():
             for _ in range(group.initial - self.counts[group.name]):
                 self.launch(group, boot_s=0.0)
 
     def write_taints(self) -> None:
         for node in list(self._state.nodes.values()):
-            wanted = (CONDEMNED,) if node.leaving else (CANDIDATE,) if node.unwanted else ()
-            if node.name in self._there and self._taints.get(node.name, ()) != wanted:
-                self._try(f"taints of {node.name}", lambda node=node, wanted=wanted: self._taint(node.name, wanted))
+            taints = (CONDEMNED,) if node.leaving else (CANDIDATE,) if node.unwanted else ()
+            if node.name in self._visible and self._taints.get(node.name, ()) != taints:
+                self._try(f"taints of {node.name}", lambda node=node, taints=taints: self._taint(node.name, taints))
 
     def billed_seconds(self, at_s: float) -> dict[str, float]:
         return {name: bill.at(at_s) for name, bill in self._bills.items()}
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     def _known(self, name: str, item: Json) -> Node | None:
         if name in self._state.nodes:
@@ -145,64 +145,70 @@ class RealFleet:
     def _create(self, node: Node) -> None:
         if self._state.nodes.get(node.name) is not node:
             return
-        made = self._try(f"creation of {node.name}", lambda: self._api.create(_NODES, node_object(node)))
-        if not made:
+        created = self._try(f"creation of {node.name}", lambda: self._api.create(_NODES, node_object(node)))
+        if not created:
             self._pace.timeline.after(_RETRY_S, lambda: self._create(node))
 
     def _delete(self, name: str) -> None:
         if not self._try(f"removal of {name}", lambda: self._api.delete(f"{_NODES}/{name}"), fine=(404,)):
             self._pace.timeline.after(_RETRY_S, lambda: self._delete(name))
 
-    def _taint(self, name: str, wanted: tuple[str, ...]) -> None:
-        for left in reversed(range(_TRIES)):
+    def _taint(self, name: str, keys: tuple[str, ...]) -> None:
+        for remaining in reversed(range(_TRIES)):
             item = self._api.get(f"{_NODES}/{name}")
             others = [taint for taint in at(item, "spec", "taints") or () if taint["key"] not in _OURS]
-            stamp = str(int(time.time()))  # for people and for `ebbtide why node`, whose clock is the real one
+            stamp = str(int(time.time()))  # real time, for people and for `ebbtide why node`
             item["spec"]["taints"] = [
                 *others,
-                *({"key": key, "value": stamp, "effect": _EFFECT[key]} for key in wanted),
+                *({"key": key, "value": stamp, "effect": _EFFECT[key]} for key in keys),
             ]
             try:
                 self._api.replace(f"{_NODES}/{name}", item)
             except ApiError as error:
-                if error.status != 409 or not left:
+                if error.status != 409 or not remaining:
                     raise
             else:
-                self._taints[name] = wanted
+                self._taints[name] = keys
                 return
 
-    def _try(self, what: str, act: Callable[[], object], fine: tuple[int, ...] = ()) -> bool:
-        """Whether it was done; the first of several failures is told."""
+    def _try(self, action: str, act: Callable[[], object], fine: tuple[int, ...] = ()) -> bool:
+        """Return True on success; report the first of several failures."""
         try:
             act()
         except ApiError as error:
             if error.status not in fine:
-                if what not in self._broken:
-                    self._broken.add(what)
-                    self._tell(f"{what}: {error}")
+                if action not in self._broken:
+                    self._broken.add(action)
+                    self._tell(f"{action}: {error}")
                 return False
-        self._broken.discard(what)
+        self._broken.discard(action)
         return True
 
 
 def node_object(node: Node) -> Json:
-    """As a machine of the group registers, but for what DaemonSets take, which its size leaves out already."""
+    """Return the node as a machine of the group registers; its size excludes what DaemonSets take."""
     group = node.shape
     size = {"cpu": f"{group.cpu_m}m", "memory": f"{group.memory_mib}Mi", "pods": str(group.max_pods)}
     if group.gpu:
         size[GPU_RESOURCE] = str(group.gpu)
-    own = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "zone-a"}
-    labels = {**own, **group.labels, NODE_GROUP: group.name, "eks.amazonaws.com/nodegroup": group.name}
+    standard = {
+        "kubernetes.io/hostname": node.name,
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": "zone-a",
+    }
+    labels = {**standard, **group.labels, NODE_GROUP: group.name, "eks.amazonaws.com/nodegroup": group.name}
     return {
         "metadata": {"name": node.name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-        "spec": {"taints": [{"key": it.key, "value": it.value, "effect": it.effect} for it in group.taints]},
+        "spec": {
+            "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in group.taints]
+        },
         "status": {"allocatable": size, "capacity": size},
     }
 
 
 def is_ready(item: Json) -> bool:
-    """Takes pods: without the taint that every node is born with, until the controllers have seen its condition."""
+    """Return True if the node accepts pods; new nodes have a taint until the controllers have seen their condition."""
     if any(taint["key"].startswith("node.kubernetes.io/") for taint in at(item, "spec", "taints") or ()):
         return False
     conditions = at(item, "status", "conditions") or ()
-    return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+    return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)

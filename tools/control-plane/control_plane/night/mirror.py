@@ -1,7 +1,7 @@
 """The API server's pods, Deployments, StatefulSets and budgets as the modelled cluster's state.
 
-Level-based: each look compares everything that is there with what the state holds, so no order of events and no lost
-event matters. Pods keep their identity, because drains under way hold them.
+Level-based: each look compares all objects with the state, so neither the order of events nor a lost event matters.
+Pods keep their identity, because running drains hold them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _LISTED_WITHIN = 30.0  # seconds
 
 @dataclass(slots=True, eq=False)
 class MirroredDeployment(Deployment):
-    """What its budgets allow is what the disruption controller wrote, not what the model works out."""
+    """Deployment whose allowed disruptions are the disruption controller's, not the model's."""
 
     allowed: int | None = None
     template: Json = field(default_factory=dict[str, Any])
@@ -41,22 +41,22 @@ class MirroredDeployment(Deployment):
 
 
 class Mirror:
-    """`changed` is called from threads of its own; `look` belongs to the thread that owns the state."""
+    """`changed` is called from other threads; `look` belongs to the thread that owns the state."""
 
     def __init__(
         self, api: KubeApi, state: ClusterState, changed: Callable[[], None], tell: Callable[[str], None]
     ) -> None:
         self._state, self._tell = state, tell
         self._kinds = {kind: Watched(api, path, changed) for kind, path in _PATHS.items()}
-        self._unsayable: set[str] = set()  # workloads
-        self._told: set[str] = set()
+        self._unmodelled: set[str] = set()  # workloads
+        self._complaints: set[str] = set()
         self._before: object = None
-        self._coming: dict[str, float] = {}  # pods since when, but for those that were there or found no node
+        self._starting: dict[str, float] = {}  # pods by their appearance, without initial and unschedulable ones
         self._first_look = True
         self.startups: list[float] = []  # seconds from a pod's appearance to its being ready
 
     def start(self) -> None:
-        """Returns when everything has been listed. Raises `TimeoutError`."""
+        """Return when everything has been listed. Raises `TimeoutError`."""
         for kind in self._kinds.values():
             kind.start()
         for name, kind in self._kinds.items():
@@ -71,7 +71,7 @@ class Mirror:
         return self._kinds["nodes"].snapshot()
 
     def look(self, now: float) -> bool:
-        """Bring pods and workloads up to date; whether a pod has newly found no node."""
+        """Update pods and workloads; return True if a pod has become unschedulable."""
         pods = {name: item for name, item in self._kinds["pods"].snapshot().items() if _counts(item)}
         for name, pod in self._all_pods().items():
             if name not in pods:
@@ -79,23 +79,23 @@ class Mirror:
         self._see_workloads(pods)
         for name, item in pods.items():
             self._see_pod(name, item, now)
-        every = self._all_pods()
-        homeless = {name: every[name] for name, item in pods.items() if _is_unschedulable(item)}
-        homeless = {name: pod for name, pod in homeless.items() if pod.workload not in self._unsayable}
-        found = homeless.keys() - self._state.unschedulable.keys()
-        self._state.unschedulable = homeless
-        for name in homeless:
-            self._coming.pop(name, None)
+        all_pods = self._all_pods()
+        pending = {name: all_pods[name] for name, item in pods.items() if _is_unschedulable(item)}
+        pending = {name: pod for name, pod in pending.items() if pod.workload not in self._unmodelled}
+        new = pending.keys() - self._state.unschedulable.keys()
+        self._state.unschedulable = pending
+        for name in pending:
+            self._starting.pop(name, None)
         self._first_look = False
-        return bool(found)
+        return bool(new)
 
     def moved(self) -> bool:
-        """Whether anything that the autoscaler goes by has changed since the last call."""
+        """Return True if the autoscaler's inputs have changed since the last call."""
         now = tuple(self._shown())
         before, self._before = self._before, now
         return now != before
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     def _shown(self) -> Iterator[object]:
         for node in self._state.nodes.values():
@@ -140,7 +140,7 @@ class Mirror:
         if pod is None:
             pod = pods[name] = Pod(name, workload, now, self._model(workload, item))
             if not self._first_look and pod.spec.category != Category.WORKER:
-                self._coming[name] = now
+                self._starting[name] = now
         if pod.node is None and (node := self._state.nodes.get(at(item, "spec", "nodeName") or "")) is not None:
             pod.node = node
             node.pods[name] = pod
@@ -150,33 +150,34 @@ class Mirror:
             pod.running_since = None
         elif pod.running_since is None:
             pod.running_since = now
-            if name in self._coming:
-                self.startups.append(now - self._coming[name])
+            if name in self._starting:
+                self.startups.append(now - self._starting[name])
 
     def _forget(self, pod: Pod) -> None:
         del self._state.deployments[pod.workload].pods[pod.name]
-        self._coming.pop(pod.name, None)
+        self._starting.pop(pod.name, None)
         if pod.node is not None:
             del pod.node.pods[pod.name]
             pod.node.room.give_back(pod.spec)
 
     def _all_pods(self) -> dict[str, Pod]:
-        return {name: pod for each in self._state.deployments.values() for name, pod in each.pods.items()}
+        return {name: pod for deployment in self._state.deployments.values() for name, pod in deployment.pods.items()}
 
     def _model(self, name: str, item: Json) -> WorkloadModel:
-        """What the model cannot say is told, and what has it stays where it is: on doubt, hold."""
-        said = pod_model_of(item, name)
-        self._unsayable.discard(name)
-        for what in said.unsaid:
-            self._unsayable.add(name)
-            if (complaint := f"{name}: {what} is more than the model can say, so it is left alone") not in self._told:
-                self._told.add(complaint)
+        """Report what the model cannot express; such pods are never evicted."""
+        described = pod_model_of(item, name)
+        self._unmodelled.discard(name)
+        for feature in described.unmodelled:
+            self._unmodelled.add(name)
+            complaint = f"{name}: {feature} is more than the model can say, so it is left alone"
+            if complaint not in self._complaints:
+                self._complaints.add(complaint)
                 self._tell(complaint)
-        return replace(said.model, safe_to_evict=False) if said.unsaid else said.model
+        return replace(described.model, safe_to_evict=False) if described.unmodelled else described.model
 
 
 def owner_of(pod: Json) -> str:
-    """The Deployment or StatefulSet that a pod belongs to, as "namespace/name"; else its owner, else itself."""
+    """Return the pod's Deployment or StatefulSet as "namespace/name"; else its owner, else itself."""
     metadata: Json = pod["metadata"]
     name = str(metadata["name"])
     for owner in at(pod, "metadata", "ownerReferences") or ():
@@ -188,14 +189,14 @@ def owner_of(pod: Json) -> str:
 
 
 def allowed_by(budgets: Sequence[Json]) -> int | None:
-    """How many pods may be moved now; under several budgets none, for the Eviction API then refuses always."""
+    """Return how many pods may be evicted now; none under several budgets, which the Eviction API always refuses."""
     if len(budgets) != 1:
         return 0 if budgets else None
     return int(at(budgets[0], "status", "disruptionsAllowed") or 0)
 
 
 def _counts(pod: Json) -> bool:
-    """Pods of DaemonSets are left out of a group's size already; static and finished ones take no part."""
+    """Return True unless the pod is static, finished, or of a DaemonSet, which a group's size excludes."""
     owners = at(pod, "metadata", "ownerReferences") or ()
     if any(owner["kind"] in ("DaemonSet", "Node") for owner in owners):
         return False
@@ -204,11 +205,11 @@ def _counts(pod: Json) -> bool:
 
 def _is_ready(pod: Json) -> bool:
     conditions = at(pod, "status", "conditions") or ()
-    return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+    return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)
 
 
 def _is_unschedulable(pod: Json) -> bool:
     if at(pod, "spec", "nodeName") or at(pod, "metadata", "deletionTimestamp"):
         return False
     conditions = at(pod, "status", "conditions") or ()
-    return any(found["type"] == "PodScheduled" and found.get("reason") == "Unschedulable" for found in conditions)
+    return any(row["type"] == "PodScheduled" and row.get("reason") == "Unschedulable" for row in conditions)

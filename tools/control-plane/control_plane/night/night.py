@@ -1,12 +1,12 @@
-"""One customer's night twice: on a real control plane in faster time, and in the simulator.
+"""A customer's night on a real control plane in faster time, and the same night in the simulator.
 
-Real are the API server, the scheduler, the controllers and their disruption controller, KWOK's nodes, the Eviction API,
-Redis, and Ebbtide's controller with its own account's token. Played are time (`control_plane.night.scaled`), the
+Real: the API server, the scheduler, the controllers with the disruption controller, KWOK's nodes, the Eviction API,
+Redis, and Ebbtide's controller with its own account's token. Simulated: time (`control_plane.night.scaled`), the
 machines and the autoscaler's decisions (`control_plane.night.autoscaler`), and the workers
 (`control_plane.night.workers`).
 
-Real latencies look `speed` times as long, and they decide node-hours too: a node boots longer, a drain succeeds or not.
-So what they were on the real side is measured, and the simulation is given the same.
+Real latencies look `speed` times as long and affect node-hours: a node boots longer, a drain succeeds or not. So they
+are measured on the real side, and the simulation uses the measured values.
 """
 
 import os
@@ -51,21 +51,21 @@ from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, NAMESPACE, WORKLOAD
 
 _T = TypeVar("_T")
 
-LEAD = 8.0  # real seconds before the start, in which the controller comes to lead
+LEAD = 8.0  # real seconds before the start, for the controller to become the leader
 PATIENCE = 60.0  # real seconds
 TRACE = "openb2023-a"
 BOOT_S, STARTUP_S = 120.0, 15.0
-"""What a replay takes for granted. The real side's own latency is part of it, as far as it goes."""
-TOLERABLE_S = 60.0  # virtual; on a quiet machine it is a third of that
-REAL_BOOT = 0.25  # real seconds from a node's object to a node that takes pods
+"""Assumptions of a replay; the real side's own latency counts as part of them."""
+TOLERABLE_S = 60.0  # virtual; a third of it on an idle machine
+REAL_BOOT = 0.25  # real seconds from a node's object to a ready node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """From `start` for `length`. `flexible`: nodes of the flexible groups that the day before has left behind."""
+    """A night from `start` for `length`. `flexible`: nodes of the flexible groups that remain from the day before."""
 
     settings: StackSettings
-    config: ControllerConfig  # as in production, but for a Redis and a resync of its own
+    config: ControllerConfig  # as in production, with another Redis and resync
     start: datetime
     length: timedelta
     jobs: tuple[tuple[float, float, str], ...]  # submitted at, duration, pool; seconds
@@ -89,7 +89,7 @@ class Night:
 def demo_night(
     settings: StackSettings, start: datetime, length: timedelta, *, resync: timedelta, flexible: int
 ) -> Night:
-    """The bundled trace on the stack, aligned with the customer's week as in a replay, from `start` on (local time)."""
+    """Return the bundled trace on the stack from `start` (local time), aligned with the week as in a replay."""
     scene = replay_setup_of(settings, find_trace(TRACE), ReplayOptions())
     local = start.replace(tzinfo=scene.start.tzinfo)
     offset, end = (local - scene.start).total_seconds(), length.total_seconds()
@@ -113,7 +113,7 @@ def demo_night(
 
 
 def evening(night: Night) -> Mapping[str, list[str]]:
-    """Which nodes the pods of each workload are on when the night begins, as the simulation puts them there."""
+    """Return the nodes of each workload's pods when the night begins, by the simulation."""
     world = World(night.plan(), [], WorldSetup(start=night.start, end_s=1.0, seed=night.seed, flags=FLAGS))
     world.timeline.run_until(1.0)
     return {
@@ -124,22 +124,24 @@ def evening(night: Night) -> Mapping[str, list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """Virtual seconds, each as it was on the real side in the mean, which is what node-hours add up to."""
+    """Mean virtual seconds on the real side, since node-hours are sums."""
 
     boot_s: float
     startup_s: float
 
     @property
     def tolerable(self) -> bool:
-        """Whether the machine kept up with the speed. If not, the night says more of the machine than of the product:
-        the controller's turns, which nobody measures, took as many times too long.
+        """True if the machine kept up with the speed.
+
+        If not, the night shows more of the machine than of the product: the controller's turns, which are not measured,
+        took as many times too long.
         """
         return self.startup_s <= TOLERABLE_S and self.boot_s <= BOOT_S + TOLERABLE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What became of a night, on either side."""
+    """Result of a night, on either side."""
 
     node_hours: Mapping[str, float]
     evictions: Sequence[Eviction]
@@ -147,13 +149,13 @@ class Course:
     jobs: Sequence[JobRun]
 
 
-def simulated(night: Night, took: Latencies) -> Course:
-    """The night in the simulator: the production loop, modelled edges."""
+def simulated(night: Night, latencies: Latencies) -> Course:
+    """Run the night in the simulator: the production loop with modelled edges."""
     plan = night.plan()
     plan = replace(
         plan,
-        groups=tuple(replace(group, boot_s=took.boot_s) for group in plan.groups),
-        workloads=tuple((replace(workload, startup_s=took.startup_s), n) for workload, n in plan.workloads),
+        groups=tuple(replace(group, boot_s=latencies.boot_s) for group in plan.groups),
+        workloads=tuple((replace(workload, startup_s=latencies.startup_s), n) for workload, n in plan.workloads),
         workers={name: replace(worker, startup_s=STARTUP_S) for name, worker in plan.workers.items()},
     )
     jobs, end_s = night.runs(), night.length.total_seconds()
@@ -170,15 +172,15 @@ def simulated(night: Night, took: Latencies) -> Course:
 
 
 class RealNight:
-    """A night on a control plane that leaves the pods of workers alone; from `with` to its end.
+    """A night on a control plane that leaves the workers' pods alone. Context manager.
 
-    It begins when the stack is installed, the first nodes are there and the controller leads.
+    It begins when the stack is installed, the first nodes exist and the controller leads.
     """
 
     def __init__(self, plane: ControlPlane, night: Night, speed: float, folder: Path) -> None:
         self._plane, self.night, self._speed, self._folder = plane, night, speed, folder
         self._open, self._playing = ExitStack(), ExitStack()
-        self.said: list[tuple[float, str]] = []  # by the autoscaler, at virtual seconds
+        self.said: list[tuple[float, str]] = []  # the autoscaler's lines, at virtual seconds
         self.clock: ScaledClock
         self.autoscaler: RealAutoscaler
         self.workers: PlayedWorkers
@@ -222,7 +224,7 @@ class RealNight:
         self._playing.enter_context(deployer)
 
     def _set_up_evening(self) -> None:
-        """The stack with its pods where the simulation has them. The scheduler is held meanwhile."""
+        """Install the stack with its pods placed as in the simulation, while the scheduler is suspended."""
         api = self._plane.api
         for group in self.night.plan().groups:
             for number in range(1, group.initial + 1):
@@ -240,8 +242,8 @@ class RealNight:
         pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
         def names() -> list[str]:
-            found = self._plane.api.get(pods, labelSelector=f"{WORKLOAD}={workload}")["items"]
-            return [pod["metadata"]["name"] for pod in found] if len(found) == len(nodes) else []
+            items = self._plane.api.get(pods, labelSelector=f"{WORKLOAD}={workload}")["items"]
+            return [pod["metadata"]["name"] for pod in items] if len(items) == len(nodes) else []
 
         for name, node in zip(self._wait_for(names, f"the pods of {workload}"), nodes, strict=True):
             target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -249,11 +251,11 @@ class RealNight:
 
     def _wait_for(self, look: Callable[[], _T], what: str) -> _T:
         deadline = time.monotonic() + PATIENCE
-        while not (found := look()):
+        while not (result := look()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"still waiting for {what} after {PATIENCE:.0f} s")
             time.sleep(0.05)
-        return found
+        return result
 
     @property
     def config_file(self) -> Path:
@@ -272,19 +274,19 @@ class RealNight:
         return [f"--start={clock.start.isoformat()}", f"--speed={clock.speed}", f"--began={clock.began}"]
 
     def close_as_cron_would(self, at: datetime) -> "subprocess.CompletedProcess[str]":
-        """The closer with its own token, its clock showing `at` when it starts and going on at the usual speed."""
+        """Run the closer with its own token; its clock starts at `at` and runs at normal speed."""
         clock = ScaledClock(at, 1.0)
         arguments = [*self._timing(clock), "--closer", "--", "--config", str(self.config_file)]
         arguments += ["--kubeconfig", str(self._plane.kubeconfig_as(NAMESPACE, CLOSER))]
         return subprocess.run([*_PROGRAM, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def why(self, node: str) -> str:
-        """What `ebbtide why node` says of it, by the real clock. Raises `subprocess.CalledProcessError`."""
+        """Return the output of `ebbtide why node`, by the real clock. Raises `subprocess.CalledProcessError`."""
         command = [sys.executable, "-m", "ebbtide.cli", "why", "node", node, f"--kubeconfig={self._plane.kubeconfig}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
 
     def kill_controller(self) -> None:
-        """At once, as when its node is lost: it closes nothing on the way out."""
+        """Kill it at once, as when its node is lost: it closes nothing."""
         self._controller.kill()
         self._controller.wait()
 
@@ -296,14 +298,14 @@ class RealNight:
         self._plane.api.patch(path, {"spec": {"template": stamp}})
 
     def wait_until(self, second: float) -> None:
-        """Of the night. Raises `RuntimeError` when a part of it has ended."""
-        while (left := self.clock.real(second - self.clock.seconds())) > 0:
-            time.sleep(min(left, 0.5))
+        """Wait for a second of the night. Raises `RuntimeError` when a part of it has ended."""
+        while (remaining := self.clock.real(second - self.clock.seconds())) > 0:
+            time.sleep(min(remaining, 0.5))
             if self._controller.poll() is not None or self.autoscaler.failed or self.workers.failed:
                 raise RuntimeError("a part of the night has ended before its time")
 
     def stop(self) -> tuple[Course, Latencies]:
-        """Kill the controller and let everything stand as it is: no node comes or goes, no job ends."""
+        """Kill the controller and freeze the rest: no node appears or disappears, no job ends."""
         self.kill_controller()
         autoscaler = self.autoscaler
         course = Course(

@@ -1,7 +1,7 @@
-"""A model's timeline, run at the pace of a scaled clock by a thread of its own.
+"""A model's timeline, run at the pace of a scaled clock by a separate thread.
 
-Whatever touches the model runs in that thread: what the timeline planned, and what others hand in with `call`. When
-the thread falls behind, as on a busy machine, it catches up event by event, and nothing is left out.
+Everything that touches the model runs in that thread: events of the timeline, and functions passed to `call`. When the
+thread falls behind, as on a busy machine, it catches up event by event and skips none.
 """
 
 import threading
@@ -17,7 +17,7 @@ _LONGEST_WAIT = 1.0  # seconds
 
 
 class Paced:
-    """A context manager. An error in the thread ends it, and is raised where the context ends."""
+    """Context manager. An error in the thread ends it, and is raised at the end of the context."""
 
     def __init__(self, clock: ScaledClock, name: str) -> None:
         self.clock = clock
@@ -45,15 +45,15 @@ class Paced:
     def failed(self) -> bool:
         return self._error is not None
 
-    def call(self, what: Callable[[], None]) -> None:
-        """From any thread: have it done as soon as the timeline is up to date."""
-        self._calls.put(what)
+    def call(self, function: Callable[[], None]) -> None:
+        """Schedule a function, from any thread, for when the timeline is up to date."""
+        self._calls.put(function)
 
     def _run(self) -> None:
         try:
             while not self.ended.is_set():
                 self._step()
-        except BaseException as error:  # carried to the thread that ends the context
+        except BaseException as error:  # raised in the thread that ends the context
             self._error = error
             self.ended.set()
 

@@ -1,14 +1,13 @@
-"""What a pod's spec says, in the terms of the modelled cluster. Pure.
+"""Convert a pod's spec to the modelled cluster. Pure.
 
-What the model has no word for is named, not dropped: whoever reads `unsaid` can refuse, or keep the pod's node.
+Features that the model lacks are named and not dropped: a reader of `unmodelled` can refuse, or keep the pod's node.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ebbtide.operate.node_use import requested
-from ebbtide.operate.objects import at, words_at
+from ebbtide.operate.objects import at, requested, words_at
 from ebbtide.recording.drainable import SAFE_TO_EVICT, local_volumes
 from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
 from ebbtide.simulator.cluster.model import Taint, WorkloadModel
@@ -22,15 +21,15 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """`unsaid`: what of the spec the model leaves out, in words; empty for what it says whole."""
+class PodModel:
+    """`unmodelled`: features of the spec that the model lacks, in words."""
 
     model: WorkloadModel
-    unsaid: tuple[str, ...] = ()
+    unmodelled: tuple[str, ...] = ()
 
 
-def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> Said:
-    """`pod`: a pod, or a template with its namespace; `name`: the workload it belongs to."""
+def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
+    """Convert a pod, or a template with its namespace; `name` is that of its workload."""
     spec: Item = at(pod, "spec") or {}
     labels, annotations = words_at(pod, "metadata", "labels"), words_at(pod, "metadata", "annotations")
     terms = list(_anti_affinity(spec))
@@ -38,8 +37,8 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> Said:
     model = WorkloadModel(
         name=name,
         category=_category(at(pod, "metadata", "namespace") or "", labels),
-        cpu_m=_whole(requested(pod, "cpu") * 1000),
-        memory_mib=_whole(requested(pod, "memory") / 2**20),
+        cpu_m=_rounded_up(requested(pod, "cpu") * 1000),
+        memory_mib=_rounded_up(requested(pod, "memory") / 2**20),
         gpu=int(requested(pod, GPU_RESOURCE)),
         node_selector=words_at(spec, "nodeSelector"),
         one_per_node=any(_is_own(term, labels) for term in terms),
@@ -47,25 +46,24 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> Said:
         empty_dir=bool(local_volumes(pod)),
         safe_to_evict=None if safe is None else safe == "true",
         grace_s=float(spec.get("terminationGracePeriodSeconds", 30)),
-        tolerations=tuple(_toleration(found) for found in spec.get("tolerations") or ()),
+        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
         startup_s=startup_s,
     )
-    return Said(model=model, unsaid=tuple(_unmodelled(spec, labels)))
+    return PodModel(model=model, unmodelled=tuple(_unmodelled(spec, labels)))
 
 
 def _category(namespace: str, labels: Mapping[str, str]) -> str:
     return SYSTEM_CATEGORY if namespace == "kube-system" else labels.get(CATEGORY, "")
 
 
-def _whole(amount: Any) -> int:
-    """Upwards, as a scheduler that must not promise too much."""
+def _rounded_up(amount: Any) -> int:
     return int(-(-amount // 1))
 
 
-def _toleration(found: Item) -> Taint:
-    """In a toleration of the model an empty value or effect matches any, and so does an empty key."""
-    value = found.get("value", "") if found.get("operator", "Equal") == "Equal" else ""
-    return Taint(found.get("key", ""), value, found.get("effect", ""))
+def _toleration(toleration: Item) -> Taint:
+    """Convert a toleration; in the model an empty key, value or effect matches any."""
+    value = toleration.get("value", "") if toleration.get("operator", "Equal") == "Equal" else ""
+    return Taint(toleration.get("key", ""), value, toleration.get("effect", ""))
 
 
 def _anti_affinity(spec: Item) -> Iterator[Item]:
@@ -73,7 +71,7 @@ def _anti_affinity(spec: Item) -> Iterator[Item]:
 
 
 def _categories(term: Item) -> tuple[str, ...]:
-    """Which categories a term keeps away; empty if it is about something else, or not about every namespace."""
+    """Return the categories that a term excludes; empty for other terms, and those of some namespaces only."""
     if term.get("topologyKey") != HOST or term.get("namespaceSelector") != {}:
         return ()
     exact, expressions = words_at(term, "labelSelector", "matchLabels"), at(term, "labelSelector", "matchExpressions")
@@ -86,7 +84,7 @@ def _categories(term: Item) -> tuple[str, ...]:
 
 
 def _is_own(term: Item, labels: Mapping[str, str]) -> bool:
-    """A term against pods of the same workload."""
+    """Return True for a term against pods of the same workload."""
     exact = words_at(term, "labelSelector", "matchLabels")
     return term.get("topologyKey") == HOST and bool(exact) and exact == {WORKLOAD: labels.get(WORKLOAD)}
 
@@ -99,7 +97,7 @@ def _unmodelled(spec: Item, labels: Mapping[str, str]) -> Iterator[str]:
     if any(not _categories(term) and not _is_own(term, labels) for term in _anti_affinity(spec)):
         yield "required anti-affinity other than by category or against itself"
     constraints = at(spec, "topologySpreadConstraints") or ()
-    if any(found.get("whenUnsatisfiable") == "DoNotSchedule" for found in constraints):
+    if any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints):
         yield "a hard spread over nodes or zones"
     volumes = at(spec, "volumes") or ()
     if any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes):

@@ -1,7 +1,7 @@
-"""Time that runs faster than the wall's, the same for every process that knows when it began.
+"""A clock that runs faster than wall time, the same in every process that knows when it began.
 
-Only what Ebbtide and the autoscaler's model wait for is scaled. The API server, the scheduler, the controller manager,
-Leases and HTTP stay in real time: their latencies look `speed` times as long from here.
+Only the waits of Ebbtide and of the autoscaler's model are scaled. The API server, the scheduler, the controller
+manager, Leases and HTTP stay in real time: their latencies look `speed` times as long.
 """
 
 import time
@@ -11,9 +11,9 @@ from controllers.adapters.clock import SystemClock
 
 
 class ScaledClock(SystemClock):
-    """`began` is `time.monotonic()` at the instant that shows `start`: by default now.
+    """Clock that shows `start` when `time.monotonic()` is `began`, by default now.
 
-    Linux counts it from the machine's start, so one value serves several processes.
+    Linux counts monotonic time from the machine's start, so one value serves several processes.
     """
 
     def __init__(self, start: datetime, speed: float, began: float | None = None) -> None:
@@ -26,13 +26,13 @@ class ScaledClock(SystemClock):
         self.began = time.monotonic() if began is None else began
 
     def now(self) -> datetime:
-        """Wall time there, aware, UTC."""
+        """Return scaled wall time, aware, in UTC."""
         return self.start + timedelta(seconds=self.seconds())
 
     def seconds(self) -> float:
-        """Seconds there since the start."""
+        """Return scaled seconds since the start."""
         return (time.monotonic() - self.began) * self.speed
 
     def real(self, virtual_seconds: float) -> float:
-        """How long that takes here."""
+        """Convert scaled to real seconds."""
         return virtual_seconds / self.speed

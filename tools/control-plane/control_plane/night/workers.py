@@ -1,12 +1,12 @@
-"""The workers of the pools, and whoever enqueues their jobs, played by one thread in faster time.
+"""The pools' workers, and the producers of their jobs, simulated by one thread in faster time.
 
-A stand-in, and for time alone: a real RQ worker takes a second to start, which at 240 times the speed would be four
-minutes, and thirty of them share the machine with a control plane. Their keys are real, written to a real Redis in
-RQ's order: a job is moved to the list in between, then noted as running while its worker says busy, then struck off.
-A worker holds its job through SIGTERM, as the safe class of `ebbtide.jobs` does, and ends when it is done.
+They are simulated because of time: a real RQ worker takes a second to start, which at 240 times the speed would be four
+minutes, and thirty of them share the machine with a control plane. Their keys are real, written to a real Redis in RQ's
+order: a job is moved to the intermediate list, then registered as running while its worker is busy, then removed. A
+worker keeps its job through SIGTERM, as the safe class of `ebbtide.jobs` does, and ends when the job is done.
 
-What the kubelet does with their pods is played too: running some time after they are bound, gone when the process is.
-KWOK would end them at once.
+The kubelet's part is simulated too: pods run some time after they are bound, and vanish with the process. KWOK would
+end them at once.
 """
 
 import itertools
@@ -29,7 +29,7 @@ from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
 from ebbtide.simulator.world.workers import JobRun, WorkerTimes
 
 _PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"
-_GOOD_FOR = 3600.0  # real seconds until a running job's entry counts as stale: nothing here lasts longer
+_GOOD_FOR = 3600.0  # real seconds until a running job's entry counts as stale; no run lasts longer
 
 
 @dataclass(slots=True, eq=False)
@@ -38,20 +38,20 @@ class _Worker:
     queue: str
     running: bool = False
     stopping: bool = False
-    job: str = ""  # what it holds, popped or running
+    job: str = ""  # popped or running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """What there is to do. `startup_s` is virtual: from bound to ready to pop."""
+    """The jobs of a night. `startup_s` is virtual: from bound to ready to pop."""
 
-    jobs: Sequence[JobRun]  # get `started_at`, `done_at` and `interruptions`
+    jobs: Sequence[JobRun]  # `started_at`, `done_at` and `interruptions` are written
     queue_of: Mapping[str, str]  # by pool
     startup_s: float
 
 
 class PlayedWorkers:
-    """From `with` to its end. Jobs are enqueued at their virtual second."""
+    """Context manager. Jobs are enqueued at their virtual second."""
 
     def __init__(self, api: KubeApi, redis: Redis, clock: ScaledClock, shift: Shift) -> None:
         self._api, self._redis, self._shift = api, redis, shift
@@ -82,10 +82,10 @@ class PlayedWorkers:
     # --- the kubelet's part -----------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        seen = {item["metadata"]["uid"]: item for item in self._pods.snapshot().values()}
-        for uid in self._workers.keys() - seen.keys():
+        items = {item["metadata"]["uid"]: item for item in self._pods.snapshot().values()}
+        for uid in self._workers.keys() - items.keys():
             self._vanish(self._workers.pop(uid))
-        for uid, item in seen.items():
+        for uid, item in items.items():
             if "nodeName" in item["spec"]:
                 self._tend(uid, item)
 
@@ -111,14 +111,14 @@ class PlayedWorkers:
         try:
             self._api.patch(f"{_PODS}/{worker.name}/status", status_patch(item, state), STRATEGIC_MERGE)
         except ApiError as error:
-            if error.status != 404:  # gone in this moment: the watch will tell
+            if error.status != 404:  # just deleted: the watch reports it
                 raise
             return
         worker.running = True
         self._register(worker)
 
     def _exit(self, uid: str) -> None:
-        """The process has ended, and with it the pod."""
+        """End the process, and with it the pod."""
         worker = self._workers.get(uid)
         if worker is None:
             return
@@ -126,14 +126,14 @@ class PlayedWorkers:
             self._unregister(worker)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         try:
-            # The controller deletes nothing, so its client has no word for the options of a deletion.
+            # The controller deletes nothing, so its client has no method for a deletion with options.
             self._api._answer("DELETE", f"{_PODS}/{worker.name}", {}, options)  # noqa: SLF001
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
 
     def _vanish(self, worker: _Worker) -> None:
-        """Its object is gone: after its exit, or by force, which interrupts a job."""
+        """Forget a worker whose object is gone: after its exit, or by force, which interrupts a job."""
         if worker in self._free[worker.queue]:
             self._free[worker.queue].remove(worker)
         if worker.job:
@@ -143,33 +143,33 @@ class PlayedWorkers:
 
     def _enqueue(self, name: str, job: JobRun) -> None:
         queue = self._shift.queue_of[job.pool]
-        with self._redis.pipeline() as together:
-            together.sadd("rq:queues", f"rq:queue:{queue}")
-            together.hset(f"rq:job:{name}", mapping={"enqueued_at": datetime.now(UTC).isoformat()})
-            together.rpush(f"rq:queue:{queue}", name)
-            together.execute()
+        with self._redis.pipeline() as pipeline:
+            pipeline.sadd("rq:queues", f"rq:queue:{queue}")
+            pipeline.hset(f"rq:job:{name}", mapping={"enqueued_at": datetime.now(UTC).isoformat()})
+            pipeline.rpush(f"rq:queue:{queue}", name)
+            pipeline.execute()
         self._feed(queue)
 
     def _register(self, worker: _Worker) -> None:
         key = f"rq:worker:{worker.name}"
-        with self._redis.pipeline() as together:
-            together.hset(key, mapping={"hostname": worker.name, "state": "idle", "current_job": ""})
-            together.sadd("rq:workers", key)
-            together.sadd(f"rq:workers:{worker.queue}", key)
-            together.execute()
+        with self._redis.pipeline() as pipeline:
+            pipeline.hset(key, mapping={"hostname": worker.name, "state": "idle", "current_job": ""})
+            pipeline.sadd("rq:workers", key)
+            pipeline.sadd(f"rq:workers:{worker.queue}", key)
+            pipeline.execute()
         self._free[worker.queue].append(worker)
         self._feed(worker.queue)
 
     def _unregister(self, worker: _Worker) -> None:
         key = f"rq:worker:{worker.name}"
-        with self._redis.pipeline() as together:
-            together.srem("rq:workers", key)
-            together.srem(f"rq:workers:{worker.queue}", key)
-            together.delete(key)
-            together.execute()
+        with self._redis.pipeline() as pipeline:
+            pipeline.srem("rq:workers", key)
+            pipeline.srem(f"rq:workers:{worker.queue}", key)
+            pipeline.delete(key)
+            pipeline.execute()
 
     def _feed(self, queue: str) -> None:
-        """One attempt for each new job and each free worker."""
+        """Schedule one attempt for each new job and each free worker."""
         self._pace.timeline.after(self._times.pop_s, lambda: self._pop(queue))
 
     def _pop(self, queue: str) -> None:
@@ -186,11 +186,11 @@ class PlayedWorkers:
 
     def _run(self, worker: _Worker) -> None:
         job, name, queue = self._jobs[worker.job], worker.job, worker.queue
-        with self._redis.pipeline() as together:
-            together.hset(f"rq:worker:{worker.name}", mapping={"state": "busy", "current_job": name})
-            together.zadd(f"rq:wip:{queue}", {name: time.time() + _GOOD_FOR})
-            together.lrem(f"rq:queue:{queue}:intermediate", 1, name)
-            together.execute()
+        with self._redis.pipeline() as pipeline:
+            pipeline.hset(f"rq:worker:{worker.name}", mapping={"state": "busy", "current_job": name})
+            pipeline.zadd(f"rq:wip:{queue}", {name: time.time() + _GOOD_FOR})
+            pipeline.lrem(f"rq:queue:{queue}:intermediate", 1, name)
+            pipeline.execute()
         job.started_at = self._pace.timeline.now
         self._pace.timeline.after(job.duration_s, lambda: self._finish(worker))
 
@@ -199,10 +199,10 @@ class PlayedWorkers:
         if uid is None:
             return
         self._jobs[worker.job].done_at = self._pace.timeline.now
-        with self._redis.pipeline() as together:
-            together.zrem(f"rq:wip:{worker.queue}", worker.job)
-            together.hset(f"rq:worker:{worker.name}", mapping={"state": "idle", "current_job": ""})
-            together.execute()
+        with self._redis.pipeline() as pipeline:
+            pipeline.zrem(f"rq:wip:{worker.queue}", worker.job)
+            pipeline.hset(f"rq:worker:{worker.name}", mapping={"state": "idle", "current_job": ""})
+            pipeline.execute()
         worker.job = ""
         if worker.stopping:
             self._pace.timeline.after(self._times.idle_exit_s, lambda: self._exit(uid))

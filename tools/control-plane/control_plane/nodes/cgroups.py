@@ -1,8 +1,8 @@
-"""The folders that hold a run's processes, in every cgroup hierarchy.
+"""The folders of a run's processes, in every cgroup hierarchy.
 
-Their name tells the process that made them, so that a later run knows whose they were. A node's own programs sit in
-`<run>/<node>/system`, its pods below `<run>/<node>`. Who has nothing in a folder can remove it and nobody else can, so
-what is left of a dead run is found, ended and removed by these names alone.
+Their name contains the process that created them, so that a later run knows their owner. A node's own programs are in
+`<run>/<node>/system`, its pods below `<run>/<node>`. Only an empty folder can be removed, so leftovers of a dead run
+are found, ended and removed by these names alone.
 """
 
 import os
@@ -18,7 +18,7 @@ from control_plane.nodes.run import Failed
 PREFIX = "ebbtide-nodes-"
 SYSTEM = "system"
 _TICK = 0.05
-_PATIENCE = 60.0  # seconds until what was killed is gone; a busy machine needs some
+_PATIENCE = 60.0  # seconds until killed processes have ended; a busy machine needs some
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class Hierarchy:
 
 
 def hierarchies() -> tuple[Hierarchy, ...]:
-    """Those of cgroup v1. The named one of systemd too: runc wants to find a container in each."""
+    """Return the hierarchies of cgroup v1, including systemd's named one: runc looks for a container in each."""
     return tuple(
-        Hierarchy(where, frozenset(options.split(","))) for kind, where, options in _mounts() if kind == "cgroup"
+        Hierarchy(path, frozenset(options.split(","))) for kind, path, options in _mounts() if kind == "cgroup"
     )
 
 
 def make(name: str) -> None:
-    """The folder, in each hierarchy. A new cpuset holds no CPU and no memory, and takes no process until it does."""
+    """Create the folder in each hierarchy. A new cpuset takes no process until it has CPUs and memory."""
     for hierarchy in hierarchies():
         folder = hierarchy.path
         for part in Path(name).parts:
-            above, folder = folder, folder / part
+            parent, folder = folder, folder / part
             folder.mkdir(exist_ok=True)
             if "cpuset" in hierarchy.controllers:
                 for file in ("cpuset.cpus", "cpuset.mems"):
-                    (folder / file).write_text((above / file).read_text())
+                    (folder / file).write_text((parent / file).read_text())
 
 
 def enter(name: str, pid: int) -> None:
@@ -52,37 +52,38 @@ def enter(name: str, pid: int) -> None:
 
 
 def runs() -> list[str]:
-    """The names of all runs that have folders here."""
-    return sorted({folder.name for _, where, _ in _mounts() for folder in where.glob(f"{PREFIX}*")})
+    """Return the names of all runs that have folders."""
+    return sorted({folder.name for _, path, _ in _mounts() for folder in path.glob(f"{PREFIX}*")})
 
 
 def processes(name: str) -> set[int]:
-    """In the folder and below it."""
+    """Return the processes in the folder and below it."""
     return {pid for folder in _folders(name) for pid in _pids(folder)}
 
 
 def below(name: str, last: str) -> set[str]:
-    """The folders of that last name below a folder."""
-    found = [folder for folder in _folders(name) if folder.name == last]
-    roots = [where for _, where, _ in _mounts()]
-    return {str(folder.relative_to(where)) for folder in found for where in roots if folder.is_relative_to(where)}
+    """Return the folders of that last name below a folder."""
+    folders = [folder for folder in _folders(name) if folder.name == last]
+    roots = [path for _, path, _ in _mounts()]
+    return {str(folder.relative_to(root)) for folder in folders for root in roots if folder.is_relative_to(root)}
 
 
 def killed_for_memory(name: str) -> int:
-    """By the kernel's own count."""
-    files = [each.path / name / "memory.oom_control" for each in hierarchies() if "memory" in each.controllers]
+    """Return the kernel's count of OOM kills."""
+    memory = [hierarchy.path for hierarchy in hierarchies() if "memory" in hierarchy.controllers]
+    files = [path / name / "memory.oom_control" for path in memory]
     lines = [line.split() for file in files if file.exists() for line in file.read_text().splitlines()]
     return sum(int(count) for key, count in lines if key == "oom_kill")
 
 
 def end(name: str) -> None:
-    """Kill what is in the folder and below it, and remove both. Raises `Failed` where that takes too long."""
+    """Kill all processes in and below the folder, and remove it. Raises `Failed` if that takes too long."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         for pid in processes(name):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        drop(name)  # what somebody still dies in stays
+        drop(name)  # folders with dying processes stay
         if not any(_folders(name)):
             return
         if time.monotonic() > deadline:
@@ -91,29 +92,29 @@ def end(name: str) -> None:
 
 
 def drop(name: str) -> None:
-    """Remove the folder and those below it, as far as nothing is in them."""
+    """Remove the folder and those below it if they are empty."""
     for folder in _folders(name):
         with suppress(OSError):
             folder.rmdir()
 
 
 def _folders(name: str) -> Iterator[Path]:
-    """The deepest first. In a v2 hierarchy beside those of v1 runc makes some too.
+    """Yield the folders, deepest first, also those that runc creates in a v2 hierarchy.
 
-    `os.walk` passes over what goes meanwhile, where a glob of `pathlib` breaks off.
+    `os.walk` ignores folders that vanish meanwhile, at which a glob of `pathlib` fails.
     """
-    for _, where, _ in _mounts():
-        for folder, _, _ in os.walk(where / name, topdown=False):
+    for _, path, _ in _mounts():
+        for folder, _, _ in os.walk(path / name, topdown=False):
             yield Path(folder)
 
 
 def _mounts() -> list[tuple[str, Path, str]]:
-    """Kind, place and options."""
+    """Return kind, path and options."""
     try:
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     except OSError:
         return []
-    return [(kind, Path(where), options) for _, where, kind, options, *_ in lines if kind in ("cgroup", "cgroup2")]
+    return [(kind, Path(path), options) for _, path, kind, options, *_ in lines if kind in ("cgroup", "cgroup2")]
 
 
 def _pids(folder: Path) -> list[int]:

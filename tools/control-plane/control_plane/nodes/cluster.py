@@ -1,8 +1,8 @@
 """Real nodes under a real control plane: `with RealCluster() as cluster: cluster.boot("n1")`.
 
 However the driver ends, nothing stays: its programs end with the pipe to their reaper, network namespaces and mounts
-with the last process in them, and folders are swept by the next run. The thread that enters is in another network until
-it leaves, so nothing is reached from it but the cluster.
+with the last process in them, and the next run removes folders. The thread that enters is in another network until it
+leaves, so it reaches only the cluster.
 """
 
 import secrets
@@ -30,7 +30,7 @@ _PROXY = "system:kube-proxy"
 _HERE = Path(__file__).parent
 _ASK = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())"
 _TICK = 0.1
-_PATIENCE = 300.0  # seconds; a machine that others use too starts slowly
+_PATIENCE = 300.0  # seconds; a shared machine starts slowly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class _Node:
 
 
 class RealCluster:
-    """A control plane and nodes of `NAMES` to be booted. Use with `with`."""
+    """A control plane, and nodes of `NAMES` to be booted. Context manager."""
 
     def __init__(self) -> None:
         self._tokens = {name: secrets.token_hex(16) for name in (*NAMES, _PROXY)}
@@ -52,10 +52,10 @@ class RealCluster:
         self.plane: ControlPlane
 
     def __enter__(self) -> Self:
-        """Raises `ControlPlaneError`, and leaves nothing behind then."""
+        """Start the control plane. Raises `ControlPlaneError`, and then leaves nothing behind."""
         if lacking := missing():
             raise Failed(one_line(lacking))
-        binaries(tuple(WITH_NODES))  # what is missing is told before anything begins
+        binaries(tuple(WITH_NODES))  # fails before anything begins if one is missing
         self._store = store.prepare(lambda _: None, building.archives())
         root = building.folder()
         leftovers.sweep(root)
@@ -66,7 +66,7 @@ class RealCluster:
             self.folder.mkdir(parents=True)
             begun.enter_context(network.entered())
             self.plane = begun.enter_context(ControlPlane(mode=self._mode()))
-            self._hold_processes()
+            self._move_into_cgroup()
             self._start_dns()
             self._end = begun.pop_all()
         return self
@@ -83,43 +83,43 @@ class RealCluster:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def boot(self, name: str, *, labels: Mapping[str, str] | None = None, taints: Sequence[str] = ()) -> None:
-        """With these labels and taints (`key=value:Effect`), if it is to be registered; it finds the disk that it had.
+        """Boot a node, with its former disk; labels and taints (`key=value:Effect`) are for its registration.
 
-        Later boots without any have those of the one before.
+        A later boot without any uses the previous ones.
         """
         if name in self._nodes and name in self.processes.names() and name not in self.processes.gone():
             raise Failed(f"real nodes: {name} runs")
         if name not in self._nodes or labels is not None or taints:
-            known = self._nodes.get(name) or self._new(name)
-            self._nodes[name] = replace(known, options=_options(known.number, labels or {}, taints))
+            node = self._nodes.get(name) or self._new(name)
+            self._nodes[name] = replace(node, options=_options(node.number, labels or {}, taints))
         node = self._nodes[name]
         cgroups.make(f"{node.cgroup}/{cgroups.SYSTEM}")
         programs = binaries(tuple(WITH_NODES))["kubelet"].parent
         script = [str(_HERE / "node.sh"), node.name, str(node.number), node.cgroup, str(node.folder), str(programs)]
-        apart = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
+        namespaces = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
         if name in self.processes.names():
             self.processes.stop(name)
-        self.processes.start(name, ["unshare", "--net", *apart, "bash", *script, *node.options])
+        self.processes.start(name, ["unshare", "--net", *namespaces, "bash", *script, *node.options])
         pid = self.processes.pid(name)
-        self._wait(lambda: network.is_own(pid), f"{name}'s network namespace")
+        self._wait(lambda: network.is_separate(pid), f"{name}'s network namespace")
         network.connect(node.number, pid)
 
     def cut_power(self, name: str) -> None:
-        """Everything on the node ends at once, and nobody is told. What it wrote to disk stays."""
+        """End everything on the node at once, without notice. Its disk stays."""
         node = self._nodes[name]
         self.processes.kill(name)
         cgroups.end(node.cgroup)
         network.disconnect(node.number)
 
     def cut_off(self, name: str) -> None:
-        """Everything on the node goes on, and nothing gets in or out until `join`."""
+        """Disconnect the node, which keeps running, until `join`."""
         network.unplug(self._nodes[name].number)
 
     def join(self, name: str) -> None:
         network.plug_in(self._nodes[name].number)
 
     def ask_from(self, name: str, url: str) -> str:
-        """A page as the node itself sees it, cut off or not."""
+        """Read a page from the node's own network, cut off or not."""
         inside = ["nsenter", f"--net=/proc/{self.processes.pid(name)}/ns/net"]
         return run([*inside, sys.executable, "-S", "-E", "-c", _ASK, url])
 
@@ -132,19 +132,17 @@ class RealCluster:
             node = self.plane.api.get(f"/api/v1/nodes/{name}")
         except ApiError:
             return False
-        return any(
-            each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", [])
-        )
+        return any(row["type"] == "Ready" and row["status"] == "True" for row in node["status"].get("conditions", []))
 
     def processes_on(self, name: str) -> set[int]:
         return cgroups.processes(self._nodes[name].cgroup)
 
     def processes_of(self, pod: Json) -> set[int]:
-        """Of the pod's first container, by the machine's own ids."""
+        """Return the processes of the pod's first container, by the machine's own ids."""
         return {pid for group in self._groups_of(pod) for pid in cgroups.processes(group)}
 
     def killed_for_memory(self, pod: Json) -> int:
-        """How many processes of its first container the kernel has killed because it took too much."""
+        """Return how many processes of its first container the kernel has killed for lack of memory."""
         return sum(cgroups.killed_for_memory(group) for group in self._groups_of(pod))
 
     def _groups_of(self, pod: Json) -> set[str]:
@@ -152,20 +150,20 @@ class RealCluster:
         return cgroups.below(self._nodes[pod["spec"]["nodeName"]].cgroup, container)
 
     def folder_of(self, name: str) -> Path:
-        """The node's disk, and the logs of its programs."""
+        """Return the folder of the node's disk and of its programs' logs."""
         return self._nodes[name].folder
 
     def local_volume(self, name: str, node: str, size: str = "8Gi") -> Json:
-        """A PersistentVolume on that node's disk, which outlives a power cut."""
+        """Create a PersistentVolume on that node's disk, which outlives a power cut."""
         return self._volume(name, self.folder_of(node) / "volumes" / name, (node,), "ReadWriteOnce", size)
 
     def shared_volume(self, name: str, nodes: Sequence[str], size: str = "8Gi") -> Json:
-        """One that pods on all of these nodes mount at once: they share this machine's disk, as others share NFS."""
+        """Create a volume that pods on all of these nodes mount at once: they share this machine's disk, like NFS."""
         return self._volume(name, self.folder / "shared" / name, nodes, "ReadWriteMany", size)
 
-    def _volume(self, name: str, place: Path, nodes: Sequence[str], mode: str, size: str) -> Json:
-        place.mkdir(parents=True)
-        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
+    def _volume(self, name: str, path: Path, nodes: Sequence[str], mode: str, size: str) -> Json:
+        path.mkdir(parents=True)
+        on_nodes = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
         return self.plane.api.create(
             "/api/v1/persistentvolumes",
             {
@@ -174,8 +172,8 @@ class RealCluster:
                     "capacity": {"storage": size},
                     "accessModes": [mode],
                     "persistentVolumeReclaimPolicy": "Retain",
-                    "local": {"path": str(place)},
-                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+                    "local": {"path": str(path)},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_nodes]}]}},
                 },
             },
         )
@@ -187,8 +185,8 @@ class RealCluster:
         accounts[self._tokens[_PROXY]] = f"{_PROXY},{_PROXY}"
         return real_nodes(network.HOST, tuple(WITH_NODES), accounts)
 
-    def _hold_processes(self) -> None:
-        """In a folder of cgroups, so that the next run finds them should nobody be left to end them."""
+    def _move_into_cgroup(self) -> None:
+        """Move the programs into a cgroup, so that the next run finds them if this one cannot end them."""
         (self.folder / leftovers.PLANE).symlink_to(self.plane.folder)
         group = f"{self._name}/plane"
         cgroups.make(group)

@@ -1,13 +1,13 @@
-"""The files that a node's programs are started with. Pure.
+"""Config files of a node's programs. Pure.
 
-What had to be found out:
+Traps:
 
 - Without CAP_SYS_RESOURCE, as in many virtual machines, runc cannot lower a container's OOM score and dies with "can't
   get final child's PID from pipe": `restrict_oom_score_adj`.
-- The kubelet throws images away at 85 % of the machine's disk. Nobody could bring them back, so it never does.
-- A changed ConfigMap reaches a pod's files when the kubelet looks at the pod again: after 10 s here, not after 60.
-- kube-proxy must not touch the machine's limits of connection tracking: zeros.
-- The API server reaches the kubelet in this network alone, so anybody there may ask it for logs.
+- The kubelet removes images at 85 % of the machine's disk. They could not be pulled again, so this is disabled.
+- A changed ConfigMap reaches a pod's files when the kubelet syncs the pod again: after 10 s here, not after 60.
+- kube-proxy must not change the machine's limits of connection tracking: zeros.
+- The API server reaches the kubelet only in this network, so anyone there may ask it for logs.
 """
 
 import json

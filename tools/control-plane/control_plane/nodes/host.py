@@ -1,4 +1,4 @@
-"""Whether this machine can hold real nodes; what it lacks is told in one line."""
+"""Check that this machine can run real nodes; one line names what it lacks."""
 
 import os
 import shutil
@@ -20,12 +20,12 @@ PROGRAMS: Mapping[str, str] = {  # program: the Debian package that brings it
     "unshare": "util-linux",
 }
 PLUGINS = Path("/usr/lib/cni")
-# The kubelet asks for each of these.
+# The kubelet requires each of these.
 CONTROLLERS = frozenset({"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"})
 
 
 def missing() -> list[str]:
-    """In words; empty where nodes can run."""
+    """Return what the machine lacks, in words; empty if nodes can run."""
     if sys.platform != "linux":
         return ["Linux"]
     lacking = ["root"] if os.geteuid() != 0 else []
@@ -33,8 +33,8 @@ def missing() -> list[str]:
     if not (PLUGINS / "bridge").exists():
         packages.add("containernetworking-plugins")
     lacking += [f"the package {name}" for name in sorted(packages)]
-    there = {controller for hierarchy in hierarchies() for controller in hierarchy.controllers}
-    if absent := sorted(CONTROLLERS - there):
+    mounted = {controller for hierarchy in hierarchies() for controller in hierarchy.controllers}
+    if absent := sorted(CONTROLLERS - mounted):
         lacking.append(
             f"cgroup v1 hierarchies of {', '.join(absent)} (with cgroup v2 alone these nodes do not run yet)"
         )

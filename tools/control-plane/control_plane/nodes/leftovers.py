@@ -1,7 +1,7 @@
-"""What a run leaves behind when nobody could clean up after it: cgroup folders, processes in them, and its own folder.
+"""Leftovers of a run that could not clean up: cgroup folders, processes in them, and its own folder.
 
-Network namespaces and mounts have no names, so the last process takes them along. Everything else has the name of the
-driver: its process id and when it started, since ids come again. A run whose driver lives is let alone.
+Network namespaces and mounts end with their last process. Everything else carries the name of the driver: its process
+id and start time, since ids are reused. A run with a living driver is left alone.
 """
 
 import os
@@ -15,7 +15,7 @@ PLANE = "control-plane"
 
 
 def folder_of_runs(root: Path) -> Path:
-    """On the file system of the image stores, which nodes share by hard links."""
+    """Return the folder of runs, on the file system of the image stores, which nodes share by hard links."""
     return root / "runs"
 
 
@@ -24,9 +24,9 @@ def name_of_this_run() -> str:
 
 
 def sweep(root: Path) -> list[str]:
-    """Remove all runs whose driver is gone; their names."""
-    there = {*cgroups.runs(), *(each.name for each in folder_of_runs(root).glob(f"{cgroups.PREFIX}*"))}
-    dead = sorted(name for name in there if not lives(name))
+    """Remove all runs without a driver; return their names."""
+    names = {*cgroups.runs(), *(folder.name for folder in folder_of_runs(root).glob(f"{cgroups.PREFIX}*"))}
+    dead = sorted(name for name in names if not lives(name))
     for name in dead:
         remove(root, name)
     return dead
@@ -41,16 +41,16 @@ def remove(root: Path, name: str) -> None:
 
 
 def lives(name: str) -> bool:
-    """Whether the driver of the run of that name is still there; another process may have its id by now."""
+    """Return True if the run's driver lives; another process may have its id by now."""
     pid, _, started = name.removeprefix(cgroups.PREFIX).partition("-")
     return pid.isdecimal() and _started(int(pid)) == started
 
 
 def _started(pid: int) -> str:
-    """In clock ticks since the machine's boot; "" where there is no such process."""
+    """Return the start in clock ticks since the machine's boot; "" without such a process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
-    state, *rest = stat.rpartition(")")[2].split()
-    return "" if state in "ZX" else rest[18]  # field 22
+    state, *fields = stat.rpartition(")")[2].split()
+    return "" if state in "ZX" else fields[18]  # field 22

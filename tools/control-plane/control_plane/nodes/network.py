@@ -1,7 +1,7 @@
-"""A network namespace for the driver and all that it starts: a bridge to the nodes, and no way out.
+"""An isolated network namespace for the driver and everything it starts, with a bridge to the nodes.
 
-The thread that enters takes the threads and processes that it starts later along, and no others. So a test session
-enters on its main thread before anything else runs, and what it built from the internet it built before.
+Only threads and processes that the entering thread starts later are in it. So a test session enters on its main thread
+before anything else runs, after all builds that need the internet.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ def pods_of(number: int) -> str:
 
 @contextmanager
 def entered() -> Generator[None]:
-    """Raises `Failed`."""
+    """Enter the namespace. Raises `Failed`."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path("/proc/thread-self/ns/net").open("rb") as outside:
         if libc.unshare(_CLONE_NEWNET) != 0:
@@ -42,7 +42,7 @@ def entered() -> Generator[None]:
 
 
 def connect(number: int, pid: int) -> None:
-    """A cable from the bridge to `eth0` in the process' namespace, which the node itself sets up."""
+    """Connect the bridge to `eth0` in the process' namespace, which the node itself configures."""
     cable = _cable(number)
     run(["ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid)])
     run(["ip", "link", "set", cable, "master", _BRIDGE, "up"])
@@ -58,13 +58,13 @@ def plug_in(number: int) -> None:
 
 
 def disconnect(number: int) -> None:
-    """The kernel takes a cable with the namespace at its other end, but some time later."""
+    """Delete the cable, which the kernel removes with the namespace at its other end, but only later."""
     with suppress(Failed):
         run(["ip", "link", "delete", _cable(number)])
 
 
-def is_own(pid: int) -> bool:
-    """Whether the process is in another network namespace than we are."""
+def is_separate(pid: int) -> bool:
+    """Return True if the process is in another network namespace than this one."""
     return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/thread-self/ns/net").readlink()
 
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Process 1 of a node, in network, mount, pid, uts and ipc namespaces of its own. When it dies, the kernel kills all the
-# rest: a power cut. Usage: node.sh NAME NUMBER CGROUP FOLDER PROGRAMS, with the kubelet's options after them.
+# Process 1 of a node, in separate network, mount, pid, uts and ipc namespaces. When it dies, the kernel kills all other
+# processes: a power cut. Usage: node.sh NAME NUMBER CGROUP FOLDER PROGRAMS, followed by the kubelet's options.
 set -eu
 name=$1 number=$2 cgroup=$3 folder=$4 programs=$5
 shift 5
 
-# First into the cgroup, which is how it is found should nobody be left to end it. 0: whoever writes.
+# Enter the cgroup first, by which a later run finds it. 0: the writing process.
 while read -r _ where kind _; do
   [ "$kind" != cgroup ] || echo 0 > "$where/$cgroup/system/cgroup.procs"
 done < /proc/self/mounts
@@ -14,12 +14,12 @@ hostname "$name"
 mount --make-rprivate /
 cd "$folder"
 mkdir -p lib/kubelet lib/containerd lib/cni log/pods log/containers sysctl
-# The machine's own folders of these names are neither seen nor changed.
+# Hide the machine's own folders of these names.
 mount --bind lib /var/lib
 mount --make-rshared /var/lib
 mount --bind log /var/log
 mount -t tmpfs -o mode=755 tmpfs /run
-# The kubelet sets these for the whole machine; here it sets them in files that nobody reads.
+# The kubelet sets these for the entire machine; here it writes to unused files.
 for key in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
   [ -e "/proc/sys/$key" ] || continue
   cat "/proc/sys/$key" > "sysctl/${key//\//.}"
@@ -36,8 +36,8 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 set +e
 containerd --config containerd.toml >> containerd.log 2>&1 &
 until ctr version > /dev/null 2>&1; do sleep 0.1; done
-# Again when it ends, as on a machine: containerd answers before it is ready for a kubelet, which then gives up.
+# Restart it when it ends, as a machine does: containerd answers before it is ready for a kubelet, which then exits.
 (until "$programs/kubelet" --config=kubelet.json --kubeconfig=kubeconfig --hostname-override="$name" "$@" >> kubelet.log 2>&1; do sleep 1; done) &
 "$programs/kube-proxy" --config=proxy.json --hostname-override="$name" >> proxy.log 2>&1 &
 trap 'exit 0' TERM
-while :; do wait; sleep 1; done # orphans are buried by the shell
+while :; do wait; sleep 1; done # the shell reaps orphans

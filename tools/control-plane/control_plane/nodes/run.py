@@ -1,4 +1,4 @@
-"""Programs of the machine that must succeed; where they do not, one line says which and why."""
+"""Run programs that must succeed; otherwise one line names the program and the reason."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ class Failed(ControlPlaneError):
 
 
 def run(command: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """What it prints. Raises `Failed`."""
+    """Return its output. Raises `Failed`."""
     try:
         done = subprocess.run(
             command,
@@ -27,6 +27,6 @@ def run(command: Sequence[str], *, folder: Path | None = None, environment: Mapp
     except OSError as error:
         raise Failed(f"real nodes: {command[0]}: {error.strerror}") from error
     if done.returncode != 0:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise Failed(f"real nodes: {' '.join(command[:4])}… failed: {' / '.join(said[-3:]) or 'no output'}")
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise Failed(f"real nodes: {' '.join(command[:4])}… failed: {' / '.join(lines[-3:]) or 'no output'}")
     return done.stdout

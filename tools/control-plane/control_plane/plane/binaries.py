@@ -1,8 +1,8 @@
-"""Where the control plane's programs are, and how they are built from public Go modules.
+"""Find the control plane's programs, or build them from public Go modules.
 
-Each is looked for in `KUBEBUILDER_ASSETS`, then on PATH, then in a cache outside the tree; one of another minor version
-than the go.mod files pin, or that does not run, is passed over. The cache folder is named by the content of the go.mod
-and go.sum files, so another version is another folder and nothing ever has to be emptied.
+Each is searched in `KUBEBUILDER_ASSETS`, then on PATH, then in a cache outside the tree; one of another minor version
+than the go.mod files pin, or that does not run, is skipped. The cache folder is named by the content of the go.mod and
+go.sum files, so each version has its folder and the cache never has to be emptied.
 """
 
 import fcntl
@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from control_plane.plane.errors import MissingBinaries
-from control_plane.plane.last_words import first_error
+from control_plane.plane.errors import MissingBinaries, first_error
 from control_plane.plane.versions import Version, Versions, minor_of, required
 
 __all__ = ["MissingBinaries", "binaries", "build", "cache_directory", "cache_root", "find", "how_to_get", "missing"]
@@ -33,22 +32,22 @@ PACKAGES: Mapping[str, tuple[str, str]] = {  # program: the module that requires
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     "kwok": ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
 }
-ON_NODES: Mapping[str, tuple[str, str]] = {  # of real nodes alone: nobody else waits for their build
+ON_NODES: Mapping[str, tuple[str, str]] = {  # for real nodes only, so that other runs do not wait for their build
     "kubelet": ("kubernetes", "k8s.io/kubernetes/cmd/kubelet"),
     "kube-proxy": ("kubernetes", "k8s.io/kubernetes/cmd/kube-proxy"),
 }
 WITH_NODES = {**PACKAGES, **ON_NODES}
-RAY_OPERATOR = "ray-operator-v1.6.2"  # it tells no version, so its name does
-OF_RAY: Mapping[str, tuple[str, str]] = {  # of the tests with Ray alone
+RAY_OPERATOR = "ray-operator-v1.6.2"  # it reports no version, so its name does
+OF_RAY: Mapping[str, tuple[str, str]] = {  # for tests with Ray
     RAY_OPERATOR: ("../ray", "github.com/ray-project/kuberay/ray-operator"),
 }
 PROMETHEUS, PROMTOOL, ALERTMANAGER = "prometheus-v3.7.3", "promtool-v3.7.3", "alertmanager-v0.28.1"  # as above
-OF_MONITORING: Mapping[str, tuple[str, str]] = {  # of the tests with a Prometheus alone
+OF_MONITORING: Mapping[str, tuple[str, str]] = {  # for tests with a Prometheus
     PROMETHEUS: ("../prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
     PROMTOOL: ("../prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
     ALERTMANAGER: ("../prometheus", "github.com/prometheus/alertmanager/cmd/alertmanager"),
 }
-OF_SERVING: Mapping[str, tuple[str, str]] = {  # of the tests of served models alone, named as above
+OF_SERVING: Mapping[str, tuple[str, str]] = {  # for tests of served models, named as above
     "envoy-gateway-v1.9.1": ("../serving/envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway"),
     "keda-operator-v2.21.0": ("../serving/keda", "github.com/kedacore/keda/v2/cmd/operator"),
     "keda-adapter-v2.21.0": ("../serving/keda", "github.com/kedacore/keda/v2/cmd/adapter"),
@@ -62,7 +61,7 @@ _BY_NAME = {**OF_RAY, **OF_MONITORING, **OF_SERVING}
 _TAGS: Mapping[str, str] = {"../prometheus": "remove_all_sd,enable_kubernetes_sd"}  # else it builds each cloud's SDK
 _ALL = {**WITH_NODES, **_BY_NAME}
 _PINNED = {"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}
-# Kubernetes learns its version from its build alone, and would call itself v0.0.0.
+# Kubernetes gets its version from the build, and would report v0.0.0.
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 _FLAGS = "-s -w"
 
@@ -75,7 +74,7 @@ class _Candidate:
 
 
 def cache_directory() -> Path:
-    """This content's folder under `EBBTIDE_CACHE`, by default ~/.cache/ebbtide. Raises `MissingBinaries`: no home."""
+    """Return this content's folder in `cache_root()`."""
     content = hashlib.sha256(f"{sys.platform} {platform.machine()} {_FLAGS} {' '.join(_STAMPED)}".encode())
     for file in sorted(MODULES.glob("*/go.*")):
         content.update(f"\n{file.parent.name}/{file.name}\n".encode() + file.read_bytes())
@@ -83,9 +82,9 @@ def cache_directory() -> Path:
 
 
 def cache_root() -> Path:
-    """`EBBTIDE_CACHE`, by default ~/.cache/ebbtide. Raises `MissingBinaries`: no home."""
+    """Return `EBBTIDE_CACHE`, by default ~/.cache/ebbtide. Raises `MissingBinaries` without a home."""
     if root := os.environ.get("EBBTIDE_CACHE"):
-        return Path(root).absolute()  # Go builds in another folder
+        return Path(root).absolute()  # absolute, since Go builds in another folder
     try:
         return Path.home() / ".cache" / "ebbtide"
     except RuntimeError as error:
@@ -93,10 +92,10 @@ def cache_root() -> Path:
 
 
 def find(program: str) -> Path | None:
-    """Where the program is, or None if it has to be built."""
+    """Return the program's path, or None if it has to be built."""
     if program in _BY_NAME:
         return _built(program)
-    return next((found.path for found in _candidates(program) if _fits(program, found.version)), None)
+    return next((candidate.path for candidate in _candidates(program) if _fits(program, candidate.version)), None)
 
 
 def _built(program: str) -> Path | None:
@@ -111,16 +110,16 @@ def missing(programs: Iterable[str] = PACKAGES) -> list[str]:
 
 
 def binaries(programs: Collection[str] = PACKAGES) -> dict[str, Path]:
-    """Every program's path. Raises `MissingBinaries`; nothing is built here, for that takes minutes."""
-    found = {program: path for program in programs if (path := find(program)) is not None}
-    lacking = [program for program in programs if program not in found]
+    """Return every program's path. Raises `MissingBinaries`; building takes minutes and is a separate step."""
+    paths = {program: path for program in programs if (path := find(program)) is not None}
+    lacking = [program for program in programs if program not in paths]
     if lacking:
         raise MissingBinaries(how_to_get(lacking))
-    return found
+    return paths
 
 
 def how_to_get(programs: Iterable[str]) -> str:
-    lacking = ", ".join("; ".join((f"{name} {_wanted(name)}", *_passed_over(name))) for name in programs)
+    lacking = ", ".join("; ".join((f"{name} {_version_of(name)}", *_skipped(name))) for name in programs)
     go = "" if shutil.which("go") else f"install Go {_go_wanted()} or later (https://go.dev/dl), "
     return (
         f"control plane: not found: {lacking}: {go}run `python tools/control-plane/build.py`, "
@@ -129,7 +128,7 @@ def how_to_get(programs: Iterable[str]) -> str:
 
 
 def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> None:
-    """Build what is missing into the cache. Raises `MissingBinaries`. Runs at the same time wait for each other."""
+    """Build missing programs into the cache. Concurrent runs wait for each other. Raises `MissingBinaries`."""
     if not missing(programs):
         return
     _require_go(programs)
@@ -137,8 +136,8 @@ def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> 
     for program in missing(programs):
         with _locked(folder, _ALL[program][0]):
             if find(program) is not None:
-                continue  # by whom we waited for
-            for why in _passed_over(program):
+                continue  # another run has built it
+            for why in _skipped(program):
                 tell(f"passed over: {why}")
             begun = time.monotonic()
             tell(f"building {program} (once, into {folder})")
@@ -146,12 +145,12 @@ def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> 
             tell(f"built {program} in {time.monotonic() - begun:.0f} s")
 
 
-# --- what is at hand --------------------------------------------------------------------------------------------------
+# --- finding ----------------------------------------------------------------------------------------------------------
 
 
 def _candidates(program: str) -> Iterator[_Candidate]:
     cache: Path | None = None
-    with suppress(MissingBinaries):  # a home is needed for building alone
+    with suppress(MissingBinaries):  # only building needs a home
         cache = cache_directory()
     versions = Versions(cache / "versions.json" if cache is not None else None)
     # kubectl knows no `--version`.
@@ -161,30 +160,31 @@ def _candidates(program: str) -> Iterator[_Candidate]:
         ("PATH", os.environ.get("PATH")),
         ("the cache", str(cache) if cache is not None else None),
     ):
-        found = shutil.which(program, path=folder) if folder else None
-        if found is not None:
-            yield _Candidate(Path(found), source, versions.of(Path(found), arguments))
+        path = shutil.which(program, path=folder) if folder else None
+        if path is not None:
+            yield _Candidate(Path(path), source, versions.of(Path(path), arguments))
 
 
 def _fits(program: str, version: Version) -> bool:
-    return version.minor == minor_of(_wanted(program))
+    return version.minor == minor_of(_version_of(program))
 
 
-def _wanted(program: str) -> str:
-    """Such as v1.36.3; the same minor version will do."""
+def _version_of(program: str) -> str:
+    """Return the pinned version, such as v1.36.3; another patch version is accepted too."""
     module, _ = _ALL[program]
     if program in _BY_NAME:
         return program.rpartition("-")[2]
     return required(MODULES / module / "go.mod", _PINNED[module])
 
 
-def _passed_over(program: str) -> list[str]:
-    """Of a program for which nothing fits: what there is instead."""
+def _skipped(program: str) -> list[str]:
+    """Return the candidates that do not fit, with the reason."""
     if program in _BY_NAME:
         return []
     return [
-        f"{found.path} (from {found.source}) {'is ' if found.version.minor else ''}{found.version.said}"
-        for found in _candidates(program)
+        f"{candidate.path} (from {candidate.source}) "
+        f"{'is ' if candidate.version.minor else ''}{candidate.version.description}"
+        for candidate in _candidates(program)
     ]
 
 
@@ -196,7 +196,7 @@ def _go_wanted() -> str:
 
 
 def _require_go(programs: Iterable[str]) -> None:
-    """An old Go may fetch a newer one by itself: what counts is what it says in the module's folder."""
+    """Check Go's version in the module's folder, since an old Go may fetch a newer one by itself."""
     go = shutil.which("go")
     if go is None:
         raise MissingBinaries(how_to_get(missing(programs)))
@@ -211,17 +211,17 @@ def _require_go(programs: Iterable[str]) -> None:
         raise MissingBinaries(f"{needed} is {done.stdout.strip()}")
 
 
-def _go_number(rest: str) -> int:
-    """26 of "26.8 linux/amd64"."""
-    digits = rest.partition(" ")[0].partition(".")[0]
+def _go_number(text: str) -> int:
+    """Return 26 for "26.8 linux/amd64"."""
+    digits = text.partition(" ")[0].partition(".")[0]
     return int(digits) if digits.isdecimal() else 0
 
 
 def _build(program: str, folder: Path) -> None:
-    """Under another name first: a build that is cut off leaves nothing that looks finished."""
+    """Build under a temporary name first, so that a partial build never looks finished."""
     module, package = _ALL[program]
-    for left in folder.glob(f".{program}.*"):  # of a build that was killed; the lock is ours
-        left.unlink(missing_ok=True)
+    for partial in folder.glob(f".{program}.*"):  # of a killed build; this process has the lock
+        partial.unlink(missing_ok=True)
     unfinished = folder / f".{program}.{os.getpid()}"
     tags = [f"-tags={_TAGS[module]}"] if module in _TAGS else []
     command = ["go", "build", *tags, "-trimpath", "-ldflags", _link_flags(program), "-o", str(unfinished), package]
@@ -242,7 +242,7 @@ def _link_flags(program: str) -> str:
     module, _ = _ALL[program]
     if module != "kubernetes":
         return _FLAGS
-    version = _wanted(program)
+    version = _version_of(program)
     major, minor = minor_of(version).split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return " ".join([_FLAGS, *(f"-X {package}.{key}={value}" for package in _STAMPED for key, value in values.items())])
@@ -257,7 +257,7 @@ def _run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]"
 
 @contextmanager
 def _locked(folder: Path, module: str) -> Generator[None]:
-    """One for each module: what takes half an hour holds up nobody who wants something else."""
+    """Lock each module separately, so that a build of half an hour does not block others."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / f"lock-{module.replace('/', '-')}").open("w")
@@ -265,5 +265,5 @@ def _locked(folder: Path, module: str) -> Generator[None]:
         where = f"cannot write to the cache {folder}: {error.strerror}"
         raise MissingBinaries(f"control plane: {where}; name another folder in EBBTIDE_CACHE") from error
     with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)  # gone with the process, however it ends
+        fcntl.flock(handle, fcntl.LOCK_EX)  # released with the process, however it ends
         yield

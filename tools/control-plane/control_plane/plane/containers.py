@@ -1,9 +1,9 @@
-"""Processes that stand for containers: each leads a session and a process group of its own, and is ended as a whole.
+"""Processes that stand for containers: each leads its own session and process group, which ends as one.
 
-Thread-safe, because a kubelet's thread tends them while others look, or strike. A process id is only signalled under
-the lock under which it is reaped: after that it may be another's.
+Thread-safe, because a kubelet's thread manages them while others read or kill. A process id is only signalled under the
+lock under which it is reaped: after that it may be another's.
 
-The trap: nobody else ends a group when whoever started it is killed. A reaper does, that holds the other end of a pipe.
+The trap: a group outlives its starter if that is killed. A reaper, which holds the other end of a pipe, ends it.
 """
 
 import os
@@ -31,7 +31,7 @@ class What(StrEnum):
     OUT_OF_GRACE = "killed after its grace"
     WITHOUT_POD = "killed because its pod was gone"
     STRUCK = "killed from outside"
-    EXITED = "exited"  # whatever for: the entry before says whether anybody asked
+    EXITED = "exited"  # for any reason; the entry before shows if it was requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Happening:
 
 
 class Container:
-    """One pod's process, started anew as often as asked."""
+    """One pod's process, which can be restarted."""
 
     def __init__(self, pod: str, home: "Containers") -> None:
         self.pod = pod
@@ -60,7 +60,7 @@ class Container:
         return None if process is None else process.pid
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Failing to is no error here: `trouble` says so, as a kubelet tells it in the pod's status."""
+        """Start it. A failure raises nothing: `trouble` has the reason, for the pod's status."""
         with self._home.lock:
             if self._home.closed or self._process is not None:
                 return
@@ -74,14 +74,14 @@ class Container:
             self._home.tell(self.pod, What.STARTED, self._process.pid)
 
     def stop(self) -> None:
-        """SIGTERM to the process alone, as a container's first one gets it."""
+        """Send SIGTERM to the first process only, as in a container."""
         with self._home.lock:
             if self._process is not None:
                 self._home.tell(self.pod, What.TOLD_TO_STOP, self._process.pid)
                 self._process.send_signal(signal.SIGTERM)
 
     def kill(self, why: What) -> None:
-        """SIGKILL to the whole group. What is gone already is left alone."""
+        """Send SIGKILL to the entire group if it still runs."""
         with self._home.lock:
             if self._process is not None and self._process.poll() is None and not self._killed:
                 self._killed = True
@@ -89,7 +89,7 @@ class Container:
                 _kill_group(self._process.pid)
 
     def reap(self) -> bool:
-        """Whether it has exited since it was looked at last; what it left behind in its group ends with it."""
+        """Return True if it has exited since the last call; the rest of its group ends with it."""
         with self._home.lock:
             if self._process is None or self._process.poll() is None:
                 return False
@@ -97,7 +97,7 @@ class Container:
             return True
 
     def end(self) -> None:
-        """At once, and waited for."""
+        """Kill it and wait."""
         with self._home.lock:
             if self._process is not None:
                 _kill_group(self._process.pid)
@@ -116,7 +116,7 @@ class Containers:
         self._logs = log_folder
         self._history: list[Happening] = []
         self._all: list[Container] = []
-        self._folder = tempfile.mkdtemp(prefix="ebbtide-kubelet-")  # the reaper wants one to remove
+        self._folder = tempfile.mkdtemp(prefix="ebbtide-kubelet-")  # the reaper removes one
         self._reaper = subprocess.Popen(
             [sys.executable, "-S", "-E", str(_REAPER), self._folder],
             stdin=subprocess.PIPE,
@@ -140,7 +140,7 @@ class Containers:
             return tuple(self._history)
 
     def close(self) -> None:
-        """Every process ends; none can be started any more."""
+        """End every process, and prevent further starts."""
         with self.lock:
             self.closed = True
             for container in self._all:
@@ -179,5 +179,5 @@ class Containers:
 
 
 def _kill_group(leader: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # nobody is left; on macOS: zombies alone are left
+    with suppress(ProcessLookupError, PermissionError):  # none is left; on macOS: only zombies are left
         os.killpg(leader, signal.SIGKILL)

@@ -1,12 +1,12 @@
 """Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback ports.
 
-What had to be found out:
+Traps:
 
 - KWOK renews node leases, or the controller manager marks every node unready after 40 s and no budget allows anything.
-- Every node needs a `kubernetes.io/hostname` of its own: without that key the scheduler ignores anti-affinity silently.
-- The ServiceAccount admission plugin waits for accounts and mounts tokens; without it a pod needs neither, and tokens
-  for an account are asked for by hand. With real nodes (`Mode`) it is on. RBAC always is, and nothing but the
-  administrator passes it by.
+- Every node needs its own `kubernetes.io/hostname`: without that key the scheduler silently ignores anti-affinity.
+- The ServiceAccount admission plugin waits for accounts and mounts tokens; without it a pod needs neither, and tests
+  request an account's tokens. With real nodes (`Mode`) it is on. RBAC is always on, and only the administrator
+  bypasses it.
 """
 
 import base64
@@ -36,13 +36,13 @@ _SERVED: tuple[Component, ...] = ("kube-controller-manager", "kube-scheduler")
 _ATTEMPTS = 3  # another process may take a free port before ours does
 _TICK = 0.02
 _NODE_LEASE_SECONDS = 40
-_HPA_SYNC = 1  # seconds; Kubernetes has 15, which show nothing more where nobody measures
+_HPA_SYNC = 1  # seconds; Kubernetes' 15 would only take longer
 
 
 class ControlPlane:
-    """A control plane from `with` to its end; without nodes it is just etcd and the API server, which is quicker.
+    """A control plane from `with` to its end; without nodes only etcd and the API server, which starts faster.
 
-    `hands_off`: a label selector of pods that KWOK leaves alone, so that a `Kubelet` of ours can play them.
+    `hands_off`: a label selector of pods that KWOK leaves to a `Kubelet` of this package.
     """
 
     def __init__(self, *, with_nodes: bool = True, hands_off: str = "", mode: Mode = PLAYED) -> None:
@@ -57,7 +57,7 @@ class ControlPlane:
         self.processes: Processes
 
     def __enter__(self) -> Self:
-        """Raises `MissingBinaries` or `NotStarted`; nothing of it is left then."""
+        """Start it. Raises `MissingBinaries` or `NotStarted`, and then leaves nothing behind."""
         self._programs = binaries(self._mode.programs)
         self._begin()
         return self
@@ -67,11 +67,11 @@ class ControlPlane:
     ) -> None:
         self.processes.close()
 
-    # --- how to reach it ------------------------------------------------------------------------------------------
+    # --- access ---------------------------------------------------------------------------------------------------
 
     @property
     def api(self) -> KubeApi:
-        """As the administrator. Raises `Ended` when a program has died: no request can show more than that."""
+        """Client of the administrator. Raises `Ended` when a program has died, since no request shows more."""
         self.require_alive()
         return self._api
 
@@ -81,16 +81,16 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.folder / "kubeconfig"
 
     @property
     def token(self) -> str:
-        """The administrator's."""
+        """The administrator's token."""
         return self._token
 
     def configuration(self, token: str | None = None) -> Configuration:
-        """For the client library, as the administrator or with another token."""
+        """Return a configuration for the client library, as the administrator or with another token."""
         configuration = Configuration()
         configuration.host = self.url
         configuration.ssl_ca_cert = str(self._ca_file)
@@ -98,7 +98,7 @@ class ControlPlane:
         return configuration
 
     def token_for(self, namespace: str, service_account: str, *, seconds: int = 3600) -> str:
-        """A real token of an account that exists, as a pod of it would have."""
+        """Return a real token of an existing account, as its pods would have."""
         request: dict[str, Any] = {"spec": {"expirationSeconds": seconds}}
         answer = self.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token", request)
         return str(answer["status"]["token"])
@@ -111,7 +111,7 @@ class ControlPlane:
         self._write_kubeconfig(file, token)
 
     def kubeconfig_as(self, namespace: str, service_account: str) -> Path:
-        """A kubeconfig file with that account's token, for a process under test."""
+        """Return a kubeconfig file with that account's token, for a process under test."""
         file = self.folder / f"kubeconfig-{namespace}-{service_account}"
         self._write_kubeconfig(file, self.token_for(namespace, service_account))
         return file
@@ -119,23 +119,23 @@ class ControlPlane:
     def kubectl(
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, limit: float = 60.0
     ) -> str:
-        """What kubectl prints, within `limit` seconds.
+        """Return kubectl's output, within `limit` seconds.
 
         Raises `subprocess.CalledProcessError`, whose `stderr` says why, or `Ended`.
         """
         self.require_alive()
         command = [str(self._programs["kubectl"]), f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments]
-        environment = {**os.environ, "HOME": str(self.folder)}  # its cache goes with the rest
+        environment = {**os.environ, "HOME": str(self.folder)}  # its cache is removed with the folder
         return subprocess.run(
             command, input=stdin, env=environment, capture_output=True, text=True, check=True, timeout=limit
         ).stdout
 
     def port_of(self, component: Component) -> int:
-        """On the host of the mode, over TLS but for etcd. Raises KeyError for KWOK, which listens nowhere."""
+        """Return the component's port, over TLS except for etcd. Raises KeyError for KWOK, which has none."""
         return self._ports[component]
 
     def metrics(self, component: Component) -> str:
-        """What the API server, the scheduler or the controller manager tells Prometheus. Raises OSError."""
+        """Return the metrics of the API server, the scheduler or the controller manager. Raises OSError."""
         return text_at(f"https://{self._mode.host}:{self.port_of(component)}/metrics", self._token)
 
     # --- nodes, and faults ----------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class ControlPlane:
         gpu: int = 0,
         disk: str = "",
     ) -> None:
-        """A node that KWOK plays: pods bound to it run, and end when deleted."""
+        """Add a node that KWOK simulates: pods bound to it run, and end when deleted."""
         size = {"cpu": str(cpu), "memory": memory, "pods": "110", **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
         size |= {"ephemeral-storage": disk} if disk else {}
         node: dict[str, Any] = {
@@ -168,35 +168,35 @@ class ControlPlane:
         self.api.create("/api/v1/nodes", node)
 
     def suspend(self, component: Component) -> None:
-        """Freeze it: its connections stay open and nothing answers."""
+        """Freeze it: its connections stay open without answers."""
         self.processes.send(component, signal.SIGSTOP)
 
     def resume(self, component: Component) -> None:
         self.processes.send(component, signal.SIGCONT)
 
     def kill(self, component: Component) -> None:
-        """At once, as a lost machine would. Its port and data stay, and `restart` brings it back."""
+        """Kill it, as with a lost machine. Its port and data stay for `restart`."""
         self.processes.kill(component)
 
     def restart(self, component: Component) -> None:
-        """Kill it and start it anew on the same port and data; returns when it answers."""
+        """Kill it and start it again on the same port and data; return when it answers."""
         self.processes.restart(component)
         self._wait_until_ready("restarting")
 
     def hpa_every(self, seconds: int) -> None:
-        """Start the controller manager anew; HPAs then look so often, and it has forgotten what they recommended."""
+        """Restart the controller manager with this sync period of HPAs; it forgets their recommendations."""
         self.processes.stop("kube-controller-manager")
         self._launch_manager(seconds)
         self._wait_until_ready("restarting")
 
     def require_alive(self) -> None:
-        """Raise `Ended`, with what they said, when programs have died that nobody killed through `kill`."""
+        """Raise `Ended`, with their last words, when programs have died that `kill` did not end."""
         self.processes.require_alive("in use")
 
     def heal(self) -> None:
-        """Start what is gone again, with its port and data; where that does not help, an empty plane on other ports.
+        """Restart ended programs with their ports and data; if that fails, start an empty plane on other ports.
 
-        Raises `NotStarted` where not even that helps.
+        Raises `NotStarted` if that fails too.
         """
         try:
             for component in self.processes.gone():
@@ -210,7 +210,7 @@ class ControlPlane:
 
     @property
     def _ca_file(self) -> Path:
-        return self.folder / "certificates" / "apiserver.crt"  # its own, followed by the authority it was signed by
+        return self.folder / "certificates" / "apiserver.crt"  # its certificate, followed by the signing authority
 
     def _begin(self) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -233,12 +233,12 @@ class ControlPlane:
         except OSError as error:
             self.processes.close()
             raise NotStarted(f"control plane: cannot write to {folder}: {error.strerror or error}") from error
-        except BaseException:  # Ctrl-C too: nothing may stay behind
+        except BaseException:  # also for Ctrl-C: nothing may stay behind
             self.processes.close()
             raise
 
     def _start(self) -> None:
-        """All at once: each of them waits for the ones it needs."""
+        """Start all programs; each waits for those that it needs."""
         mode, host = self._mode, self._mode.host
         client, peer, api, manager, scheduler = free_ports(5, host)
         self.url = f"https://{host}:{api}"
@@ -260,8 +260,14 @@ class ControlPlane:
         self._wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
         if self._with_nodes:
             common = [f"--kubeconfig={self.kubeconfig}"]
-            asked = [f"--{what}-kubeconfig={self.kubeconfig}" for what in ("authentication", "authorization")]
-            served = [*common, *asked, f"--bind-address={host}", "--leader-elect=false", "--authentication-skip-lookup"]
+            delegated = [f"--{kind}-kubeconfig={self.kubeconfig}" for kind in ("authentication", "authorization")]
+            served = [
+                *common,
+                *delegated,
+                f"--bind-address={host}",
+                "--leader-elect=false",
+                "--authentication-skip-lookup",
+            ]
             qps = ["--kube-api-qps=200", "--kube-api-burst=400"]
             certificates = f"--cert-dir={self.folder / 'certificates'}"
             signs = [flag.format(folder=self.folder) for flag in mode.manager]
@@ -324,14 +330,14 @@ class ControlPlane:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _wait_until_ready(self, doing: str) -> None:
-        # The API server goes on for a second with what it last heard of etcd, which may be dead by now.
+        # The API server continues for a second with its last data of etcd, which may be dead by now.
         self._wait(lambda: says_ok(f"http://{self._mode.host}:{self.port_of('etcd')}/readyz"), doing)
         self._wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
         if self._with_nodes:
             for component in _SERVED:
                 health = f"https://{self._mode.host}:{self.port_of(component)}/healthz"
                 self._wait(lambda health=health: says_ok(health), doing)
-        self.processes.require_alive(doing)  # a stranger on a port of ours may have answered
+        self.processes.require_alive(doing)  # another program on one of these ports may have answered
 
     def _wait(self, done: Callable[[], bool], doing: str) -> None:
         deadline = time.monotonic() + START_LIMIT
@@ -351,7 +357,7 @@ class ControlPlane:
 
 
 def _new_signing_key() -> str:
-    """A fresh P-256 key in its shortest form (RFC 5915 without the public half): no program or library is needed."""
+    """Return a new P-256 key in its shortest form (RFC 5915 without the public half), without program or library."""
     scalar = bytes([secrets.randbelow(0x7F) + 1]) + secrets.token_bytes(31)  # below the group's order, above zero
     der = bytes.fromhex("30310201010420") + scalar + bytes.fromhex("a00a06082a8648ce3d030107")
     return f"-----BEGIN EC PRIVATE KEY-----\n{base64.b64encode(der).decode()}\n-----END EC PRIVATE KEY-----\n"

@@ -1,12 +1,12 @@
-"""Starts a pod's process with what its PodSpec says: command, arguments, environment and mounts.
+"""Start a pod's process by its PodSpec: command, arguments, environment and mounts.
 
-For `Kubelet(command_of=…)`. What a pod names is read from the API server when it starts, as a kubelet reads it. The
-process has a user and a mount namespace of its own, and one network with the other pods: the ports of two pods may not
-be the same, and nothing outside that network can reach them, or take their ports.
+For `Kubelet(command_of=…)`. Objects that a pod names are read from the API server when it starts, as a kubelet does.
+The process has its own user and mount namespace, and shares one network with the other pods: two pods may not use the
+same port, and nothing outside that network can reach them or take their ports.
 
-Left out, since only a real node has it: the image (a folder of programs stands for it, first on PATH), the user, the
-limits, init containers, sidecars, probes, `$(NAME)` in arguments, and addresses of Services (`hosts` says which names
-are this network).
+Missing, since only a real node has it: the image (a folder of programs stands for it, first on PATH), the user, the
+limits, init containers, sidecars, probes, `$(NAME)` in arguments, and addresses of Services (`hosts` are the names of
+this network).
 """
 
 import base64
@@ -24,31 +24,31 @@ from controllers.adapters.kube_api import Json, KubeApi
 
 _BOOT = Path(__file__).with_name("enclosure_boot.py")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_IMAGE = "/image"  # not where the folder is: a volume may hide that
+_IMAGE = "/image"  # not the folder's own path, which a volume may hide
 _UP = "import fcntl, socket, struct; s = socket.socket(); fcntl.ioctl(s, 0x8914, struct.pack('16sH14x', b'lo', 0x41))"
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--net")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What stands for an image: a folder of programs, and the command that it starts with by itself."""
+    """Stand-in for an image: a folder of programs, and the default command."""
 
     programs: Path
     command: Sequence[str] = ()
 
 
 def enclosure_refused() -> str:
-    """Why this machine makes no namespaces for an ordinary user; empty: it does."""
+    """Return why this machine creates no namespaces for an ordinary user; empty if it does."""
     try:
-        tried = subprocess.run([*_NAMESPACES, "--mount", "true"], capture_output=True, text=True, check=False)
+        trial = subprocess.run([*_NAMESPACES, "--mount", "true"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return "unshare (of util-linux) is not on PATH"
-    return tried.stderr.strip().splitlines()[-1] if tried.returncode else ""
+    return trial.stderr.strip().splitlines()[-1] if trial.returncode else ""
 
 
 @dataclass(slots=True)
 class Enclosure:
-    """The network that enclosed pods share. Use with `with`; the pods' processes are the kubelet's to end."""
+    """The network that enclosed pods share. Context manager; the kubelet ends the pods' processes."""
 
     api: KubeApi
     folder: Path
@@ -57,7 +57,7 @@ class Enclosure:
     _holder: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
     def __enter__(self) -> Self:
-        # `cat` ends with this process, since its input ends then; the namespaces go with the last process in them.
+        # `cat` ends with this process, which closes its input; the namespaces end with their last process.
         start = f'{sys.executable} -S -c "{_UP}" && echo up && exec cat'
         self._holder = subprocess.Popen(
             [*_NAMESPACES, "sh", "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -74,20 +74,20 @@ class Enclosure:
         self._holder.communicate()
 
     def inside(self, *command: str) -> list[str]:
-        """The command, in the pods' network."""
+        """Return the command, run in the pods' network."""
         assert self._holder is not None
         return ["nsenter", f"--target={self._holder.pid}", "--user", "--net", "--preserve-credentials", *command]
 
     def command(self, pod: Json) -> list[str] | None:
-        """What starts the pod's only container; None where no image of that name was given."""
+        """Return the command of the pod's only container; None without an image of that name."""
         container = pod["spec"]["containers"][0]
         image = self.images.get(container["image"].rpartition(":")[0])
         if image is None:
             return None
         home = self.folder / pod["metadata"]["name"]
-        (home / "root").mkdir(parents=True, exist_ok=True)  # tried again when a Secret was not there yet
+        (home / "root").mkdir(parents=True, exist_ok=True)  # retried when a Secret did not exist yet
         program = [*container.get("command", image.command), *container.get("args", ())]
-        said = {
+        document = {
             "root": str(home / "root"),
             "folder": container.get("workingDir", "/"),
             "command": program,
@@ -98,31 +98,31 @@ class Enclosure:
                 {"from": str(self._hosts(home)), "at": "/etc/hosts", "readOnly": True},
             ],
         }
-        (home / "pod.json").write_text(json.dumps(said), encoding="utf-8")
+        (home / "pod.json").write_text(json.dumps(document), encoding="utf-8")
         return self.inside("unshare", "--mount", sys.executable, "-S", str(_BOOT), str(home / "pod.json"))
 
-    # --- what the PodSpec names -----------------------------------------------------------------------------------
+    # --- references of the PodSpec --------------------------------------------------------------------------------
 
     def environment(self, pod: Json) -> dict[str, str]:
-        """Of the first container: `envFrom` first, so that `env` wins."""
+        """Return the first container's environment: `envFrom` first, so that `env` wins."""
         container = pod["spec"]["containers"][0]
-        found: dict[str, str] = {"HOSTNAME": pod["metadata"]["name"]}
+        variables: dict[str, str] = {"HOSTNAME": pod["metadata"]["name"]}
         for source in container.get("envFrom", ()):
             ((kind, name),) = ((kind, source[f"{kind}Ref"]["name"]) for kind in _KINDS if f"{kind}Ref" in source)
-            found |= {key: value.decode() for key, value in self._read(pod, kind, name).items()}
-        for one in container.get("env", ()):
-            found[one["name"]] = self._value(pod, one)
-        return found
+            variables |= {key: value.decode() for key, value in self._read(pod, kind, name).items()}
+        for variable in container.get("env", ()):
+            variables[variable["name"]] = self._value(pod, variable)
+        return variables
 
     def _value(self, pod: Json, variable: Json) -> str:
         source = variable.get("valueFrom")
         if source is None:
             return str(variable.get("value", ""))
         if "fieldRef" in source:
-            found: Any = pod
+            field_value: Any = pod
             for step in source["fieldRef"]["fieldPath"].split("."):
-                found = found[step]
-            return str(found)
+                field_value = field_value[step]
+            return str(field_value)
         ((kind, ref),) = ((kind, source[f"{kind}KeyRef"]) for kind in _KINDS if f"{kind}KeyRef" in source)
         return self._read(pod, kind, ref["name"])[ref["key"]].decode()
 
@@ -154,11 +154,11 @@ class Enclosure:
         return folder
 
     def _read(self, pod: Json, kind: str, name: str) -> dict[str, bytes]:
-        """Raises `ApiError` where the object is not there: a kubelet does not start such a pod either."""
-        found = self.api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/{kind.lower()}s/{name}")
+        """Read an object's data. Raises `ApiError` if it does not exist, as a kubelet does not start such a pod."""
+        item = self.api.get(f"/api/v1/namespaces/{pod['metadata']['namespace']}/{kind.lower()}s/{name}")
         if kind == "secret":
-            return {key: base64.b64decode(value) for key, value in found.get("data", {}).items()}
-        return {key: value.encode() for key, value in found.get("data", {}).items()}
+            return {key: base64.b64decode(value) for key, value in item.get("data", {}).items()}
+        return {key: value.encode() for key, value in item.get("data", {}).items()}
 
     def _hosts(self, home: Path) -> Path:
         file = home / "hosts"

@@ -1,18 +1,18 @@
-"""Plays the kubelet for the pods of one namespace: each bound pod is a process of this machine.
+"""A simulated kubelet for the pods of one namespace: each bound pod is a process of this machine.
 
-For pods that KWOK leaves alone (`ControlPlane(hands_off=…)`). Level-based: each round compares what the API server says
-with the processes that are there, so a watch that was cut or an answer that was lost changes nothing.
+For pods that KWOK leaves alone (`ControlPlane(hands_off=…)`). Level-based: each round compares the API server's pods
+with the running processes, so a broken watch or a lost answer changes nothing.
 
-What a real kubelet does, and this one too:
+Like a real kubelet:
 
 - A pod that is being deleted gets one SIGTERM, and SIGKILL when its grace is over, counted from the SIGTERM. The API
-  server keeps the first request's time and takes a later grace only if it is shorter: it is read anew each round.
-- The pod object stays until the process is gone; then it is deleted without grace, by uid.
-- A process that exits by itself is started again, later each time.
-- An object that is gone (deleted by force, or with its node) takes its process with it.
+  server keeps the first request's time and accepts a later grace only if it is shorter, so each round reads it again.
+- The pod object stays until the process has ended; then it is deleted without grace, by uid.
+- A process that exits by itself is restarted, later each time.
+- A process ends when its object disappears (deleted by force, or with its node).
 
-A host name is the machine's for all of them: a process that reports its own must be told the pod's (`POD_NAME`), as
-`ebbtide.demo.worker` is.
+All processes have the machine's host name: one that reports it must get the pod's (`POD_NAME`), as
+`ebbtide.demo.worker` does.
 """
 
 import os
@@ -33,11 +33,11 @@ from controllers.adapters.kube_cache import KubeCache
 
 __all__ = ["Happening", "Kubelet", "What"]
 
-_ROUND = 0.05  # seconds between two looks at the processes; a change of a pod is looked at at once
-_LONGEST_WAIT = 10.0  # seconds before a process is started again
-_HANG = 15.0  # seconds: an API server that does not answer is waited for so long at the end
+_ROUND = 0.05  # seconds between two checks of the processes; a change of a pod is checked at once
+_LONGEST_WAIT = 10.0  # seconds before a process is restarted
+_HANG = 15.0  # seconds to wait at the end for an API server that does not answer
 _OVER = ("Succeeded", "Failed")
-_GONE = (404, 409)  # not there, or another of the same name
+_GONE = (404, 409)  # missing, or another one of the same name
 
 
 @dataclass(slots=True)
@@ -48,8 +48,8 @@ class _Pod:
     command: Sequence[str] | None
     starts: int = 0
     start_at: float = 0.0  # monotonic; not before
-    told_at: float | None = None  # monotonic
-    written: PodState | None = None  # what the API server has taken
+    terminated_at: float | None = None  # monotonic
+    written: PodState | None = None  # accepted by the API server
     deleted: bool = False
 
     @property
@@ -58,7 +58,7 @@ class _Pod:
 
 
 class Kubelet:
-    """`command_of` says what a pod runs; None: nothing, it is just said to run and ends at once. Use with `with`.
+    """Context manager. `command_of` returns a pod's command; None: no process, reported as running, ends at once.
 
     `speed` shortens the grace of pods, as time runs faster. With `log_folder` each pod's output is in `<pod>.log`.
     """
@@ -76,8 +76,8 @@ class Kubelet:
         self._api, self._command_of, self._speed = api, command_of, speed
         self._namespace, self._path = namespace, f"/api/v1/namespaces/{namespace}/pods"
         self._environment, self._logs = dict(environment or {}), log_folder
-        self._pods: dict[str, _Pod] = {}  # by uid; written by the thread alone
-        self.start_after = 0.0  # seconds from a pod's binding to its process, as a large image takes them
+        self._pods: dict[str, _Pod] = {}  # by uid; only the thread writes
+        self.start_after = 0.0  # seconds from a pod's binding to its process, as for a large image
         self._addresses = count()
         self._news, self._closed = Event(), Event()
 
@@ -92,7 +92,7 @@ class Kubelet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Every process is gone afterwards; the pods' objects stay as they are."""
+        """End every process; the pods' objects stay unchanged."""
         self._closed.set()
         self._news.set()
         self._cache.close()
@@ -100,20 +100,20 @@ class Kubelet:
         self._thread.join(_HANG)
 
     def processes(self) -> Mapping[str, int]:
-        """Pod name to process id, of those that are there."""
+        """Return the ids of running processes by pod name."""
         pods = self._pods.copy().values()
         return {pod.name: pid for pod in pods if (pid := pod.container.pid) is not None}
 
     def kill(self, pod: str) -> None:
-        """SIGKILL from outside, as the kernel does when memory runs out. Raises `LookupError` if it has no process."""
-        for each in self._pods.copy().values():
-            if each.name == pod and each.lives:
-                each.container.kill(What.STRUCK)
+        """Kill a pod's process as the kernel does without memory. Raises `LookupError` if it has no process."""
+        for candidate in self._pods.copy().values():
+            if candidate.name == pod and candidate.lives:
+                candidate.container.kill(What.STRUCK)
                 return
         raise LookupError(f"{pod} has no process")
 
     def history(self, pod: str | None = None) -> tuple[Happening, ...]:
-        """What happened, in order: to all, or to the pods of that name."""
+        """Return the events in order, of all pods or of those with that name."""
         return tuple(entry for entry in self._containers.history() if pod in (None, entry.pod))
 
     # --- the thread -----------------------------------------------------------------------------------------------
@@ -127,11 +127,11 @@ class Kubelet:
             }
             for uid in self._pods.keys() - bound.keys():
                 self._forget(uid)
-            for uid, seen in bound.items():
+            for uid, item in bound.items():
                 try:
-                    self._tend(uid, seen)
+                    self._tend(uid, item)
                 except ApiError as error:
-                    if error.status not in _GONE:  # the watch will tell what became of it
+                    if error.status not in _GONE:  # the watch reports its end
                         self._closed.wait(_ROUND)
 
     def _forget(self, uid: str) -> None:
@@ -139,26 +139,26 @@ class Kubelet:
         pod.container.kill(What.WITHOUT_POD)
         self._containers.drop(pod.container)
 
-    def _tend(self, uid: str, seen: Json) -> None:
-        metadata = seen["metadata"]
-        if seen.get("status", {}).get("phase") in _OVER:  # said by somebody else: its node is gone
+    def _tend(self, uid: str, item: Json) -> None:
+        metadata = item["metadata"]
+        if item.get("status", {}).get("phase") in _OVER:  # set by another: its node is gone
             if uid in self._pods:
                 self._forget(uid)
             return
-        pod = self._pods.get(uid) or self._pods.setdefault(uid, self._new(seen))
+        pod = self._pods.get(uid) or self._pods.setdefault(uid, self._new(item))
         if pod.container.reap():
             self._note_exit(pod)
         if "deletionTimestamp" in metadata:
-            self._end(pod, seen)
+            self._end(pod, item)
         elif pod.command is not None and not pod.lives and time.monotonic() >= pod.start_at:
             self._start(pod)
         if pod.state != pod.written and not pod.deleted and not self._closed.is_set():
-            self._api.patch(f"{self._path}/{pod.name}/status", status_patch(seen, pod.state), STRATEGIC_MERGE)
+            self._api.patch(f"{self._path}/{pod.name}/status", status_patch(item, pod.state), STRATEGIC_MERGE)
             pod.written = pod.state
 
-    def _new(self, seen: Json) -> _Pod:
-        name, number, now = seen["metadata"]["name"], next(self._addresses), _now()
-        command = self._command_of(seen)
+    def _new(self, item: Json) -> _Pod:
+        name, number, now = item["metadata"]["name"], next(self._addresses), _now()
+        command = self._command_of(item)
         address = f"10.244.{number // 250 % 250}.{number % 250 + 1}"
         state = PodState(
             running=command is None, since=now, started=now, ip=address, waiting={"reason": "ContainerCreating"}
@@ -188,18 +188,18 @@ class Kubelet:
         since = pod.state.since if running == pod.state.running else _now()
         pod.state = replace(pod.state, running=running, since=since, **changes)
 
-    def _end(self, pod: _Pod, seen: Json) -> None:
-        metadata = seen["metadata"]
-        if pod.lives and pod.told_at is None:
-            pod.told_at = time.monotonic()
+    def _end(self, pod: _Pod, item: Json) -> None:
+        metadata = item["metadata"]
+        if pod.lives and pod.terminated_at is None:
+            pod.terminated_at = time.monotonic()
             pod.container.stop()
-        elif pod.lives and pod.told_at is not None:
+        elif pod.lives and pod.terminated_at is not None:
             grace = metadata.get("deletionGracePeriodSeconds", 0) / self._speed
-            if time.monotonic() >= pod.told_at + grace:
+            if time.monotonic() >= pod.terminated_at + grace:
                 pod.container.kill(What.OUT_OF_GRACE)
         if not pod.lives and not pod.deleted:
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
-            # The controller deletes nothing, so its client has no word for the options of a deletion.
+            # The controller deletes nothing, so its client has no method for a deletion with options.
             self._api._answer("DELETE", f"{self._path}/{pod.name}", {}, options)  # noqa: SLF001
             pod.deleted = True
 

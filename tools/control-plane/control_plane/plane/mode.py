@@ -1,4 +1,4 @@
-"""What a control plane is started with: for nodes that KWOK plays alone, or for real ones too."""
+"""Settings of a control plane: for simulated nodes, or also for real ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from control_plane.plane.probes import HOST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """`accounts`: user and group by token, beside the administrator's. `{folder}` in a flag is the control plane's."""
+    """`accounts`: user and group by token, without the administrator's. `{folder}` in a flag is the control plane's."""
 
     host: str = HOST
     programs: tuple[str, ...] = tuple(PACKAGES)
     accounts: Mapping[str, str] = field(default_factory=dict[str, str])
-    # The admission plugin waits for accounts and mounts tokens, which a pod that nobody runs does not need.
+    # The admission plugin waits for accounts and mounts tokens, which a simulated pod does not need.
     access: tuple[str, ...] = ("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount")
     api_server: tuple[str, ...] = ()
     manager: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ PLAYED = Mode()
 
 
 def real_nodes(host: str, programs: tuple[str, ...], accounts: Mapping[str, str]) -> Mode:
-    """As in a cluster: a node may touch what is its own, and each pod has its account's token."""
+    """Return a cluster's settings: a node may change only its own objects, and each pod has its account's token."""
     return Mode(
         host=host,
         programs=programs,
@@ -33,7 +33,7 @@ def real_nodes(host: str, programs: tuple[str, ...], accounts: Mapping[str, str]
         access=(
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
-            "--kubelet-preferred-address-types=InternalIP",  # names of nodes are known to nobody
+            "--kubelet-preferred-address-types=InternalIP",  # names of nodes cannot be resolved
         ),
         manager=(
             "--service-account-private-key-file={folder}/accounts.key",

@@ -1,7 +1,7 @@
-"""The status of a pod as the API server takes it from a kubelet. Pure.
+"""The status of a pod, as the API server accepts it from a kubelet. Pure.
 
 It is sent as a strategic merge: conditions are merged by type, so that the scheduler's own stays, and container
-statuses replace each other. The uid goes with it, since a pod of the same name may have come since.
+statuses replace each other. It includes the uid, since there may be a new pod of the same name.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ _READY = ("Initialized", "ContainersReady", "Ready")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """What a kubelet knows of one pod; instants are RFC 3339."""
+    """A kubelet's knowledge of one pod; instants are RFC 3339."""
 
     running: bool
-    since: str  # when `running` became what it is
+    since: str  # of the present value of `running`
     started: str  # the first start of the pod
     ip: str
     restarts: int = 0

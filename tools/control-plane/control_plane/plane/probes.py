@@ -1,4 +1,4 @@
-"""Ports of this machine, and what a server on one of them says. No proxy is asked: all of it is loopback."""
+"""Ports of this machine, and answers of servers on them, without a proxy: all is loopback."""
 
 import socket
 import ssl
@@ -9,7 +9,7 @@ HOST = "127.0.0.1"
 
 
 def free_ports(number: int, host: str = HOST) -> list[int]:
-    """All held open together, so that they differ."""
+    """Return free ports, which are open at the same time so that they differ."""
     probes = [socket.socket() for _ in range(number)]
     try:
         for probe in probes:
@@ -26,7 +26,7 @@ def accepts(port: int, host: str = HOST) -> bool:
 
 
 def says_ok(url: str) -> bool:
-    """Health is told to anyone."""
+    """Return True if the server is healthy; this needs no login."""
     try:
         text_at(url)
     except (URLError, OSError):
@@ -35,7 +35,7 @@ def says_ok(url: str) -> bool:
 
 
 def text_at(url: str, token: str = "") -> str:
-    """Raises OSError. Certificates that only their own process knows are in use at once, so they are not checked."""
+    """Return a page. Raises OSError. Certificates are not checked: only the servers know their authorities."""
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
     unchecked.verify_mode = ssl.CERT_NONE

@@ -1,6 +1,6 @@
-"""The control plane's processes: each in a group of its own with a log, all ended by id.
+"""The control plane's processes: each in its own group with a log, all ended by id.
 
-A Ctrl-C in the terminal reaches only whoever started us, who then stops them; if that never happens, the reaper does.
+A Ctrl-C in the terminal reaches only the starting process, which then stops them; otherwise the reaper does.
 """
 
 import shutil
@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from control_plane.plane.errors import Ended, NotStarted
-from control_plane.plane.last_words import last_words
+from control_plane.plane.errors import Ended, NotStarted, last_words
 
 __all__ = ["Ended", "NotStarted", "Processes"]
 
@@ -27,11 +26,11 @@ class _Running:
     command: Sequence[str]
     process: "subprocess.Popen[bytes]"
     log_begins: int  # bytes that earlier runs have written
-    killed: bool = False  # by us, so that its end surprises nobody
+    killed: bool = False  # on purpose, so that its end is no error
 
 
 class Processes:
-    """Starts, freezes and ends programs by name. `folder` is theirs and goes with the last of them."""
+    """Starts, freezes and ends programs by name. `folder` is theirs and is removed with the last of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +43,7 @@ class Processes:
         )
 
     def start(self, name: str, command: Sequence[str]) -> None:
-        """Raises `NotStarted` where the file is no program of this machine; it may be cut off or of another kind."""
+        """Start a program. Raises `NotStarted` if the file is no program of this machine, for example a partial one."""
         with self.log(name).open("ab") as log:
             log_begins = log.tell()
             try:
@@ -62,7 +61,7 @@ class Processes:
         self._tell_reaper(f"+{process.pid}")
 
     def stop(self, name: str, *, patience: float = 0.0) -> None:
-        """End it by id: at once, or with `patience` seconds to leave by itself."""
+        """End it by id: at once, or after `patience` seconds to exit by itself."""
         process = self._running.pop(name).process
         if patience:
             process.terminate()
@@ -76,7 +75,7 @@ class Processes:
         self._tell_reaper(f"-{process.pid}")
 
     def kill(self, name: str) -> None:
-        """End it at once and keep its place, so that `restart` starts it again."""
+        """End it at once, and remember it for `restart`."""
         running = self._running[name]
         running.killed = True
         running.process.kill()
@@ -88,8 +87,8 @@ class Processes:
         self.stop(name)
         self.start(name, command)
 
-    def send(self, name: str, what: signal.Signals) -> None:
-        self._running[name].process.send_signal(what)
+    def send(self, name: str, number: signal.Signals) -> None:
+        self._running[name].process.send_signal(number)
 
     def pid(self, name: str) -> int:
         return self._running[name].process.pid
@@ -101,11 +100,11 @@ class Processes:
         return self.folder / f"{name}.log"
 
     def gone(self) -> list[str]:
-        """Which programs do not run, whoever ended them."""
+        """Return the programs that do not run, for any reason."""
         return [name for name, running in self._running.items() if running.process.poll() is not None]
 
     def ended(self) -> dict[str, str]:
-        """Which programs ended by themselves, and how: one line each."""
+        """Return the programs that ended by themselves, with one line each."""
         return {name: self._how_it_ended(name) for name in self.gone() if not self._running[name].killed}
 
     def require_alive(self, doing: str) -> None:
@@ -117,12 +116,12 @@ class Processes:
     def require_in_time(self, deadline: float, doing: str) -> None:
         """Raise `NotStarted` when the deadline (monotonic) has passed."""
         if time.monotonic() > deadline:
-            said = "; ".join(f"{name}: {last_words(self._last_line(name))}" for name in self._running)
-            raise NotStarted(f"control plane: gave up {doing}: {said}{self._space()}")
+            words = "; ".join(f"{name}: {last_words(self._last_line(name))}" for name in self._running)
+            raise NotStarted(f"control plane: gave up {doing}: {words}{self._space()}")
 
     def close(self) -> None:
         """End all, last started first, and remove the folder."""
-        for running in self._running.values():  # all at once: none of them has anything to save
+        for running in self._running.values():  # all at once, since none has data to save
             running.process.kill()
         for name in reversed(self.names()):
             self.stop(name)
@@ -134,15 +133,15 @@ class Processes:
 
     def _tell_reaper(self, line: str) -> None:
         assert self._reaper.stdin is not None
-        with suppress(OSError):  # somebody killed it: what is left of the protection is `close`
+        with suppress(OSError):  # it was killed; `close` remains as protection
             self._reaper.stdin.write(f"{line}\n")
             self._reaper.stdin.flush()
 
     def _how_it_ended(self, name: str) -> str:
-        code, said = self._running[name].process.returncode, last_words(self._last_line(name))
+        code, words = self._running[name].process.returncode, last_words(self._last_line(name))
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
-        return f"ended by itself with exit code {code}: {said}"
+        return f"ended by itself with exit code {code}: {words}"
 
     def _space(self) -> str:
         return f" (no space is left for {self.folder})" if shutil.disk_usage(self.folder).free < _LITTLE_SPACE else ""

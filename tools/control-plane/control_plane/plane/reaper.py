@@ -1,8 +1,8 @@
-"""Ends what its parent started, however the parent ends: `python reaper.py FOLDER`, process ids on standard input.
+"""End the processes of its parent, however that ends: `python reaper.py FOLDER`, process ids on standard input.
 
 The pipe closes with the parent, even after SIGKILL. A death signal set in the child would do the same on Linux, but it
-follows the *thread* that started the child, and a hook between fork and exec warns in a program with threads.
-Standard library only and no imports of ours: it must start in a moment.
+follows the *thread* that started the child, and a hook between fork and exec warns in a program with threads. Standard
+library only, so that it starts at once.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import sys
 
 def main(folder: str) -> None:
     alive: set[int] = set()
-    for line in sys.stdin:  # "+123": started; "-123": ended and waited for, so that the id may be another's by now
+    for line in sys.stdin:  # "+123": started; "-123": ended and reaped, so that the id may be another's by now
         pid = int(line)
         if pid > 0:
             alive.add(pid)

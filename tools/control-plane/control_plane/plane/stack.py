@@ -1,4 +1,4 @@
-"""A customer's stack on a control plane: rendered, applied as its header says, with nodes as its groups say."""
+"""A customer's stack on a control plane: rendered and applied as documented, with nodes of its groups."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ APPLY = ("apply", "--server-side", "--validate=strict", "--output=name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledStack:
-    """What was applied. `folder` holds the output of `ebbtide render`, `accepted` is "kind/name" of each object."""
+    """An applied stack. `folder` holds the output of `ebbtide render`, `accepted` is "kind/name" of each object."""
 
     settings: StackSettings
     config: ControllerConfig
@@ -27,12 +27,12 @@ class InstalledStack:
     accepted: tuple[str, ...]
 
     def config_with(self, redis: RedisEndpoint) -> ControllerConfig:
-        """The rendered controller config, with a Redis that is reached from this machine."""
+        """Return the rendered controller config, with a Redis that this machine can reach."""
         return replace(self.config, redis=redis)
 
 
 def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> InstalledStack:
-    """Render into `folder`, apply, and send the pools' first workers home, as the files say.
+    """Render into `folder`, apply, and scale the pools to 0, as the files say.
 
     Raises `subprocess.CalledProcessError` when an object is refused.
     """
@@ -44,15 +44,15 @@ def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> Insta
 
 
 def add_group_node(plane: ControlPlane, settings: StackSettings, group: str, name: str) -> None:
-    """A node of that group, labelled, tainted and sized as EKS would, less what DaemonSets take."""
+    """Add a node of that group, labelled, tainted and sized as by EKS, less the resources of DaemonSets."""
     shape = node_shape(group, settings.node_groups[group])
-    room = usable(instance_type(settings.node_groups[group].instance_types[0]))
+    capacity = usable(instance_type(settings.node_groups[group].instance_types[0]))
     plane.add_node(
         name,
         labels={**shape.labels, "eks.amazonaws.com/nodegroup": group, "topology.kubernetes.io/zone": "zone-a"},
         taints=[{"key": t.key, "value": t.value, "effect": t.kubernetes_effect} for t in shape.taints],
-        cpu=f"{room.cpu}m",
-        memory=f"{room.memory}Mi",
-        gpu=room.gpu,
+        cpu=f"{capacity.cpu}m",
+        memory=f"{capacity.memory}Mi",
+        gpu=capacity.gpu,
         disk=f"{shape.scratch_gib}Gi",
     )

@@ -1,7 +1,7 @@
-"""Which version of a program is wanted, and which one a file holds.
+"""The required version of a program, and the version of a file.
 
-A file is asked by running it, which takes 0.1 s and tells a cut-off file too. The answer is kept beside the cache for
-as long as the file's size and time stay, since whoever starts a control plane waits for it.
+A file's version is found by running it, which takes 0.1 s and also detects a partial file. The answer is cached while
+the file's size and time stay the same, since each start of a control plane waits for it.
 """
 
 import json
@@ -19,55 +19,55 @@ _PATIENCE = 60.0  # seconds; a busy machine reads 100 MB slowly
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Of a file. `minor` is "1.36", or empty where it tells none; `said` is then what it did instead."""
+    """A file's version. `minor` is "1.36", or empty if it reports none; `description` is then its behaviour."""
 
     minor: str
-    said: str
+    description: str
 
 
 class Versions:
-    """What files have answered, kept in `memory`, a file; where that cannot be written each is asked anew."""
+    """Versions of files, cached in a file; without write access each file is run again."""
 
-    def __init__(self, memory: Path | None) -> None:
-        self._memory = memory
-        self._known: dict[str, list[str]] = _read(memory) if memory is not None else {}
+    def __init__(self, cache: Path | None) -> None:
+        self._cache = cache
+        self._answers: dict[str, list[str]] = _read(cache) if cache is not None else {}
 
     def of(self, path: Path, arguments: Sequence[str]) -> Version:
         status = path.stat()
         key = f"{path} {status.st_mtime_ns} {status.st_size}"
-        if key not in self._known:
-            answer = _asked(path, arguments)
+        if key not in self._answers:
+            answer = _version(path, arguments)
             if not answer.minor:
-                return answer  # it may have been the machine's fault
-            self._known[key] = [answer.minor, answer.said]
-            self._keep()
-        minor, said = self._known[key]
-        return Version(minor, said)
+                return answer  # not cached, since the machine may be the cause
+            self._answers[key] = [answer.minor, answer.description]
+            self._write()
+        minor, description = self._answers[key]
+        return Version(minor, description)
 
-    def _keep(self) -> None:
-        if self._memory is None:
+    def _write(self) -> None:
+        if self._cache is None:
             return
-        new = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
+        new = self._cache.with_name(f".{self._cache.name}.{os.getpid()}")
         with suppress(OSError):
             new.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(json.dumps(self._known, indent=1))
-            new.replace(self._memory)
+            new.write_text(json.dumps(self._answers, indent=1))
+            new.replace(self._cache)
 
 
 def minor_of(version: str) -> str:
-    found = _NUMBER.search(version)
-    return found[1] if found else ""
+    match = _NUMBER.search(version)
+    return match[1] if match else ""
 
 
 def required(go_mod: Path, module: str) -> str:
-    """The version of a module, or of `go` itself, that a go.mod file pins: v1.36.3, 1.26."""
-    found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)}\s+(v?\d\S*)", go_mod.read_text(), re.MULTILINE)
-    if found is None:
+    """Return the version of a module, or of `go` itself, that a go.mod file pins: v1.36.3, 1.26."""
+    match = re.search(rf"^\s*(?:require\s+)?{re.escape(module)}\s+(v?\d\S*)", go_mod.read_text(), re.MULTILINE)
+    if match is None:
         raise ValueError(f"{go_mod}: wanted a line that requires {module}, found none")
-    return found[1]
+    return match[1]
 
 
-def _asked(path: Path, arguments: Sequence[str]) -> Version:
+def _version(path: Path, arguments: Sequence[str]) -> Version:
     command = [str(path), *arguments]
     try:
         done = subprocess.run(
@@ -77,14 +77,13 @@ def _asked(path: Path, arguments: Sequence[str]) -> Version:
         return Version("", f"did not tell its version in {_PATIENCE:.0f} s")
     except OSError as error:
         return Version("", f"cannot be run: {error.strerror}")
-    told = done.stdout if done.returncode == 0 else ""
-    found = _NUMBER.search(told)
-    return Version(found[1], found[0]) if found else Version("", f"tells no version ({' '.join(arguments)})")
+    match = _NUMBER.search(done.stdout if done.returncode == 0 else "")
+    return Version(match[1], match[0]) if match else Version("", f"tells no version ({' '.join(arguments)})")
 
 
-def _read(memory: Path) -> dict[str, list[str]]:
+def _read(cache: Path) -> dict[str, list[str]]:
     try:
-        known: Mapping[str, list[str]] = json.loads(memory.read_text())
-        return {str(key): [str(minor), str(said)] for key, (minor, said) in known.items()}
-    except (OSError, ValueError, AttributeError, TypeError):  # absent, or damaged: asked anew
+        answers: Mapping[str, list[str]] = json.loads(cache.read_text())
+        return {str(key): [str(minor), str(description)] for key, (minor, description) in answers.items()}
+    except (OSError, ValueError, AttributeError, TypeError):  # missing, or damaged
         return {}

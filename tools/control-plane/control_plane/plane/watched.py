@@ -1,7 +1,7 @@
-"""All objects of a kind, in every namespace, listed and then watched.
+"""List and watch all objects of a kind, in every namespace.
 
-Unlike the controller's cache this one keeps objects whole, and lists anew whenever a watch ends: it is for tests,
-where there are hundreds of objects and memory is no question.
+Unlike the controller's cache this one keeps entire objects, and lists again whenever a watch ends: it is for tests with
+hundreds of objects, in which memory does not matter.
 """
 
 import threading
@@ -14,11 +14,11 @@ _RETRY = 0.2  # seconds
 
 
 class Watched:
-    """Objects by "namespace/name", or by name where they have no namespace. `changed` is called from its thread."""
+    """Objects by "namespace/name", or by name without a namespace. `changed` is called from its thread."""
 
     def __init__(self, api: KubeApi, path: str, changed: Callable[[], None]) -> None:
         self._api, self._path, self._changed = api, path, changed
-        self._kept: dict[str, Json] = {}
+        self._objects: dict[str, Json] = {}
         self.listed = threading.Event()
         self._closed = threading.Event()
         self._watch: Watch | None = None
@@ -30,7 +30,7 @@ class Watched:
             self._watch.stop()
 
     def snapshot(self) -> dict[str, Json]:
-        return self._kept.copy()
+        return self._objects.copy()
 
     def _run(self) -> None:
         while not self._closed.is_set():
@@ -40,11 +40,11 @@ class Watched:
                 self._closed.wait(_RETRY)
 
     def _list(self) -> str:
-        found = self._api.get(self._path)
-        self._kept = {key_of(item): item for item in found["items"]}
+        listed = self._api.get(self._path)
+        self._objects = {key_of(item): item for item in listed["items"]}
         self.listed.set()
         self._changed()
-        return str(found["metadata"]["resourceVersion"])
+        return str(listed["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> None:
         self._watch = watch = self._api.watch(
@@ -57,9 +57,9 @@ class Watched:
             if event["type"] == "ERROR":
                 return
             if event["type"] == "DELETED":
-                self._kept.pop(key_of(item), None)
+                self._objects.pop(key_of(item), None)
             else:
-                self._kept[key_of(item)] = item
+                self._objects[key_of(item)] = item
             self._changed()
 
 

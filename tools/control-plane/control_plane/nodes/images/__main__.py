@@ -15,18 +15,18 @@ def main() -> int:
     try:
         building.build(lambda line: print(line, flush=True), ["controller"])
         with building.unpacked("controller") as root:
-            whole, _ = _size(root)
-            ours, files = _size(root / "app")
+            total, _ = _size(root)
+            app, files = _size(root / "app")
     except ControlPlaneError as error:
         print(error, file=sys.stderr)
         return 1
     archive = building.archives()["controller"]
-    print(f"{archive}: {whole >> 20} MiB, of which /app {ours >> 20} MiB in {files} files")
+    print(f"{archive}: {total >> 20} MiB, of which /app {app >> 20} MiB in {files} files")
     return 0
 
 
 def _size(folder: Path) -> tuple[int, int]:
-    """Bytes and number of the files in it."""
+    """Return bytes and number of its files."""
     sizes = [file.lstat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
     return sum(sizes), len(sizes)
 

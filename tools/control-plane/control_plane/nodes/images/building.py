@@ -1,9 +1,9 @@
-"""Builds images and keeps each as an archive, by its content: `<cache>/real-nodes/images/<name>-<key>.tar`.
+"""Build images and keep each as an archive, by its content: `<cache>/real-nodes/images/<name>-<key>.tar`.
 
-- A machine behind a proxy trusts an authority of its own. Its list of authorities is bound into each build and never
-  copied, so no image holds it.
-- `--isolation oci` with the machine's network: a build needs Debian's archive and PyPI, and nothing else does.
-- Root of a container is root of the machine here, so all of this needs root.
+- A machine behind a proxy trusts a private authority. Its list of authorities is mounted into each build and never
+  copied, so no image contains it.
+- `--isolation oci` with the machine's network: only builds need Debian's archive and PyPI.
+- Root of a container is root of the machine, so all of this needs root.
 """
 
 import fcntl
@@ -51,7 +51,7 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 def archives() -> dict[str, Path]:
-    """Where each image's archive belongs, by the image's name; it may not be there yet."""
+    """Return the path of each image's archive, which may not exist yet, by the image's name."""
     images, base = folder() / "images", base_key()
     return {
         "python": images / f"python-{base}.tar",
@@ -65,9 +65,9 @@ def lacking() -> list[str]:
     return [name for name, archive in archives().items() if not archive.exists()]
 
 
-def build(tell: Callable[[str], None], wanted: Iterable[str] = ()) -> None:
-    """What is missing of those that are wanted, by default of all. Raises `Failed`. Runs at the same time wait."""
-    names = set(wanted) or set(archives())
+def build(tell: Callable[[str], None], images: Iterable[str] = ()) -> None:
+    """Build missing images, by default all. Concurrent runs wait for each other. Raises `Failed`."""
+    names = set(images) or set(archives())
     if not names & set(lacking()):
         return
     (folder() / "images").mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def build(tell: Callable[[str], None], wanted: Iterable[str] = ()) -> None:
 
 @contextmanager
 def unpacked(name: str) -> Generator[Path]:
-    """The root file system of an image that is built."""
+    """Yield the root file system of a built image."""
     container = _buildah("from", f"docker-archive:{archives()[name]}").strip()
     try:
         yield Path(_buildah("mount", container).strip())
@@ -93,47 +93,47 @@ def unpacked(name: str) -> Generator[Path]:
 
 
 def settings_of(name: str) -> dict[str, Any]:
-    """What an image that is built says of itself: Env, Entrypoint, User and the rest of the OCI config."""
+    """Return the OCI config of a built image: Env, Entrypoint, User and so on."""
     with tarfile.open(archives()[name]) as archive:
         manifest = json.load(_member(archive, "manifest.json"))
         return json.load(_member(archive, manifest[0]["Config"]))["config"]
 
 
 def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    found = archive.extractfile(name)
-    assert found is not None
-    return found
+    member = archive.extractfile(name)
+    assert member is not None
+    return member
 
 
-# --- each of them -----------------------------------------------------------------------------------------------------
+# --- the images -------------------------------------------------------------------------------------------------------
 
 
 def _make(name: str) -> None:
     archive = archives()[name]
-    ours = _name_in_store(archive)
+    image = _name_in_store(archive)
     if name == "python":
-        _make_base(ours)
-        _keep(ours, BASE_TAG, archive)
+        _make_base(image)
+        _keep(image, BASE_TAG, archive)
     elif name == "pause":
-        _make_pause(ours)
-        _keep(ours, PAUSE_TAG, archive)
+        _make_pause(image)
+        _keep(image, PAUSE_TAG, archive)
     elif name == "kuberay":
-        _make_operator(ours)
-        _keep(ours, OPERATOR, archive)
+        _make_operator(image)
+        _keep(image, OPERATOR, archive)
     else:
         recipe = next(recipe for recipe in recipes() if recipe.name == name)
         with _context(recipe) as context:
-            _make_from_dockerfile(recipe, context, ours)
-        _keep(ours, recipe.tag, archive)
+            _make_from_dockerfile(recipe, context, image)
+        _keep(image, recipe.tag, archive)
 
 
-def _make_base(ours: str) -> None:
+def _make_base(image: str) -> None:
     with tempfile.TemporaryDirectory(prefix="base-", dir=folder()) as scratch:
         tree = Path(scratch) / "base.tar"
         excluded = [f"--dpkgopt=path-exclude={path}" for path in SLIM]
         hooks = [
             'ln -s python3 "$1/usr/bin/python"',
-            'find "$1/usr" -name __pycache__ -prune -exec rm -rf {} +',  # python:slim has no bytecode either
+            'find "$1/usr" -name __pycache__ -prune -exec rm -rf {} +',  # as in python:slim
         ]
         run(
             [
@@ -143,42 +143,42 @@ def _make_base(ours: str) -> None:
             ]
         )
         settings = ["--env", f"PATH={_PATH}", "--env", "LANG=C.UTF-8", "--cmd", '["python3"]']
-        _from_scratch(tree, ours, settings)
+        _from_scratch(tree, image, settings)
 
 
-def _make_pause(ours: str) -> None:
+def _make_pause(image: str) -> None:
     source = pause().dockerfile.parent
     with tempfile.TemporaryDirectory(prefix="pause-", dir=folder()) as scratch:
         command = ["go", "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{scratch}/pause", "."]
         run(command, folder=source, environment={"CGO_ENABLED": "0"})
-        _from_scratch(Path(scratch) / "pause", ours, ["--entrypoint", '["/pause"]', "--user", "65535:65535"])
+        _from_scratch(Path(scratch) / "pause", image, ["--entrypoint", '["/pause"]', "--user", "65535:65535"])
 
 
-def _make_operator(ours: str) -> None:
+def _make_operator(image: str) -> None:
     with tempfile.TemporaryDirectory(prefix="kuberay-", dir=folder()) as scratch:
         shutil.copy(binaries(tuple(OF_RAY))[RAY_OPERATOR], Path(scratch) / "manager")
-        _from_scratch(Path(scratch) / "manager", ours, ["--entrypoint", '["/manager"]', "--user", "65532:65532"])
+        _from_scratch(Path(scratch) / "manager", image, ["--entrypoint", '["/manager"]', "--user", "65532:65532"])
 
 
-def _from_scratch(content: Path, ours: str, settings: list[str]) -> None:
+def _from_scratch(content: Path, image: str, settings: list[str]) -> None:
     container = _buildah("from", "scratch").strip()
     try:
         _buildah("add", "--quiet", container, str(content), "/")
         _buildah("config", *settings, container)
-        _buildah("commit", "--quiet", container, ours)
+        _buildah("commit", "--quiet", container, image)
     finally:
         _buildah("rm", container)
 
 
 @contextmanager
 def _context(recipe: Recipe) -> Generator[Path]:
-    """The folder that a build sees: the project itself for the project's own Dockerfile."""
+    """Yield the build's context: the project itself for the project's own Dockerfile."""
     if recipe.dockerfile.parent == ROOT:
         yield ROOT
         return
     with tempfile.TemporaryDirectory(prefix=f"{recipe.name}-", dir=folder()) as scratch:
-        for place, path in recipe.files:
-            shutil.copy(path, Path(scratch) / place)
+        for name, path in recipe.files:
+            shutil.copy(path, Path(scratch) / name)
         for wheel in recipe.wheels:
             _make_wheel(wheel.project, Path(scratch))
         yield Path(scratch)
@@ -189,12 +189,12 @@ def _make_wheel(source: Path, target: Path) -> None:
     run([sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(target), str(source)])
 
 
-def _make_from_dockerfile(recipe: Recipe, context: Path, ours: str) -> None:
-    """Layers are kept: what a lock file names is not installed anew for every change of our own code."""
+def _make_from_dockerfile(recipe: Recipe, context: Path, image: str) -> None:
+    """Build with cached layers, so that packages of a lock file are not installed again after changes of the code."""
     authorities = ["--volume", f"{AUTHORITIES}:{AUTHORITIES}:ro"] if AUTHORITIES.exists() else []
     _buildah(
         *("build", "--quiet", "--layers", "--isolation", "oci", "--network", "host", "--pull-never", *authorities),
-        *("--build-arg", f"BASE={_base_in_store()}", "--file", str(recipe.dockerfile), "--tag", ours, str(context)),
+        *("--build-arg", f"BASE={_base_in_store()}", "--file", str(recipe.dockerfile), "--tag", image, str(context)),
     )
 
 
@@ -202,19 +202,19 @@ def _make_from_dockerfile(recipe: Recipe, context: Path, ours: str) -> None:
 
 
 def _buildah(*words: str) -> str:
-    """With a store of its own: the machine's other images are nobody's business here."""
+    """Run buildah with a separate store, apart from the machine's other images."""
     store, running = folder() / "buildah", folder() / "buildah-run"
     return run(["buildah", "--root", str(store), "--runroot", str(running), "--storage-driver", "overlay", *words])
 
 
 def _name_in_store(archive: Path) -> str:
-    """By content: two trees of the project may use one cache."""
+    """Name an image by its content, since two trees of the project may use one cache."""
     name, _, key = archive.stem.rpartition("-")
     return f"localhost/ebbtide-build/{name}:{key}"
 
 
 def _base_in_store() -> str:
-    """The builder's store may have been emptied while the archive stayed."""
+    """Return the base's name, restored from its archive if the builder's store was emptied."""
     archive = archives()["python"]
     name = _name_in_store(archive)
     try:
@@ -225,15 +225,15 @@ def _base_in_store() -> str:
     return name
 
 
-def _keep(ours: str, tag: str, archive: Path) -> None:
-    """Under another name first: what was cut off never looks finished. The oldest of many former ones go."""
+def _keep(image: str, tag: str, archive: Path) -> None:
+    """Write the archive under a temporary name first, so that a partial one never looks finished. Remove old ones."""
     unfinished = archive.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
-    _buildah("push", "--quiet", ours, f"docker-archive:{unfinished}:{tag}")
+    _buildah("push", "--quiet", image, f"docker-archive:{unfinished}:{tag}")
     unfinished.rename(archive)
     name = archive.name.rpartition("-")[0]
-    kept = sorted(archive.parent.glob(f"{name}-{'?' * 16}.tar"), key=lambda each: each.stat().st_mtime)
-    for former in kept[:-_KEPT]:
+    by_age = sorted(archive.parent.glob(f"{name}-{'?' * 16}.tar"), key=lambda path: path.stat().st_mtime)
+    for former in by_age[:-_KEPT]:
         former.unlink()
 
 

@@ -1,4 +1,4 @@
-"""One container of an image that is built, run by runc without any cluster: read-only root, no rights, no network."""
+"""Run a container of a built image by runc, without a cluster: read-only root, no capabilities, no network."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ _NAMESPACES = ("pid", "mount", "ipc", "uts", "network")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """`root` is its file system, `process` that of `runc run`, which ends as the container does."""
+    """A running container. `root` is its file system, `process` that of `runc run`, which ends with the container."""
 
     name: str
     root: Path
@@ -26,18 +26,18 @@ class Container:
     process: "subprocess.Popen[bytes]"
 
     def run(self, *command: str) -> str:
-        """What a further process of it prints. Raises `Failed`."""
+        """Return the output of a further process in it. Raises `Failed`."""
         return run(["runc", "--root", str(self.state), "exec", self.name, *command])
 
     def stop(self) -> int:
-        """Its exit code after SIGTERM."""
+        """Send SIGTERM and return the exit code."""
         run(["runc", "--root", str(self.state), "kill", self.name, "TERM"])
         return self.process.wait()
 
 
 @contextmanager
 def running(image: str, arguments: Sequence[str], *, user: int, files: Mapping[str, str]) -> Generator[Container]:
-    """With these files in /etc/test."""
+    """Run a container with these files in /etc/test."""
     base = building.folder()
     leftovers.sweep(base)
     group = leftovers.name_of_this_run()

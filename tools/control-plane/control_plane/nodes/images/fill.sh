@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fills containerd's folder with images: fill.sh CONFIG STORE ARCHIVE…, in mount and pid namespaces of its own.
+# Fills containerd's folder with images: fill.sh CONFIG STORE ARCHIVE…, in separate mount and pid namespaces.
 set -eu
 config=$1 store=$2
 shift 2

@@ -1,7 +1,7 @@
-"""What each image is made of. Its key is the hash of all of that, so a changed file is another image.
+"""Inputs of each image. Its key is their hash, so a changed file gives another image.
 
-The base stands for `python:3.13-slim-trixie`: the same distribution and the same Python, made from Debian's packages.
-What Debian changes later in a package changes no key: remove the cache's folder for a fresh base.
+The base stands for `python:3.13-slim-trixie`: the same distribution and Python, built from Debian's packages. Later
+changes of Debian's packages change no key: remove the cache's folder for a fresh base.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ HERE = Path(__file__).parent
 
 SUITE = "trixie"
 PACKAGES = ("python3", "python3-pip", "ca-certificates")
-# What python:slim has none of either.
+# Paths that python:slim lacks too.
 SLIM = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """A Python project's, and what of its folder it is made of."""
+    """The wheel of a Python project, and the parts of its folder that it contains."""
 
     project: Path
     parts: tuple[str, ...]
@@ -33,7 +33,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`files` by their place in the build's context, beside the wheels; `tag` is what pods call the image."""
+    """An image. `files` by their path in the build's context, next to the wheels; `tag` is its name for pods."""
 
     name: str
     tag: str
@@ -43,8 +43,8 @@ class Recipe:
 
     def key(self, base: str) -> str:
         content = hashlib.sha256(f"{self.tag} {base}\n".encode() + self.dockerfile.read_bytes())
-        for place, path in _every_file((*self.files, *(each for wheel in self.wheels for each in wheel.files))):
-            content.update(f"\n{place}\n".encode() + path.read_bytes())
+        for name, path in _every_file((*self.files, *(file for wheel in self.wheels for file in wheel.files))):
+            content.update(f"\n{name}\n".encode() + path.read_bytes())
         return content.hexdigest()[:16]
 
 
@@ -74,12 +74,12 @@ def pause() -> Recipe:
 
 
 def kuberay(tag: str) -> Recipe:
-    """The operator's program alone, which the requirements name by digest."""
+    """Return the operator's image, which contains only the program; the requirements pin it."""
     return Recipe(name="kuberay", tag=tag, dockerfile=ROOT / "tools/ray/go.mod")
 
 
 def on_base(controller_tag: str, valkey_tag: str) -> tuple[Recipe, ...]:
-    """The controller's is the project's own Dockerfile, as it is."""
+    """Return the images on the base; the controller's uses the project's own Dockerfile."""
     lock = "tools/locks/controller.txt"
     controller = (".dockerignore", "controllers", "ebbtide/vocabulary", lock)
     return (
@@ -106,9 +106,9 @@ def _customers(name: str, tag: str, lock: str, *wheels: Wheel) -> Recipe:
 
 
 def _every_file(files: tuple[tuple[str, Path], ...]) -> Iterator[tuple[str, Path]]:
-    for place, path in files:
+    for name, path in files:
         if path.is_dir():
-            inside = (each for each in path.rglob("*") if each.is_file() and each.suffix != ".pyc")
-            yield from ((f"{place}/{each.relative_to(path)}", each) for each in sorted(inside))
+            inside = (file for file in path.rglob("*") if file.is_file() and file.suffix != ".pyc")
+            yield from ((f"{name}/{file.relative_to(path)}", file) for file in sorted(inside))
         else:
-            yield place, path
+            yield name, path

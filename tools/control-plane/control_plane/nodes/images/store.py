@@ -1,7 +1,7 @@
-"""containerd's folder with all images in it, made once; each node begins with a copy.
+"""containerd's folder with all images, created once; each node begins with a copy.
 
-Unpacking takes seconds for each image and node, a copy by hard links a moment. That is sound because nothing in such a
-folder is ever changed in place but the databases, which are copied in full.
+Unpacking takes seconds per image and node, a copy by hard links a moment. Hard links are safe because only the
+databases are ever changed in place, and these are copied in full.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ _KEPT = 2
 
 
 def store_of(archives: Mapping[str, Path]) -> Path:
-    """Where the folder of these images belongs."""
+    """Return the folder of these images."""
     content = hashlib.sha256("\n".join(sorted(path.name for path in archives.values())).encode())
     return folder() / "stores" / content.hexdigest()[:16]
 
 
 def prepare(tell: Callable[[str], None], archives: Mapping[str, Path]) -> Path:
-    """The folder, made if it is not there. Raises `Failed`."""
+    """Return the folder, and create it if it is missing. Raises `Failed`."""
     store = store_of(archives)
     if store.exists():
         return store
@@ -38,25 +38,25 @@ def prepare(tell: Callable[[str], None], archives: Mapping[str, Path]) -> Path:
         unfinished.mkdir()
         _fill(unfinished, archives.values())
         unfinished.rename(store)
-        kept = sorted(store.parent.glob("?" * 16), key=lambda each: each.stat().st_mtime)
-        for former in kept[:-_KEPT]:
+        by_age = sorted(store.parent.glob("?" * 16), key=lambda path: path.stat().st_mtime)
+        for former in by_age[:-_KEPT]:
             shutil.rmtree(former, ignore_errors=True)
         tell(f"put the images into a store in {time.monotonic() - begun:.0f} s")
     return store
 
 
 def copy(store: Path, target: Path) -> None:
-    """For one node; both on one file system."""
+    """Copy for one node, on the same file system."""
     target.mkdir(parents=True)
     run(["cp", "-al", f"{store}/.", str(target)])
     for database in target.rglob("*.db"):
-        fresh = database.with_suffix(".own")
-        shutil.copy(database, fresh)
-        fresh.replace(database)
+        copied = database.with_suffix(".own")
+        shutil.copy(database, copied)
+        copied.replace(database)
 
 
 def _fill(store: Path, archives: Iterable[Path]) -> None:
-    """In a mount namespace of its own: containerd's folder is at the place that it has on a node."""
+    """Fill it in a separate mount namespace, in which containerd's folder has the same path as on a node."""
     config = store.with_suffix(".toml")
     config.write_text(containerd(str(store.parent), serves_pods=False))
     script = Path(__file__).with_name("fill.sh")

@@ -1,8 +1,8 @@
-"""The arithmetic of a Savings Plan: what an hourly commitment costs on given usage, and which one costs least.
+"""Arithmetic of a Savings Plan: the cost of an hourly commitment on a given usage, and the cheapest commitment.
 
 Rules, from the Savings Plans user guide (docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html): a
 commitment is dollars per hour at the plan's rates; what an hour does not use of it is lost; usage is covered in the
-order of the highest saving in per cent; what is left over costs the on-demand price. (Among equal savings the lowest
+order of the highest saving in per cent; uncovered usage costs the on-demand price. (Among equal savings the lowest
 rate goes first, which changes no dollar.)
 
 Why the least cost is found exactly. Take one hour. A line of usage of `n` nodes with price p and plan rate r < p takes
@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitmentOutcome:
-    """A commitment on some usage, in mean dollars an hour."""
+    """Result of a commitment on a usage, in mean dollars an hour."""
 
     commitment: float
     usd: float  # all of it: the commitment and what it does not cover
@@ -55,27 +55,27 @@ class CommitmentOutcome:
 
     @property
     def saved(self) -> float:
-        """Of the on-demand dollars; below 0 the commitment costs more than it saves."""
+        """Share of the on-demand dollars; below 0 the commitment costs more than it saves."""
         return 1 - self.usd / self.on_demand if self.on_demand else 0.0
 
 
 def in_order(lines: Sequence[Line]) -> list[Line]:
-    """As usage is covered. A line without a saving is never worth a commitment and has no place here."""
+    """Return the lines in the order of coverage, without those that no plan makes cheaper."""
     return sorted((line for line in lines if line.rate < line.price), key=lambda line: -line.saving)
 
 
 def outcome(lines: Sequence[Line], commitment: float, load: float = 1.0) -> CommitmentOutcome:
-    """What the commitment does on these lines, all of them eligible, with `load` times their nodes."""
+    """Apply the commitment to these lines, all of them eligible, with `load` times their nodes."""
     hours = len(lines[0].nodes) if lines else 1
     ordered = in_order(lines)
     used = covered = 0.0
     for hour in range(hours):
-        left = commitment
+        unused = commitment
         for line in ordered:
-            taken = min(left, load * line.nodes[hour] * line.rate)
-            left -= taken
-            covered += taken / line.rate * line.price
-        used += commitment - left
+            applied = min(unused, load * line.nodes[hour] * line.rate)
+            unused -= applied
+            covered += applied / line.rate * line.price
+        used += commitment - unused
     on_demand = load * sum(line.price * sum(line.nodes) for line in lines) / hours
     return CommitmentOutcome(
         commitment=commitment,
@@ -87,7 +87,7 @@ def outcome(lines: Sequence[Line], commitment: float, load: float = 1.0) -> Comm
 
 
 def best_commitment(lines: Sequence[Line]) -> float:
-    """The smallest commitment of least cost (the proof is at the top)."""
+    """Return the smallest commitment of least cost (the proof is in the module's docstring)."""
     ordered = in_order(lines)
     hours = len(lines[0].nodes) if lines else 0
     slope = float(hours)
@@ -106,16 +106,16 @@ def best_commitment(lines: Sequence[Line]) -> float:
             total += line.nodes[hour] * line.rate
             steps[total] = steps.get(total, 0.0) + worth
     best = 0.0
-    for at in sorted(steps):
+    for step in sorted(steps):
         if slope >= -_NO_SLOPE * hours:
             break
-        slope += steps[at]
-        best = at
+        slope += steps[step]
+        best = step
     return best
 
 
 def floor_commitment(lines: Sequence[Line]) -> float:
-    """The most that every hour uses up: what the hour with the least usage costs at plan rates."""
+    """Return the most that every hour uses up: the cost of the hour with the least usage at plan rates."""
     ordered = in_order(lines)
     if not ordered:
         return 0.0
@@ -123,9 +123,9 @@ def floor_commitment(lines: Sequence[Line]) -> float:
 
 
 def break_even_load(lines: Sequence[Line], commitment: float) -> float:
-    """The share of the load below which the commitment costs more than it saves; 0 without a commitment.
+    """Return the share of the load below which the commitment costs more than it saves; 0 without a commitment.
 
-    The gain never falls as the load grows (more usage is covered, never less), so halving finds it.
+    The gain never falls as the load grows (more usage is covered, never less), so bisection finds it.
     """
     if not commitment:
         return 0.0
@@ -139,7 +139,7 @@ def break_even_load(lines: Sequence[Line], commitment: float) -> float:
 
 
 def regret(lines: Sequence[Line], commitment: float, load: float) -> float:
-    """Dollars an hour more than with the best commitment, had one known that the load would be `load` times this."""
+    """Return the dollars an hour above the best commitment for a load that is `load` times this."""
     best = best_commitment(lines) * load  # all breakpoints move with the load
     return max(0.0, outcome(lines, commitment, load).usd - outcome(lines, best, load).usd)
 

@@ -1,4 +1,4 @@
-"""A command in a pod's container, as `kubectl exec` runs one: without a terminal, by the operator's right to it."""
+"""Run a command in a pod's container as `kubectl exec` does, without a terminal and with the operator's rights."""
 
 import json
 import time
@@ -16,18 +16,18 @@ from ebbtide.operate.objects import at, rows_at
 
 PROTOCOL = "v4.channel.k8s.io"
 _OUT, _ERR, _VERDICT = 1, 2, 3  # channels: the first byte of each message
-_WAIT = 30.0  # seconds for the whole command
+_WAIT = 30.0  # seconds for the entire command
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class Completed:
     code: int | None  # the exit code; None: it was not started, or did not end
     out: str
-    said: str  # why there is no exit code, or the last line of stderr
+    message: str  # why there is no exit code, or the last line of stderr
 
 
-def run_in_pod(api: OperatorApi, pod_path: str, container: str, command: list[str]) -> Ran:
-    """`pod_path`: as of the pod itself. Raises `ApiError`, with the status where the API server says no."""
+def run_in_pod(api: OperatorApi, pod_path: str, container: str, command: list[str]) -> Completed:
+    """Run in the pod at `pod_path`. Raises `ApiError`, with the HTTP status if the API server refuses."""
     query = {"command": command, "container": container, "stdout": "true", "stderr": "true"}
     url = f"{api.configuration.host}{pod_path}/exec?{urlencode(query, doseq=True)}"
     headers = {"sec-websocket-protocol": PROTOCOL}
@@ -40,42 +40,42 @@ def run_in_pod(api: OperatorApi, pod_path: str, container: str, command: list[st
     except (WebSocketException, OSError) as error:
         raise ApiError(0, f"{pod_path}/exec: {one_line(error)}") from error
     try:
-        sent = _all_that_is_sent(stream)
+        output = _read(stream)
     except (WebSocketException, OSError) as error:
         raise ApiError(0, f"{pod_path}/exec: {one_line(error)}") from error
     finally:
         stream.shutdown()
-    if _VERDICT not in sent:
-        return Ran(None, "", "the connection ended before the command did")
-    code, why = _exit_code(sent[_VERDICT])
-    lines = sent.get(_ERR, b"").decode(errors="replace").splitlines()
+    if _VERDICT not in output:
+        return Completed(None, "", "the connection ended before the command did")
+    code, why = _exit_code(output[_VERDICT])
+    lines = output.get(_ERR, b"").decode(errors="replace").splitlines()
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return Ran(code, sent.get(_OUT, b"").decode(errors="replace"), why if code is None else last)
+    return Completed(code, output.get(_OUT, b"").decode(errors="replace"), why if code is None else last)
 
 
-def _all_that_is_sent(stream: Any) -> dict[int, bytes]:
-    """By channel, until the verdict."""
-    sent: dict[int, bytes] = {}
+def _read(stream: Any) -> dict[int, bytes]:
+    """Collect the output by channel, until the verdict."""
+    output: dict[int, bytes] = {}
     until = time.monotonic() + _WAIT
-    while _VERDICT not in sent:
+    while _VERDICT not in output:
         stream.settimeout(max(0.1, until - time.monotonic()))
         kind, message = stream.recv_data()
         if kind == ABNF.OPCODE_CLOSE:
             break
         if message:
-            sent[message[0]] = sent.get(message[0], b"") + message[1:]
-    return sent
+            output[message[0]] = output.get(message[0], b"") + message[1:]
+    return output
 
 
 def _message(error: WebSocketBadStatusException) -> str:
-    """The API server's own words, where it sent a Status."""
+    """Return the API server's own message if it sent a Status."""
     with suppress(ValueError, TypeError, KeyError):
         return str(json.loads(error.resp_body or b"")["message"])
     return f"HTTP {error.status_code}"
 
 
 def _exit_code(verdict: bytes) -> tuple[int | None, str]:
-    """What the last message says: a Status with the exit code among its causes, or why nothing was run."""
+    """Read the final Status: the exit code among its causes, or why the command did not run."""
     try:
         status: object = json.loads(verdict)
     except ValueError:

@@ -1,20 +1,20 @@
-"""Which Savings Plan pays for a stack's nodes, and how much of one: by layers of usage, plan by plan.
+"""Choose a Savings Plan and its commitment for a stack's nodes, by layers of usage.
 
 Three layers: the nodes that every hour had (the fixed floor), the further ones that every business hour had, and the
 rest. A plan of saving d pays for a node that runs in more than 1 - d of all hours; business hours are a third of the
-week, so their floor alone hardly ever does, and the rest never. Unless asked, a commitment stays at or below the
-floor proven by the usage: the least that any hour used, at plan rates. A commitment binds for a year or three, and what
-ran at 3 in the morning of every day is all that these figures prove.
+week, so their floor alone rarely pays, and the rest never. By default a commitment stays at or below the floor proven
+by the usage: the least that any hour used, at plan rates. A commitment binds for a year or three, and these figures
+prove only what ran at 3 in the morning of every day.
 
-The commitment itself is found exactly (`ebbtide.advice.commitment`). Spot is never covered; neither are disks, NAT, the
-EKS fee and transfer, which are not in these figures at all.
+The commitment itself is exact (`ebbtide.advice.savings.commitment`). Plans never cover spot. Disks, NAT, the EKS fee
+and transfer are not covered either, and are not in these figures.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.advice.commitment import (
+from ebbtide.advice.savings.commitment import (
     CommitmentOutcome,
     Line,
     best_commitment,
@@ -23,7 +23,7 @@ from ebbtide.advice.commitment import (
     outcome,
     regret,
 )
-from ebbtide.advice.usage import Usage
+from ebbtide.advice.savings.usage import Usage
 from ebbtide.prices import NoPrice, PricingAssumption, hourly, on_demand, plans_are_derived, price_date
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
@@ -36,17 +36,17 @@ PLANS = tuple(plan for plan in PricingAssumption if plan is not PricingAssumptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A part of the usage, of all groups in total."""
+    """A part of the usage, summed over all groups."""
 
     name: str
     node_hours: float
-    share_of_hours: float  # in which it runs; of the rest: its mean over its peak
+    share_of_hours: float  # in which it runs; for the rest: its mean over its peak
     on_demand_usd: float  # a month
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderLoad:
-    """What a commitment does if the load becomes so many times what it was."""
+    """Cost of a commitment if the load becomes `load` times what it was."""
 
     load: float
     usd: float  # a month
@@ -55,13 +55,13 @@ class UnderLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One plan with its commitment. An EC2 Instance plan is bound to a family: then there is a commitment for each."""
+    """One plan with its commitment. An EC2 Instance plan is bound to a family, and has a commitment for each."""
 
     plan: str
     years: int
     commitments: Mapping[str, float]  # dollars an hour at plan rates, by family, or for all
     floor: float  # the proven floor, dollars an hour at plan rates
-    best: float  # what the usage alone would make cheapest, floor or not
+    best: float  # the cheapest on this usage, without the limit of the floor
     usd: float  # a month, with what stays on demand
     saving: float  # of the on-demand dollars
     coverage: float
@@ -87,13 +87,13 @@ class SavingsAdvice:
 
     @property
     def chosen(self) -> Offer | None:
-        """The cheapest plan of one year: usage of some weeks says little about a third year. None if none pays."""
+        """Cheapest plan of one year: usage of some weeks says little about a third year. None if none pays."""
         paying = [offer for offer in self.offers if offer.saving > 0 and offer.years == 1]
         return min(paying, key=lambda offer: (offer.usd, offer.plan), default=None)
 
 
 def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool = False) -> SavingsAdvice:
-    """Raises `NoPrice`, naming the group, if a node that ran has no on-demand price."""
+    """Compare all plans. Raises `NoPrice`, naming the group, if a node that ran has no on-demand price."""
     prices = _prices(settings, usage)
     eligible = {g: p for g, p in prices.items() if settings.node_groups[g].kind is not NodeKind.SPOT}
     offers = [_offer(settings, usage, eligible, plan, beyond_floor=beyond_floor) for plan in PLANS]
@@ -114,54 +114,56 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
 
 
 def _prices(settings: StackSettings, usage: Usage) -> dict[str, float]:
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for group, nodes in usage.nodes.items():
         if any(nodes):
             try:
-                found[group] = on_demand(settings.region, settings.node_groups[group].instance_types[0])
+                prices[group] = on_demand(settings.region, settings.node_groups[group].instance_types[0])
             except NoPrice as error:
                 raise NoPrice(f"node group {group}: {error}") from None
-    return found
+    return prices
 
 
 def _offer(
     settings: StackSettings, usage: Usage, prices: Mapping[str, float], plan: PricingAssumption, *, beyond_floor: bool
 ) -> Offer | None:
-    """None where the tables hold no discount of this plan for any group."""
+    """Return None if the tables hold no discount of this plan for any group."""
     scopes = _scopes(settings, usage, prices, plan)
     if not scopes:
         return None
     floors = {scope: floor_commitment(lines) for scope, lines in scopes.items()}
     bests = {scope: best_commitment(lines) for scope, lines in scopes.items()}
-    taken = {scope: best if beyond_floor else min(best, floors[scope]) for scope, best in bests.items()}
+    commitments = {scope: best if beyond_floor else min(best, floors[scope]) for scope, best in bests.items()}
     covered = {group for lines in _groups_of(settings, prices, plan).values() for group in lines}
     outside = sum(prices[group] * _mean(usage.nodes[group]) for group in prices if group not in covered)
-    whole = _total([outcome(lines, taken[scope]) for scope, lines in scopes.items()])
+    total = _total([outcome(lines, commitments[scope]) for scope, lines in scopes.items()])
     return Offer(
         plan=plan.value,
         years=3 if "3y" in plan.value else 1,
-        commitments=taken,
+        commitments=commitments,
         floor=sum(floors.values()),
         best=sum(bests.values()),
-        usd=_monthly(whole.usd + outside),
-        saving=1 - (whole.usd + outside) / (whole.on_demand + outside),
-        coverage=whole.covered / (whole.on_demand + outside),
-        utilisation=whole.utilisation,
-        break_even_load=max(break_even_load(lines, taken[scope]) for scope, lines in scopes.items()),
-        loads=tuple(_under(scopes, taken, load, outside) for load in LOADS),
+        usd=_monthly(total.usd + outside),
+        saving=1 - (total.usd + outside) / (total.on_demand + outside),
+        coverage=total.covered / (total.on_demand + outside),
+        utilisation=total.utilisation,
+        break_even_load=max(break_even_load(lines, commitments[scope]) for scope, lines in scopes.items()),
+        loads=tuple(_under(scopes, commitments, load, outside) for load in LOADS),
     )
 
 
-def _under(scopes: Mapping[str, Sequence[Line]], taken: Mapping[str, float], load: float, outside: float) -> UnderLoad:
-    usd = sum(outcome(lines, taken[scope], load).usd for scope, lines in scopes.items())
-    lost = sum(regret(lines, taken[scope], load) for scope, lines in scopes.items())
+def _under(
+    scopes: Mapping[str, Sequence[Line]], commitments: Mapping[str, float], load: float, outside: float
+) -> UnderLoad:
+    usd = sum(outcome(lines, commitments[scope], load).usd for scope, lines in scopes.items())
+    lost = sum(regret(lines, commitments[scope], load) for scope, lines in scopes.items())
     return UnderLoad(load=load, usd=_monthly(usd + load * outside), regret_usd=_monthly(lost))
 
 
 def _scopes(
     settings: StackSettings, usage: Usage, prices: Mapping[str, float], plan: PricingAssumption
 ) -> dict[str, list[Line]]:
-    """The usage that one commitment covers: everything, or for an EC2 Instance plan each family by itself."""
+    """Return the usage that one commitment covers: everything, or each family for an EC2 Instance plan."""
     return {
         scope: [
             Line(
@@ -234,12 +236,12 @@ def _of_peak(rest: Mapping[str, float], peaks: Mapping[str, float], hours: int) 
     return sum(rest.values()) / peak if peak else 0.0
 
 
-def _layer(name: str, hours: Mapping[str, float], prices: Mapping[str, float], of: int, share: float) -> Layer:
+def _layer(name: str, hours: Mapping[str, float], prices: Mapping[str, float], total_hours: int, share: float) -> Layer:
     return Layer(
         name=name,
         node_hours=sum(hours.values()),
         share_of_hours=share,
-        on_demand_usd=_monthly(sum(prices[group] * amount for group, amount in hours.items()) / of),
+        on_demand_usd=_monthly(sum(prices[group] * amount for group, amount in hours.items()) / total_hours),
     )
 
 
@@ -252,7 +254,7 @@ def _monthly(usd_per_hour: float) -> float:
 
 
 def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, float]) -> Iterable[str]:
-    """What the figures take for granted, in sentences."""
+    """Yield the assumptions of the figures, in sentences."""
     region = settings.region
     derived = "are proxies (Reserved Instance rates): run this again with real ones (ebbtide prices update)"
     yield (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ebbtide.advice.savings import Offer, SavingsAdvice, UnderLoad
+from ebbtide.advice.savings.advice import Offer, SavingsAdvice, UnderLoad
 
 SCHEMA = 1
 
@@ -12,7 +12,7 @@ _LOADS = {0.5: "halves", 2.0: "doubles"}
 
 
 def as_json(advice: SavingsAdvice) -> dict[str, Any]:
-    """Plain values; `chosen` is the name of a plan, or null where no plan of a year pays."""
+    """Return plain values; `chosen` is the name of a plan, or null if no plan of a year pays."""
     document = asdict(advice)
     chosen = advice.chosen
     return {
@@ -56,12 +56,12 @@ def _verdict(advice: SavingsAdvice) -> Iterator[str]:
     if chosen is None:
         yield "No plan of one year pays: leave everything on demand."
         return
-    each = ", ".join(
+    amounts = ", ".join(
         f"{_rate(usd)} an hour" + ("" if scope == "all" else f" for {scope}")
         for scope, usd in chosen.commitments.items()
         if usd
     )
-    yield f"Commit {each} as {chosen.plan}: {_month(chosen.usd)} a month, {chosen.saving:.1%} less{label}."
+    yield f"Commit {amounts} as {chosen.plan}: {_month(chosen.usd)} a month, {chosen.saving:.1%} less{label}."
     for under in chosen.loads:
         if under.load in _LOADS:
             yield _under_load(under)

@@ -1,11 +1,11 @@
-"""The checkpoints of one job, as they lie in a store.
+"""Layout of one job's checkpoints in a store.
 
-    <job>/<attempt>.attempt              made once by each attempt: the greatest is the newest attempt
+    <job>/<attempt>.attempt              created once by each attempt: the greatest is the newest attempt
     <job>/<attempt>-<number>.data        the state
-    <job>/<attempt>-<number>.json        made after the data is complete, with its size and checksum: this publishes it
-    .done/<until>-<job>                  the job has ended: its checkpoints may go at that time
+    <job>/<attempt>-<number>.json        created after the data, with its size and checksum: this publishes it
+    .done/<until>-<job>                  the job has ended: its checkpoints may be removed at that time
 
-Numbers have ten digits, so that names sort as they do. Nothing points to "the newest": the greatest name is, and a
+Numbers have ten digits, so that names sort like them. Nothing points to "the newest": it is the greatest name, and a
 checkpoint of an older attempt never sorts after one of a newer attempt, whenever it was written.
 """
 
@@ -29,13 +29,13 @@ _log = logging.getLogger("ebbtide.checkpoints")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What is known of a checkpoint without its data."""
+    """Metadata of a checkpoint."""
 
     job: str
     attempt: int
     number: int
     codec: str
-    version: int  # of the state's form, given by the job
+    version: int  # of the state's format, set by the job
     size: int  # bytes
     sha256: str
     saved: str  # UTC, ISO 8601
@@ -44,10 +44,10 @@ class Header:
 
 
 class Damaged(Exception):
-    """This checkpoint cannot be used; an older one may be."""
+    """This checkpoint is unusable; an older one may be usable."""
 
 
-class KeptCheckpoints:
+class StoredCheckpoints:
     def __init__(self, store: Store, job: str, keep: int = KEEP) -> None:
         self._store = store
         self._job = job
@@ -61,11 +61,11 @@ class KeptCheckpoints:
     # --- attempts -------------------------------------------------------------------------------------------------
 
     def newest_attempt(self) -> int:
-        """0 before the first."""
+        """Return the newest attempt's number; 0 before the first."""
         return _newest(self._names())
 
     def claim(self, attempt: int) -> bool:
-        """Whether the number was free. Of two that ask, one gets it."""
+        """Reserve the number; return False if it was taken. Of two callers, one gets it."""
         return self._store.create(f"{self._folder}/{attempt:010d}.attempt", b"")
 
     # --- writing --------------------------------------------------------------------------------------------------
@@ -74,43 +74,43 @@ class KeptCheckpoints:
         """Write, verify, publish. Raises `Superseded` if a newer attempt has begun."""
         name = self._name(header)
         self._store.write(f"{name}.data", data)
-        found = self._store.size(f"{name}.data")
-        if found != header.size:
-            raise StoreError(self._store.address, f"{name}.data has {found} bytes after writing {header.size}")
+        size = self._store.size(f"{name}.data")
+        if size != header.size:
+            raise StoreError(self._store.address, f"{name}.data has {size} bytes after writing {header.size}")
         names = self._names()
         if _newest(names) > header.attempt:
             self._store.delete([f"{name}.data"])
             raise Superseded(f"attempt {header.attempt} of job {self._job} has been replaced by a newer one")
         text = json.dumps(asdict(header), indent=1).encode()
         if not self._store.create(f"{name}.json", text) and self._store.read(f"{name}.json") != text:
-            raise Superseded(f"somebody else writes as attempt {header.attempt} of job {self._job}")
+            raise Superseded(f"another process writes as attempt {header.attempt} of job {self._job}")
         try:
             self._prune(header, sorted({*names, f"{name}.json"}))
         except StoreError as why:
             _log.warning("job %s: older checkpoints stay: %s", self._job, why)
 
     def _prune(self, newest: Header, names: Sequence[str]) -> None:
-        """Headers go first: data without one is nothing, one without data would look damaged."""
+        """Remove old checkpoints, headers first: data without one is ignored, one without data looks damaged."""
         published = [name for name in names if name.endswith(".json")]
-        kept = {name.removesuffix(".json") for name in published[-self._keep :]}
-        old = [name for name in published if name.removesuffix(".json") not in kept]
-        left = [name for name in names if name.endswith(".data") and name.removesuffix(".data") not in kept]
+        newest_names = {name.removesuffix(".json") for name in published[-self._keep :]}
+        old = [name for name in published if name.removesuffix(".json") not in newest_names]
+        data = [name for name in names if name.endswith(".data") and name.removesuffix(".data") not in newest_names]
         markers = [name for name in names if name.endswith(".attempt") and _attempt(name) < newest.attempt - 1]
-        unfinished = [name for name in left if name.removesuffix(".data") <= self._name(newest)]
-        for some in (old, unfinished + markers):
-            self._store.delete(some)
+        unfinished = [name for name in data if name.removesuffix(".data") <= self._name(newest)]
+        self._store.delete(old)
+        self._store.delete(unfinished + markers)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def headers(self) -> list[Header]:
-        """The newest first. Headers that cannot be read are passed over with one line each."""
-        found: list[Header] = []
+        """Return the headers, newest first. Unreadable ones are skipped with a line in the log."""
+        headers: list[Header] = []
         for name in reversed([name for name in self._names() if name.endswith(".json")]):
             try:
-                found.append(self._header(name))
+                headers.append(self._header(name))
             except Damaged as why:
                 _log.warning("job %s: checkpoint %s is passed over: %s", self._job, name, why)
-        return found
+        return headers
 
     def fetch(self, header: Header, into: Path) -> None:
         name = f"{self._name(header)}.data"
@@ -139,7 +139,7 @@ class KeptCheckpoints:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def done(self, until: float) -> None:
-        """The job has ended; its checkpoints may go at `until` (seconds since 1970)."""
+        """Record that the job has ended; its checkpoints may be removed at `until` (seconds since 1970)."""
         note = json.dumps({"job": self._job, "attempt": self.newest_attempt()}).encode()
         self._store.create(f"{DONE}/{max(0, int(until)):012d}-{self._folder}"[:250], note)
 
@@ -159,26 +159,26 @@ DONE = ".done"
 
 
 def folder_of(job: str) -> str:
-    """A job's id as the name of a folder. Begins with no dot: `..` leads out, and `.done` is taken."""
+    """Return the folder's name for a job's id. It never begins with a dot: `..` leads out, and `.done` is taken."""
     name = quote(job, safe="").replace("%", "=")
     return f"=2E{name[1:]}" if name.startswith(".") else name
 
 
-def remove_what_is_done(store: Store, now: float, most: int = 100) -> list[str]:
-    """The jobs whose checkpoints went: those that ended, whose time is over, and that were not started again since."""
-    gone: list[str] = []
+def remove_expired(store: Store, now: float, most: int = 100) -> list[str]:
+    """Remove the checkpoints of ended jobs whose time is over, unless restarted since. Return these jobs."""
+    removed: list[str] = []
     for name in store.names(DONE)[:most]:
         until = name.rpartition("/")[2].partition("-")[0]
         if not until.isdigit() or int(until) > now:
             break  # sorted by time
         note: Mapping[str, Any] = json.loads(store.read(name) or b"{}")
         job = str(note.get("job", ""))
-        kept = KeptCheckpoints(store, job)
-        if job and kept.newest_attempt() <= int(note.get("attempt", 0)):
-            kept.remove()
-            gone.append(job)
+        checkpoints = StoredCheckpoints(store, job)
+        if job and checkpoints.newest_attempt() <= int(note.get("attempt", 0)):
+            checkpoints.remove()
+            removed.append(job)
         store.delete([name])
-    return gone
+    return removed
 
 
 def checksum(path: Path) -> str:
