@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from ebbtide.advice.savings.commitment import outcome
 from ebbtide.advice.services.stretches import Stretches, stretches
-from ebbtide.advice.services.trial import Outcome, mean_rate, served_in, together
+from ebbtide.advice.services.trial import Outcome, mean_rate, outcome, served_in, together
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name
 from ebbtide.simulator.services.counts import MINUTE_S

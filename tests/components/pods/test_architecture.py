@@ -97,7 +97,7 @@ def test_policies_find_the_nodes_of_such_pods(tmp_path: Path) -> None:
     resources = record(settings)
     state = StackState(settings, resources)
 
-    homes = {pods.name: {group.name for group in state.homes(pods)} for pods in state.pods}
+    homes = {pods.name: {group.name for group in state.groups_for(pods)} for pods in state.pods}
     assert (homes["api"], homes["train"]) == ({"flexible"}, {"flexible"})
     assert "EB013" not in {broken.id for broken in judge(settings, resources, date(2026, 11, 26))}
 

@@ -80,16 +80,16 @@ UNSAYABLE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", UNSAYABLE)
 def test_what_the_model_cannot_express_is_named(case: str) -> None:
-    (unsaid,) = pod_model_of(pod(**UNSAYABLE[case]), "apps/api").unsaid
+    (unmodelled,) = pod_model_of(pod(**UNSAYABLE[case]), "apps/api").unmodelled
 
-    assert unsaid
+    assert unmodelled
 
 
 def test_preferences_need_no_word() -> None:
     spread = {"whenUnsatisfiable": "ScheduleAnyway", "topologyKey": "kubernetes.io/hostname"}
     preferred = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 50}]}}
 
-    assert pod_model_of(pod(topologySpreadConstraints=[spread], affinity=preferred), "apps/api").unsaid == ()
+    assert pod_model_of(pod(topologySpreadConstraints=[spread], affinity=preferred), "apps/api").unmodelled == ()
 
 
 def test_safe_to_evict_and_files_on_the_node_are_seen() -> None:

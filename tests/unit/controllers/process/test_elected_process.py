@@ -27,6 +27,9 @@ class ScriptedLease:
     def release(self) -> None:
         self.released = True
 
+    def lose(self) -> None:
+        self.is_held = False
+
 
 class ScriptedTerm:
     def __init__(self, process: "Scripted", config: str) -> None:
@@ -57,7 +60,7 @@ class Scripted(ElectedProcess[str, ScriptedTerm]):
         self.script = ScriptedLease()
         self.lease = cast("Lease", self.script)
         self.log: list[str] = []
-        self.steps = [*steps]
+        self.steps: list[Callable[[], object]] = [*steps]
         self.trouble: Callable[[], str] = lambda: ""
 
     def new_term(self) -> ScriptedTerm:
@@ -94,8 +97,12 @@ def test_another_config_ends_the_term_and_begins_the_next_one(tmp_path: Path, mo
 def test_a_lost_lease_ends_the_term_without_a_last_act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "_STANDBY", timedelta())
     process = Scripted(tmp_path)
-    process.steps = [lambda: setattr(process.script, "is_held", False)]
-    monkeypatch.setattr(process.waker, "wait", lambda _: process.term is not None)
+    process.steps = [process.script.lose]
+
+    def wait(_: timedelta) -> bool:
+        return process.term is not None
+
+    monkeypatch.setattr(process.waker, "wait", wait)
     process.run()
 
     assert process.log == ["start one", "reconcile one", "close one"]
