@@ -148,7 +148,7 @@ def test_a_destroy_waits_for_the_cluster_and_its_namespace_as_long_as_a_task_may
 def test_its_pods_are_seen_as_pods_of_the_stack(stack: Recorded) -> None:
     found = list(pods_of(stack.named("ray-flow-cluster")))
 
-    assert [(it.name, it.namespace, it.size.cpu, it.is_worker) for it in found] == [
+    assert [(it.name, it.namespace, it.size.cpu, it.has_scale) for it in found] == [
         ("flow-head", NAMESPACE, 2000, False),
         ("flow-cpu", NAMESPACE, 15000, False),
         ("flow-gpu", NAMESPACE, 7000, False),
