@@ -26,7 +26,7 @@ def init(
         write_repository(folder, files)
     except NoWheel as error:
         fail(error, code=2)
-    except Unwritable as error:
+    except (Unwritable, OSError) as error:  # the latter for a wheel that cannot be read
         fail(error)
     for name in sorted(files):
         typer.echo(f"written: {folder / name}")

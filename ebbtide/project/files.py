@@ -56,10 +56,10 @@ def wheel_of_this_version(given: Path | None) -> Path:
     wheel = given or _installed_from()
     expected = f"ebbtide-{distribution('ebbtide').version}-py3-none-any.whl"
     if wheel is None or not wheel.is_file():
-        found = "no such file" if wheel else "no record of the wheel that was installed"
-        raise NoWheel(f"--wheel: expected the file {expected}, got {found} (for example --wheel dist/{expected})")
+        reason = "no such file" if wheel else "no record of the wheel that was installed"
+        raise NoWheel(f"--wheel: wanted the file {expected}, found {reason} (for example --wheel dist/{expected})")
     if wheel.name != expected:
-        raise NoWheel(f"--wheel: expected {expected}, which is the installed version, got {wheel.name}")
+        raise NoWheel(f"--wheel: wanted {expected}, which is the installed version, found {wheel.name}")
     return wheel
 
 
@@ -76,7 +76,7 @@ def write_repository(folder: Path, files: Mapping[str, bytes]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         existing = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git")
         if existing:
-            raise Unwritable(f"{folder}: expected an empty folder, got one with {', '.join(existing[:3])}")
+            raise Unwritable(f"{folder}: wanted an empty folder, found {', '.join(existing[:3])} in it")
         with TemporaryDirectory(prefix=".ebbtide-", dir=folder) as staging:
             for name, content in files.items():
                 path = Path(staging) / name

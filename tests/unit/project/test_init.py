@@ -100,7 +100,7 @@ def test_a_folder_with_files_stays_as_it_was(existing: str, tmp_path: Path, whee
     done = init(folder, "--wheel", wheel)
 
     assert done.exit_code == 1
-    assert done.output == f"{folder}: expected an empty folder, got one with {existing.partition('/')[0]}\n"
+    assert done.output == f"{folder}: wanted an empty folder, found {existing.partition('/')[0]} in it\n"
     assert files_in(folder) == {existing}
 
 
@@ -132,10 +132,10 @@ def test_a_failure_on_the_way_leaves_nothing(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("gone.whl", f"expected the file {NAME}, got no such file (for example --wheel dist/{NAME})"),
+        ("gone.whl", f"wanted the file {NAME}, found no such file (for example --wheel dist/{NAME})"),
         (
             "ebbtide-9.8.7-py3-none-any.whl",
-            f"expected {NAME}, which is the installed version, got ebbtide-9.8.7-py3-none-any.whl",
+            f"wanted {NAME}, which is the installed version, found ebbtide-9.8.7-py3-none-any.whl",
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_an_editable_installation_has_no_wheel(tmp_path: Path) -> None:
     done = init(tmp_path / "platform")
 
     assert done.exit_code == 2
-    assert done.output.startswith(f"--wheel: expected the file {NAME}, got no record of the wheel that was installed")
+    assert done.output.startswith(f"--wheel: wanted the file {NAME}, found no record of the wheel that was installed")
 
 
 def test_the_program_is_in_a_folder_where_nothing_hides_a_package(tmp_path: Path, wheel: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_command_works_in_the_new_repository(
 ) -> None:
     done = installed.run("ebbtide", *arguments, folder=repository)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert shown in done.stdout
 
 
