@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 def all_wrong() -> str:
     """Everything at once that an alert is about, in a process's own form. Instants are by this machine's clock."""
     now = time.time()
-    told = {**WELL, **{name: value for case in CASES for name, value in case.wrong.items()}}
+    alerts_url = {**WELL, **{name: value for case in CASES for name, value in case.wrong.items()}}
     instants = {
         CLOCK: now - 900,
         DUE: now - 33 * 60,
@@ -37,7 +37,7 @@ def all_wrong() -> str:
         CERTIFICATE: now + 5 * 86_400,
         HOLIDAYS: now + 20 * 86_400,
     }
-    return "".join(f"{name} {value}\n" for name, value in {**told, **instants}.items() if value != GONE)
+    return "".join(f"{name} {value}\n" for name, value in {**alerts_url, **instants}.items() if value != GONE)
 
 
 @needs_prometheus
@@ -50,8 +50,8 @@ def test_each_alert_arrives_with_its_sentence_and_its_page(tmp_path: Path) -> No
     of_rates = {"EbbtideSpendAbovePlan", "EbbtideServiceSlow", "EbbtideServiceBurnsErrorBudget"}
     expected = named.keys() - of_rates
     with (
-        alertmanager(tmp_path, receiver.url) as told,
-        prometheus(tmp_path, {"ebbtide": target.address}, rules=rules, alertmanager=told) as url,
+        alertmanager(tmp_path, receiver.url) as alerts_url,
+        prometheus(tmp_path, {"ebbtide": target.address}, rules=rules, alertmanager=alerts_url) as url,
     ):
         eventually(lambda: expected <= {it["labels"]["alertname"] for it in receiver.alerts}, what="the alerts")
         groups = asked(url, "rules")["groups"]
@@ -82,8 +82,8 @@ def test_of_what_our_processes_write_nothing_else_fires(tmp_path: Path) -> None:
     targets = {name: it.address for name, it in exposed.items()}
     rules = at_once(rules_document(stack_settings(), "https://docs.example"))
     with (
-        alertmanager(tmp_path, receiver.url) as told,
-        prometheus(tmp_path, targets, rules=rules, alertmanager=told) as url,
+        alertmanager(tmp_path, receiver.url) as alerts_url,
+        prometheus(tmp_path, targets, rules=rules, alertmanager=alerts_url) as url,
     ):
         expected = {"EbbtideDeadMan", "EbbtideNoLeader", "EbbtideControllerStuck", "EbbtideWorkersPending"}
         eventually(lambda: expected <= {it["labels"]["alertname"] for it in receiver.alerts}, what="the alerts")

@@ -74,15 +74,15 @@ def test_a_course_has_points_where_something_was_measured(url: str) -> None:
 
 @needs_prometheus
 @pytest.mark.parametrize(
-    ("asked", "stands_on", "told"),
+    ("expression", "stands_on", "message"),
     [
         ("sum(ebbtide_pool_jbos)", "pool_jobs", "has nothing for sum(ebbtide_pool_jbos)"),
         (JOBS, "pool_jbos", "has nothing for max(timestamp(ebbtide_pool_jbos"),
         ("sum(", "pool_jobs", "HTTP 400: invalid parameter"),
     ],
 )
-def test_an_empty_answer_is_unknown_and_not_zero(url: str, asked: str, stands_on: str, told: str) -> None:
-    assert told in why(client(url).ask(asked, stands_on=[stands_on]))
+def test_an_empty_answer_is_unknown_and_not_zero(url: str, expression: str, stands_on: str, message: str) -> None:
+    assert message in why(client(url).ask(expression, stands_on=[stands_on]))
 
 
 @needs_prometheus
@@ -124,10 +124,10 @@ def test_an_old_sample_is_no_answer_though_prometheus_gives_it(url: str, targets
     old = int((now() - 3 * MINUTE).timestamp() * 1000)
     targets["two"].text = f"ebbtide_leader 0\nebbtide_pool_floor 4 {old}\n"
     asking = client(url)
-    given = 'ebbtide_pool_floor{customer="acme"}'
+    expression = 'ebbtide_pool_floor{customer="acme"}'
     try:
-        eventually(lambda: not isinstance(asking.ask(given, stands_on=()), Unknown), what="the old sample")
-        assert "ebbtide_pool_floor is 3 min" in why(asking.ask(given, stands_on=["pool_floor"]))
+        eventually(lambda: not isinstance(asking.ask(expression, stands_on=()), Unknown), what="the old sample")
+        assert "ebbtide_pool_floor is 3 min" in why(asking.ask(expression, stands_on=["pool_floor"]))
     finally:
         targets["two"].text = "ebbtide_leader 0\n"
 
@@ -161,7 +161,7 @@ ONE, TORN = sample(1), dict[str, Any](metric={})
 
 
 @pytest.mark.parametrize(
-    ("page", "told"),
+    ("page", "message"),
     [
         (found(ONE, warnings=["store eu-1 is away"]), "the answer is partial: store eu-1 is away"),
         (found(ONE, isPartial=True), "the answer is partial"),
@@ -176,8 +176,8 @@ ONE, TORN = sample(1), dict[str, Any](metric={})
         ((302, "text/plain", ""), "HTTP 302"),
     ],
 )
-def test_an_incomplete_answer_of_prometheus_is_unknown(page: Page, told: str) -> None:
-    assert told in why(client(answering(page)).ask("up", stands_on=()))
+def test_an_incomplete_answer_of_prometheus_is_unknown(page: Page, message: str) -> None:
+    assert message in why(client(answering(page)).ask("up", stands_on=()))
 
 
 def test_a_prometheus_that_is_away_or_does_not_answer_is_unknown() -> None:
@@ -188,17 +188,17 @@ def test_a_prometheus_that_is_away_or_does_not_answer_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "told"),
+    ("newest", "message"),
     [
         (4_102_444_800, "in the future"),
         (1e30, "not Prometheus'"),
         ("+Inf", "not Prometheus'"),
     ],
 )
-def test_a_series_with_an_impossible_time_is_unknown(newest: object, told: str) -> None:
+def test_a_series_with_an_impossible_time_is_unknown(newest: object, message: str) -> None:
     page = found(sample(newest))
 
-    assert told in why(client(answering(page)).ask("up", stands_on=["leader"]))
+    assert message in why(client(answering(page)).ask("up", stands_on=["leader"]))
 
 
 @pytest.mark.parametrize(

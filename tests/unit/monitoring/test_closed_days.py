@@ -31,8 +31,8 @@ def hours(zone: str, days: range, closed: frozenset[date] = FEASTS) -> BusinessH
 
 
 def by_prometheus(folder: Path, expr: str, minutes: list[int]) -> list[bool]:
-    asked = [{"expr": expr, "eval_time": f"{at}m", "exp_samples": [{"labels": "{}", "value": -1}]} for at in minutes]
-    document = {"evaluation_interval": "10d", "tests": [{"interval": "10d", "promql_expr_test": asked}]}
+    queries = [{"expr": expr, "eval_time": f"{at}m", "exp_samples": [{"labels": "{}", "value": -1}]} for at in minutes]
+    document = {"evaluation_interval": "10d", "tests": [{"interval": "10d", "promql_expr_test": queries}]}
     (folder / "tests.json").write_text(json.dumps(document), encoding="utf-8")
     done = subprocess.run([PROMTOOL or "", "test", "rules", "tests.json"], cwd=folder, capture_output=True, text=True)
     got = [line for line in (done.stdout + done.stderr).splitlines() if "got:" in line]
@@ -56,10 +56,10 @@ def test_a_day_is_closed_where_the_calendar_says_so_from_midnight_to_midnight(
     midnights = (datetime(1970, 1, 2, tzinfo=UTC) + day * timedelta(days=1) for day in range(370))
     instants = [midnight - (of.local(midnight).utcoffset() or timedelta()) for midnight in midnights]
     minutes = [round(it.timestamp() / 60) + off for it in instants for off in (-1, 1, 720)]
-    told = by_prometheus(tmp_path, closed_day(of, SINCE), minutes)
+    closed = by_prometheus(tmp_path, closed_day(of, SINCE), minutes)
 
-    assert told == [is_closed(of, of.local(datetime.fromtimestamp(60 * minute, UTC)).date()) for minute in minutes]
-    assert 0 < sum(told) < len(told)
+    assert closed == [is_closed(of, of.local(datetime.fromtimestamp(60 * minute, UTC)).date()) for minute in minutes]
+    assert 0 < sum(closed) < len(closed)
     saturday = datetime(1970, 12, 12, 12, tzinfo=UTC) - (of.local(instants[0]).utcoffset() or timedelta())
     assert by_prometheus(tmp_path, closed_day(of, SINCE), [round(saturday.timestamp() / 60)]) == [False]
 

@@ -46,11 +46,11 @@ def faults(use: Use, known: dict[str, set[str]]) -> list[str]:
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target["expr"])
 def test_each_panel_names_metrics_and_labels_that_exist(target: dict[str, Any], known: dict[str, set[str]]) -> None:
-    found = uses(target["expr"])
+    used = uses(target["expr"])
 
-    assert found
-    assert [fault for use in found for fault in faults(use, known)] == []
-    assert all(use.asked["customer"] == "acme" for use in found)
+    assert used
+    assert [fault for use in used for fault in faults(use, known)] == []
+    assert all(use.asked["customer"] == "acme" for use in used)
 
 
 @pytest.mark.parametrize("name", queries(Metrics("acme")))
@@ -83,15 +83,15 @@ def test_a_document_is_what_grafana_imports(document: dict[str, Any]) -> None:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24, "Grafana's columns"
     corners = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
-    assert all(one != other for one, other in combinations(corners, 2))
+    assert all(first != second for first, second in combinations(corners, 2))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["uid"])
 def test_grafanas_types_read_a_document_back_unchanged(document: dict[str, Any]) -> None:
     register_default_plugins()
-    read = grafana.Dashboard.from_json(document)
+    dashboard = grafana.Dashboard.from_json(document)
 
-    assert json.loads(JSONEncoder().encode(read)) == document
+    assert json.loads(JSONEncoder().encode(dashboard)) == document
 
 
 def test_the_longest_name_of_a_customer_stays_within_grafanas_limit() -> None:

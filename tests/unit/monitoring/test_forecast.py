@@ -40,9 +40,9 @@ def forecast(folder: Path, at: int, load: Callable[[int], float | None]) -> floa
     """Pods at this minute of today. `load`: by minute, None where nothing is known."""
     begins = (TODAY + at) % HALF_A_DAY  # rules are played every half day up to now, which is enough and quick
     values = [load(minute) for minute in range(begins, TODAY + at + 1, EVERY)]
-    told = rules_document(stack())["groups"][0]
-    rules = [rule for rule in told["rules"] if rule["record"] in FORECAST and rule["labels"]["variant"] == "small"]
-    (folder / "rules.json").write_text(json.dumps({"groups": [{**told, "rules": rules}]}), encoding="utf-8")
+    group = rules_document(stack())["groups"][0]
+    rules = [rule for rule in group["rules"] if rule["record"] in FORECAST and rule["labels"]["variant"] == "small"]
+    (folder / "rules.json").write_text(json.dumps({"groups": [{**group, "rules": rules}]}), encoding="utf-8")
     name = Recorded.FORECAST_PODS.of("acme", **OF)
     test: dict[str, Any] = {
         "interval": f"{EVERY}m",
@@ -54,8 +54,8 @@ def forecast(folder: Path, at: int, load: Callable[[int], float | None]) -> floa
         ],
         "promql_expr_test": [{"expr": name, "eval_time": f"{TODAY + at - begins}m", "exp_samples": []}],
     }
-    whole: dict[str, Any] = {"rule_files": ["rules.json"], "evaluation_interval": f"{HALF_A_DAY}m", "tests": [test]}
-    (folder / "tests.json").write_text(json.dumps(whole), encoding="utf-8")
+    test_file: dict[str, Any] = {"rule_files": ["rules.json"], "evaluation_interval": f"{HALF_A_DAY}m", "tests": [test]}
+    (folder / "tests.json").write_text(json.dumps(test_file), encoding="utf-8")
     done = subprocess.run([PROMTOOL or "", "test", "rules", "tests.json"], cwd=folder, capture_output=True, text=True)
     text = done.stdout + done.stderr
     assert done.returncode == 0 or "got:" in text, text
@@ -167,6 +167,6 @@ def test_only_a_service_that_asks_for_a_forecast_has_its_rules_and_its_trigger()
     of_a_variant = [Recorded.USUAL.value, Recorded.LEVEL.value, Recorded.FORECAST_PODS.value]
     assert records(stack()) == 2 * of_a_variant, "each asks for the one before"
     assert triggers(stack(floor="")) == []
-    (asked,) = triggers(stack())
-    assert asked["query"] == Recorded.FORECAST_PODS.of("acme", **OF)
-    assert (asked["threshold"], asked["ignoreNullValues"]) == ("1", "true")
+    (trigger,) = triggers(stack())
+    assert trigger["query"] == Recorded.FORECAST_PODS.of("acme", **OF)
+    assert (trigger["threshold"], trigger["ignoreNullValues"]) == ("1", "true")

@@ -42,17 +42,17 @@ CLOSED = Recorded.CLOSED_DAY.of("acme")
 
 def rule(stack: StackSettings) -> str:
     """The last of the three, with the others written out where it asks for them."""
-    told = {
+    by_rules = {
         it["record"]: it["expr"]
         for it in rules_document(stack)["groups"][0]["rules"]
         if it.get("labels", {}).get("variant") == "small"
     }
-    whole: str = told[Recorded.FORECAST_PODS.value]
+    expression: str = by_rules[Recorded.FORECAST_PODS.value]
     for record in (Recorded.USUAL, Recorded.LEVEL):
         series = record.of("acme", **OF)
-        assert series in whole
-        whole = whole.replace(series, f"({told[record.value]})")
-    return whole
+        assert series in expression
+        expression = expression.replace(series, f"({by_rules[record.value]})")
+    return expression
 
 
 def by_prometheus(
@@ -135,28 +135,28 @@ def compared(
     return [rule_says[minute] for minute in at], [simulator_says[minute] for minute in at]
 
 
-def differing(told: list[int], played: list[int]) -> int:
+def differing(by_rules: list[int], played: list[int]) -> int:
     """Minutes in which the two are not equal, and never more than a pod apart."""
-    assert max(abs(one - other) for one, other in zip(told, played, strict=True)) <= 1
-    return sum(one != other for one, other in zip(told, played, strict=True))
+    assert max(abs(left - right) for left, right in zip(by_rules, played, strict=True)) <= 1
+    return sum(left != right for left, right in zip(by_rules, played, strict=True))
 
 
 def test_a_rush_is_foreseen_alike_minute_by_minute(tmp_path: Path) -> None:
-    told, played = compared(tmp_path, week(1), range(TODAY + 455, TODAY + 505))
+    by_rules, played = compared(tmp_path, week(1), range(TODAY + 455, TODAY + 505))
 
-    assert max(told) > 3 * min(told), "the rush is among these minutes"
-    assert differing(told, played) <= 1
+    assert max(by_rules) > 3 * min(by_rules), "the rush is among these minutes"
+    assert differing(by_rules, played) <= 1
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_history_that_lies_is_read_alike_and_stays_within_max(lie: Any, tmp_path: Path) -> None:
     in_flight = week(2)
     lie(in_flight)
-    told, played = compared(tmp_path, in_flight, range(TODAY + 435, TODAY + 720, 15))
+    by_rules, played = compared(tmp_path, in_flight, range(TODAY + 435, TODAY + 720, 15))
 
-    assert differing(told, played) <= 1
-    assert max(told) <= MOST
-    assert (max(told) == 0) == (lie is two_days)
+    assert differing(by_rules, played) <= 1
+    assert max(by_rules) <= MOST
+    assert (max(by_rules) == 0) == (lie is two_days)
 
 
 def on_days(*closed: int) -> ClosedDay:
@@ -178,7 +178,7 @@ def test_a_holiday_has_the_shape_of_closed_days_and_an_open_day_that_of_open_one
     quiet = on_days(*before)
     in_flight = [3.0 if quiet(minute) else rate for minute, rate in enumerate(week(3)[: TODAY + 480])]
     days = on_days(*before, *([7] if today else []))
-    told, played = compared(tmp_path, in_flight, range(TODAY + 470, TODAY + 480), days)
+    by_rules, played = compared(tmp_path, in_flight, range(TODAY + 470, TODAY + 480), days)
 
-    assert differing(told, played) <= 1
-    assert told[-1] in pods
+    assert differing(by_rules, played) <= 1
+    assert by_rules[-1] in pods

@@ -51,8 +51,13 @@ def labels_of(recorded: str) -> Sequence[str]:
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Mapping[str, str]]]:
     """What the processes of a stack write, by metric: the labels of each series."""
     folder = tmp_path_factory.mktemp("processes")
-    own = (of_the_scaler(folder), of_an_idle_ray_cluster(), of_the_workload_controller(folder), of_the_exporter())
-    texts = (*own, *(file.read_text(encoding="utf-8") for file in EXPOSITIONS.glob("*.txt")))
+    of_processes = (
+        of_the_scaler(folder),
+        of_an_idle_ray_cluster(),
+        of_the_workload_controller(folder),
+        of_the_exporter(),
+    )
+    texts = (*of_processes, *(file.read_text(encoding="utf-8") for file in EXPOSITIONS.glob("*.txt")))
     written = {name: found for text in texts for name, found in series(text).items()}
     recorded: dict[str, list[Mapping[str, str]]] = {name: [dict.fromkeys(labels_of(name), "")] for name in RECORDED}
     return written | recorded
@@ -76,9 +81,9 @@ def test_a_rule_names_metrics_and_labels_that_our_processes_write(
 
 @pytest.mark.parametrize("rule", RECORDED.values(), ids=list(RECORDED))
 def test_a_recording_keeps_the_labels_that_its_name_says(rule: Recording) -> None:
-    (kept,) = outer_labels(rule.expr)
+    (labels,) = outer_labels(rule.expr)
 
-    assert [*dict.fromkeys((*kept, *rule.labels))] == labels_of(rule.record)
+    assert [*dict.fromkeys((*labels, *rule.labels))] == labels_of(rule.record)
 
 
 def test_each_name_that_pages_and_commands_ask_for_is_recorded_and_no_other() -> None:
@@ -121,17 +126,17 @@ def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_has_no_a
 def test_the_page_says_how_long_each_alert_waits() -> None:
     page = (ROOT / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`Ebbtide.*?) \| (.*?) \| \[", page, re.MULTILINE)
-    told = {name: after for names, after in rows for name in re.findall(r"`(Ebbtide\w+)`", names)}
+    documented = {name: after for names, after in rows for name in re.findall(r"`(Ebbtide\w+)`", names)}
     by_hand = {
         "EbbtideDeadMan": "at once, always",
         "EbbtideWorkerWillNotStop": "a worker's grace + 15 min",
         "EbbtideCloserFailed": "15 min",  # the expression itself waits
     }
 
-    assert told.keys() == ALERTS.keys()
-    assert {name: told.pop(name) for name in by_hand} == by_hand
-    assert {name: after.split()[-2:] for name, after in told.items()} == {
-        name: [str(minutes(ALERTS[name].lasting)), "min"] for name in told
+    assert documented.keys() == ALERTS.keys()
+    assert {name: documented.pop(name) for name in by_hand} == by_hand
+    assert {name: after.split()[-2:] for name, after in documented.items()} == {
+        name: [str(minutes(ALERTS[name].lasting)), "min"] for name in documented
     }
 
 
@@ -165,9 +170,9 @@ def test_each_page_is_of_an_alert_and_has_a_place_in_the_navigation() -> None:
 )
 def test_an_alert_leads_to_its_page(runbooks: str | None, annotation: Mapping[str, str]) -> None:
     rules: Sequence[Any] = rules_document(STACK, runbooks)["groups"][1]["rules"]
-    (found,) = [rule["annotations"] for rule in rules if rule["alert"] == "EbbtideNoLeader"]
+    (annotations,) = [rule["annotations"] for rule in rules if rule["alert"] == "EbbtideNoLeader"]
 
-    assert found.items() >= annotation.items()
+    assert annotations.items() >= annotation.items()
 
 
 # --- what they do, on Prometheus' own evaluation ----------------------------------------------------------------------
@@ -314,7 +319,7 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
     train = '{category="worker",customer="acme",group="flexible",workload="train"}'
     api = '{category="flexible",customer="acme",group="gpu",workload="api"}'
     flexible, gpu = (f'{{customer="acme",group="{group}"}}' for group in ("flexible", "gpu"))
-    wanted: dict[str, list[tuple[str, float]]] = {
+    expected: dict[str, list[tuple[str, float]]] = {
         "customer_group:ebbtide_nodes:count": [(flexible, 1), (gpu, 1)],
         "customer_group:ebbtide_node_cpu_cores:sum": [(flexible, 8), (gpu, 4)],
         "customer_group:ebbtide_node_gpus:sum": [(gpu, 1)],
@@ -341,7 +346,7 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
                         "eval_time": "20m",
                         "exp_samples": [{"labels": record + labels, "value": value} for labels, value in samples],
                     }
-                    for record, samples in wanted.items()
+                    for record, samples in expected.items()
                 ],
             }
         ],
@@ -370,7 +375,7 @@ def test_recordings_add_up(tmp_path: Path) -> None:
         f"ebbtide_reconciles_total{{{of}}}": "0+30x30",
         f"ebbtide_reconcile_seconds_total{{{of}}}": "0+6x30",
     }
-    wanted = {
+    expected = {
         "customer_part:ebbtide_pool_jobs:sum": [
             ('{customer="acme",part="waiting"}', 7.0),
             ('{customer="acme",part="running"}', 1.0),
@@ -390,7 +395,7 @@ def test_recordings_add_up(tmp_path: Path) -> None:
                         "eval_time": "20m",
                         "exp_samples": [sample(record + labels, value) for labels, value in samples],
                     }
-                    for record, samples in wanted.items()
+                    for record, samples in expected.items()
                 ],
             }
         ],
@@ -406,14 +411,14 @@ def promtool(
     if only is not None:
         rules = {"groups": [*_asked_by(only, rules["groups"])]}
     (folder / "rules.json").write_text(json.dumps(rules), encoding="utf-8")
-    told = {
+    test_file = {
         "rule_files": ["rules.json"],
         "evaluation_interval": evaluated,
         # An alert's figure may be recorded by a group before its own.
         "group_eval_order": [group["name"] for group in rules["groups"]],
         "tests": tests,
     }
-    (folder / "tests.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "tests.json").write_text(json.dumps(test_file), encoding="utf-8")
     done = subprocess.run([PROMTOOL, "test", "rules", "tests.json"], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

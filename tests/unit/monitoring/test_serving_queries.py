@@ -106,21 +106,21 @@ def test_a_proxy_that_is_away_takes_its_zero_with_it(query: str, tmp_path: Path)
 
 @needs_promtool
 def test_for_each_pod_the_proxy_that_knows_most_of_them_counts(tmp_path: Path) -> None:
-    each = serving.for_each_pod("acme", [CLUSTER], IN_FLIGHT)
+    per_pod = serving.for_each_pod("acme", [CLUSTER], IN_FLIGHT)
     busy = {envoy("upstream_rq_active", pod): same(6) for pod in ("one", "two")}
     busy |= {envoy("upstream_rq_pending_active", pod): same(0) for pod in ("one", "two")}
     others = {envoy("membership_total", cluster=OTHERS): same(50)}
 
-    asked(tmp_path, each, {**busy, KNOWN: same(4), envoy("membership_total", "two"): same(3), **others}, 3)
-    asked(tmp_path, each, {**others, KNOWN: same(4)}, 0)
+    asked(tmp_path, per_pod, {**busy, KNOWN: same(4), envoy("membership_total", "two"): same(3), **others}, 3)
+    asked(tmp_path, per_pod, {**others, KNOWN: same(4)}, 0)
 
 
 @needs_promtool
 def test_without_a_pod_there_is_no_number_for_each_that_would_lower_anything(tmp_path: Path) -> None:
-    each = serving.for_each_pod("acme", [CLUSTER], IN_FLIGHT)
+    per_pod = serving.for_each_pod("acme", [CLUSTER], IN_FLIGHT)
 
-    asked(tmp_path, each, {KNOWN: same(0)}, None)
-    asked(tmp_path, each, {}, None)
+    asked(tmp_path, per_pod, {KNOWN: same(0)}, None)
+    asked(tmp_path, per_pod, {}, None)
 
 
 @needs_promtool

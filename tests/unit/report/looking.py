@@ -65,9 +65,9 @@ def words_outside(picture: str, width: float) -> list[Word]:
 def words_overlapping(picture: str) -> list[tuple[Word, Word]]:
     """Of those on one line."""
     both = pairwise(sorted(words_in(picture)))
-    return [(one, other) for one, other in both if one.y == other.y and one.right > other.left + 1]
+    return [(first, second) for first, second in both if first.y == second.y and first.right > second.left + 1]
 
 
 def paths(picture: str, ink: str) -> list[str]:
-    found = ElementTree.fromstring(str(picture)).iter(f"{SVG}path")
-    return [path.attrib["d"] for path in found if path.get("class") == ink]
+    elements = ElementTree.fromstring(str(picture)).iter(f"{SVG}path")
+    return [path.attrib["d"] for path in elements if path.get("class") == ink]

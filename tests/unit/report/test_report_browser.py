@@ -51,9 +51,9 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            read = os.read(self._answers, 1 << 20)
-            assert read, "the browser is gone"
-            self._buffer += read
+            chunk = os.read(self._answers, 1 << 20)
+            assert chunk, "the browser is gone"
+            self._buffer += chunk
         first, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(first)
 
@@ -232,14 +232,14 @@ def test_arrow_keys_read_the_values_and_escape_hides_them(browser: Browser, page
         browser.press("ArrowRight")
     after = browser.value("document.querySelector('#nodes input').getAttribute('aria-valuetext')")
     shown = browser.value("document.querySelector('#nodes .say').textContent")
-    seen = [browser.value("getComputedStyle(document.querySelector('#nodes .say')).visibility")]
+    visibility = [browser.value("getComputedStyle(document.querySelector('#nodes .say')).visibility")]
     browser.press("Escape")
-    seen.append(browser.value("getComputedStyle(document.querySelector('#nodes .say')).visibility"))
+    visibility.append(browser.value("getComputedStyle(document.querySelector('#nodes .say')).visibility"))
 
     assert before.startswith("Mon 2 Mar 00:0")
     assert after.startswith("Thu 5 Mar")
     assert shown.startswith(after.partition(":")[0])
-    assert seen == ["visible", "hidden"]
+    assert visibility == ["visible", "hidden"]
 
 
 def test_the_table_behind_a_chart_opens_by_keyboard_and_can_be_scrolled_on_a_telephone(

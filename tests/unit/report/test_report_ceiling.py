@@ -47,10 +47,12 @@ def test_a_saving_above_the_attainable_one_is_explained() -> None:
 
 
 def test_a_loss_comes_with_the_attainable_saving() -> None:
-    said = plain([verdict(bounded(attainable=0.35, saving=-0.05))])
+    sentence = plain([verdict(bounded(attainable=0.35, saving=-0.05))])
 
-    assert said.startswith("Ebbtide costs $50.00 (5 %) more over 7 days than a fixed fleet at equal p95 wait, where")
-    assert "where a saving of 35 % is attainable without queueing; the other 65 %" in said
+    assert sentence.startswith(
+        "Ebbtide costs $50.00 (5 %) more over 7 days than a fixed fleet at equal p95 wait, where"
+    )
+    assert "where a saving of 35 % is attainable without queueing; the other 65 %" in sentence
 
 
 def test_where_nothing_is_attainable_no_share_of_it_is_quoted() -> None:
@@ -64,16 +66,16 @@ def test_interrupted_jobs_are_in_the_verdict_as_well() -> None:
     replay = bounded(attainable=0.5, saving=0.4)
     broken = replace(replay.strategies["fixed-flexible"], jobs_interrupted=2)
 
-    said = verdict(replace(replay, strategies={**replay.strategies, "fixed-flexible": broken}))
-    assert "with 2 jobs interrupted, of 50 % attainable" in plain([said])
+    sentence = verdict(replace(replay, strategies={**replay.strategies, "fixed-flexible": broken}))
+    assert "with 2 jobs interrupted, of 50 % attainable" in plain([sentence])
 
 
 def test_the_gap_to_the_bound_is_in_dollars_and_node_hours() -> None:
-    said = plain(ceiling_lines(bounded(attainable=0.5, saving=0.4)))
+    sentence = plain(ceiling_lines(bounded(attainable=0.5, saving=0.4)))
 
-    assert "at least $500 of the fixed fleet's $1,000 has to be paid, so 50 % is attainable" in said
-    assert "reaches 80 % of what is attainable" in said
-    assert "$100 more than the bound: 1.20 times the bound's node-hours" in said
+    assert "at least $500 of the fixed fleet's $1,000 has to be paid, so 50 % is attainable" in sentence
+    assert "reaches 80 % of what is attainable" in sentence
+    assert "$100 more than the bound: 1.20 times the bound's node-hours" in sentence
 
 
 def priced_on_demand(replay: Replay, **usd: float) -> Replay:
@@ -88,23 +90,23 @@ def priced_on_demand(replay: Replay, **usd: float) -> Replay:
 def test_the_effects_of_a_commitment_and_of_scheduling_are_separate() -> None:
     """Of $100 above the bound, 20 are there on demand as well; on demand 38 % is saved of 40 % attainable."""
     replay = bounded(attainable=0.5, saving=0.4)
-    said = plain(
+    sentence = plain(
         ceiling_lines(priced_on_demand(replay, fixed_fleet=1000.0, fixed_flexible=620.0, zero_wait_bound=600.0))
     )
 
-    assert "On demand the difference would be $20.00: 1.20 times the bound's node-hours" in said
-    assert "The remaining $80.00 is due to the commitment" in said
-    assert "by scheduling alone, it would save 38 % of a fleet's dollars, of 40 % attainable" in said
+    assert "On demand the difference would be $20.00: 1.20 times the bound's node-hours" in sentence
+    assert "The remaining $80.00 is due to the commitment" in sentence
+    assert "by scheduling alone, it would save 38 % of a fleet's dollars, of 40 % attainable" in sentence
 
 
 def test_without_a_commitment_the_page_mentions_none() -> None:
     replay = bounded(attainable=0.5, saving=0.4)
-    said = plain(
+    sentence = plain(
         ceiling_lines(priced_on_demand(replay, fixed_fleet=1000.0, fixed_flexible=600.0, zero_wait_bound=500.0))
     )
 
-    assert "commitment" not in said
-    assert "on demand" not in said
+    assert "commitment" not in sentence
+    assert "on demand" not in sentence
 
 
 def test_without_the_fleet_the_attainable_saving_is_a_share() -> None:
@@ -120,10 +122,14 @@ def test_without_the_bound_no_attainable_saving_is_shown() -> None:
 
 
 def test_the_reason_that_kept_most_nodes_is_named() -> None:
-    kept = replace(PRODUCT, survivors={"above-threshold": 30.0, "not enough pod disruption budget to move api": 90.0})
-    said = plain(ceiling_lines(replace(REPLAY, strategies={"fixed-flexible": kept})))
+    product = replace(
+        PRODUCT, survivors={"above-threshold": 30.0, "not enough pod disruption budget to move api": 90.0}
+    )
+    sentence = plain(ceiling_lines(replace(REPLAY, strategies={"fixed-flexible": product})))
 
-    assert "120 node-hours were retained in the disruption window, 75 % of them for one reason: not enough pod" in said
+    assert (
+        "120 node-hours were retained in the disruption window, 75 % of them for one reason: not enough pod" in sentence
+    )
 
 
 @pytest.mark.parametrize(

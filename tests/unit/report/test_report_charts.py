@@ -132,9 +132,9 @@ def test_names_are_escaped() -> None:
 def test_pointing_at_a_short_peak_names_the_peak_and_its_minute() -> None:
     replay = product_only(Series(at=(0.0, 7200.0, 7260.0, 7320.0), nodes={"flexible": (1, 2, 9, 1)}))
     hover = nodes_hover(replay, "fixed-flexible")
-    told = next(row.values for row in hover.rows if row.name == "total nodes")
+    totals = next(row.values for row in hover.rows if row.name == "total nodes")
 
-    assert hover.labels[told.index(9)] == "Mon 2 Mar 02:01"
+    assert hover.labels[totals.index(9)] == "Mon 2 Mar 02:01"
 
 
 def test_lower_sums_are_painted_over_higher_ones() -> None:

@@ -39,9 +39,9 @@ def plain(text: str) -> str:
 
 def test_the_cheaper_stack_is_named_with_its_dollars_and_its_wait() -> None:
     paid = REPLAY.strategies["fixed-flexible"].usd
-    said = plain(verdict(sides_of([REPLAY, other(usd=0.8, wait=2.0)])))
+    sentence = plain(verdict(sides_of([REPLAY, other(usd=0.8, wait=2.0)])))
 
-    assert said == (
+    assert sentence == (
         f"bigger costs ${paid * 0.2:,.0f} (20 %) less than demo over 7 days, "
         "with a p95 wait of 7 min 28 s instead of 3 min 44 s"
     )
@@ -53,9 +53,9 @@ def test_a_more_expensive_stack_is_called_so() -> None:
 
 
 def test_of_several_stacks_the_cheapest_is_named() -> None:
-    said = verdict(sides_of([REPLAY, other("a", usd=0.9), other("b", usd=0.7), other("c", usd=0.8)]))
+    sentence = verdict(sides_of([REPLAY, other("a", usd=0.9), other("b", usd=0.7), other("c", usd=0.8)]))
 
-    assert said.startswith("b, the cheapest of 4 stacks, costs")
+    assert sentence.startswith("b, the cheapest of 4 stacks, costs")
 
 
 def test_shifts_of_the_start_are_shown_as_a_range() -> None:
@@ -113,8 +113,8 @@ def test_days_are_set_side_by_side_only_where_they_are_the_same_days() -> None:
 
 
 def test_assumptions_of_all_sides_are_listed_once_and_those_of_one_by_its_name() -> None:
-    own = replace(other(), assumptions=(*REPLAY.assumptions, "Only here."))
-    page = render_comparison([REPLAY, own], title="T")
+    with_own_assumption = replace(other(), assumptions=(*REPLAY.assumptions, "Only here."))
+    page = render_comparison([REPLAY, with_own_assumption], title="T")
 
     assert page.count(REPLAY.assumptions[0].partition(",")[0]) == 1
     assert "<h3>bigger</h3>" in page
@@ -139,10 +139,10 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert "unsafe-inline" not in page
 
 
-@pytest.mark.parametrize("kept", ["fixed-fleet", "fixed-flexible", "zero-wait-bound"])
-def test_one_strategy_is_enough(kept: str) -> None:
-    lone = a_replay(samples_per_day=20, strategies=[kept])
+@pytest.mark.parametrize("strategy", ["fixed-fleet", "fixed-flexible", "zero-wait-bound"])
+def test_one_strategy_is_enough(strategy: str) -> None:
+    lone = a_replay(samples_per_day=20, strategies=[strategy])
 
     page = render_comparison([lone, other(usd=0.5, replay=lone)], title="T")
 
-    assert f"Cost, {kept}" in page
+    assert f"Cost, {strategy}" in page

@@ -70,10 +70,10 @@ def test_node_hours_and_dollars_are_those_of_the_day(whole: tuple[Day, str], tmp
     result, page = live(tmp_path, "--prometheus", url)
 
     assert result.exit_code == 0, result.output
-    found = re.search(r"acme, 24 h: (\d+) node-hours, \$(\d+) at list price", result.output)
-    assert found is not None, result.output
-    assert int(found[1]) == pytest.approx(hours, rel=0.01)
-    assert int(found[2]) == pytest.approx(hours * 0.8, rel=0.01)
+    match = re.search(r"acme, 24 h: (\d+) node-hours, \$(\d+) at list price", result.output)
+    assert match is not None, result.output
+    assert int(match[1]) == pytest.approx(hours, rel=0.01)
+    assert int(match[2]) == pytest.approx(hours * 0.8, rel=0.01)
     assert "not recorded" not in result.output
     assert all(f'<figure id="{name}"' in page.read_text() for name in FIGURES)
 
@@ -125,10 +125,10 @@ def test_calm_is_no_gap_and_a_hole_is(torn: str, tmp_path: Path) -> None:
     figure = page.read_text().split('<figure id="budgets"')[1].split("</figure>")[0]
     picture = ElementTree.fromstring(figure[figure.index("<svg") : figure.index("</svg>") + 6])
 
-    gaps = [each for each in picture.iter() if each.get("class") == "gap" and each.get("height") != "12"]
+    gaps = [shape for shape in picture.iter() if shape.get("class") == "gap" and shape.get("height") != "12"]
     (plot,) = {float(picture.get("data-right", 0)) - float(picture.get("data-left", 0))}
     assert len(gaps) == 2
-    shaded = sum(float(each.get("width", 0)) for each in gaps) / plot
+    shaded = sum(float(shape.get("width", 0)) for shape in gaps) / plot
     assert shaded == pytest.approx(2 / 24, abs=0.005), "the holes alone"
 
 
@@ -172,18 +172,18 @@ def test_a_prometheus_that_is_away_is_asked_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--since", "1m"), "wanted 10m to 400d"),
         (("--since", "ages"), "wanted 10m to 400d, found 'ages'"),
         (("--prometheus", "here"), "wanted the address of a Prometheus"),
     ],
 )
-def test_wrong_use_is_reported(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_wrong_use_is_reported(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     result, page = live(tmp_path, *words)
 
     assert result.exit_code == 2
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert not page.exists()
 
 

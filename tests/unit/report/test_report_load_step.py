@@ -11,13 +11,13 @@ from ebbtide.report.charts.svg import ChartView
 STEP = LoadStep(step=1.0, rate=[5, 50, 5], wanted=[1, 4, 4], ready=[1, 1, 4], p95=[0.1, None, 0.2])
 
 
-def chart(its: LoadStep = STEP) -> str:
-    return load_step_chart(its, ChartView(ident="step", width=900, height=500))
+def chart(load: LoadStep = STEP) -> str:
+    return load_step_chart(load, ChartView(ident="step", width=900, height=500))
 
 
 def paths(markup: str, ink: str) -> list[str]:
-    found = ElementTree.fromstring(markup).iter("{http://www.w3.org/2000/svg}path")
-    return [path.attrib["d"] for path in found if path.attrib["class"] == ink]
+    elements = ElementTree.fromstring(markup).iter("{http://www.w3.org/2000/svg}path")
+    return [path.attrib["d"] for path in elements if path.attrib["class"] == ink]
 
 
 def test_each_panel_has_its_unit_and_time_is_in_seconds() -> None:
@@ -29,9 +29,9 @@ def test_each_panel_has_its_unit_and_time_is_in_seconds() -> None:
 
 def test_where_nothing_was_answered_the_line_has_a_gap() -> None:
     (line,) = paths(chart(), "curve s-g3")
-    (whole,) = paths(chart(replace(STEP, p95=[0.1, 0.1, 0.2])), "curve s-g3")
+    (unbroken,) = paths(chart(replace(STEP, p95=[0.1, 0.1, 0.2])), "curve s-g3")
 
-    assert (line.count("M"), whole.count("M")) == (2, 1)
+    assert (line.count("M"), unbroken.count("M")) == (2, 1)
 
 
 def test_more_replicas_are_drawn_higher() -> None:

@@ -79,16 +79,16 @@ def test_the_page_lists_assumptions_left_out_jobs_and_the_command() -> None:
 
 
 def test_the_command_names_what_differs_from_a_plain_replay() -> None:
-    said = command(replace(REPLAY, max_job_s=28_800.0, strategies={"fixed-fleet": REPLAY.strategies["fixed-fleet"]}))
+    text = command(replace(REPLAY, max_job_s=28_800.0, strategies={"fixed-fleet": REPLAY.strategies["fixed-fleet"]}))
 
-    assert "--max-job 28800s --strategy fixed-fleet" in said
+    assert "--max-job 28800s --strategy fixed-fleet" in text
     assert "--strategy" not in command(a_replay(samples_per_day=20, strategies=DEFAULT_STRATEGIES))
 
 
 def test_the_command_asks_for_the_same_failures() -> None:
-    said = command(replace(REPLAY, failures={"spot_interruptions": 2.0, "failed_boots": 0.02, "image_pull_s": 60.0}))
+    text = command(replace(REPLAY, failures={"spot_interruptions": 2.0, "failed_boots": 0.02, "image_pull_s": 60.0}))
 
-    assert "--spot-interruptions 2 --failed-boots 0.02 --image-pull 60s" in said
+    assert "--spot-interruptions 2 --failed-boots 0.02 --image-pull 60s" in text
 
 
 def test_facts_of_a_live_run_are_shown_when_there_are_any() -> None:
@@ -112,10 +112,10 @@ def test_the_headline_says_what_was_saved_and_that_no_job_was_interrupted() -> N
 
 
 def test_a_loss_is_called_a_loss() -> None:
-    said = plain(headline(cheaper_fleet(REPLAY)))
+    text = plain(headline(cheaper_fleet(REPLAY)))
 
-    assert re.match(r"Ebbtide costs \$[\d,]+ \(100 %\) more over 7 days than a fixed fleet", said)
-    assert "save" not in said
+    assert re.match(r"Ebbtide costs \$[\d,]+ \(100 %\) more over 7 days than a fixed fleet", text)
+    assert "save" not in text
 
 
 def test_a_strategy_that_does_better_is_named() -> None:
@@ -129,8 +129,8 @@ def test_a_strategy_that_does_better_is_named() -> None:
 def test_a_wait_of_less_than_a_second_is_shown_as_under_one() -> None:
     product = replace(REPLAY.strategies["fixed-flexible"], wait_p50_s=0.2, wait_p95_s=30.0)
 
-    said = plain(jobs_line(replace(REPLAY, strategies={"fixed-flexible": product}), "fixed-flexible"))
-    assert said.endswith("half waited under 1 s, 95 % at most 30 s.")
+    text = plain(jobs_line(replace(REPLAY, strategies={"fixed-flexible": product}), "fixed-flexible"))
+    assert text.endswith("half waited under 1 s, 95 % at most 30 s.")
 
 
 def test_interrupted_jobs_are_counted_in_the_headline() -> None:
@@ -144,9 +144,9 @@ def test_an_unequal_wait_is_not_called_equal() -> None:
     product = replace(REPLAY.strategies["fixed-flexible"], wait_p95_s=900.0)
     replay = replace(REPLAY, strategies={**REPLAY.strategies, "fixed-flexible": product})
 
-    said = plain(headline(replay))
-    assert "equal" not in said
-    assert "whose p95 wait is 3 min 32 s (Ebbtide: 15 min 00 s)" in said
+    text = plain(headline(replay))
+    assert "equal" not in text
+    assert "whose p95 wait is 3 min 32 s (Ebbtide: 15 min 00 s)" in text
 
 
 def test_the_attainable_saving_is_shown_where_the_bound_was_replayed() -> None:

@@ -43,10 +43,10 @@ def test_the_terminal_names_each_group_and_how_long_the_head_was_awake() -> None
     console = Console(width=200)
     with console.capture() as capture:
         console.print(strategy_table(REPLAY, assumptions=False))
-    said = capture.get()
+    text = capture.get()
 
-    assert "Ray flow (fixed-flexible): head awake for 80 of 96 hours." in said
-    assert "Ray flow/gpu: 12.5 worker-hours, 80 % busy, at most 5 workers; 1,234 tasks" in said
+    assert "Ray flow (fixed-flexible): head awake for 80 of 96 hours." in text
+    assert "Ray flow/gpu: 12.5 worker-hours, 80 % busy, at most 5 workers; 1,234 tasks" in text
     assert list(ray_lines(PLAIN, TOLD)) == []
 
 

@@ -75,18 +75,18 @@ def test_the_days_together_are_the_table() -> None:
     days = [served_day(replay(), number) for number in (1, 2, 3)]
 
     for name, played in replay().strategies.items():
-        its = [day.strategies[name] for day in days]
-        assert sum(sum(day.pod_hours) for day in its) == pytest.approx(played.result.pod_hours)
-        assert sum(sum(day.unanswered) for day in its) == played.result.lost + played.result.turned_away
-        assert max(max(day.asked) for day in its) <= played.result.most_pods
+        pods = [day.strategies[name] for day in days]
+        assert sum(sum(day.pod_hours) for day in pods) == pytest.approx(played.result.pod_hours)
+        assert sum(sum(day.unanswered) for day in pods) == played.result.lost + played.result.turned_away
+        assert max(max(day.asked) for day in pods) <= played.result.most_pods
     sent = sum(rate * STEP_S for day in days for rate in day.rate if rate is not None)
     assert sent == pytest.approx(replay().strategies["hpa-only"].result.sent)
 
 
 def test_pods_are_by_the_minute_and_latency_by_five() -> None:
-    for its in busiest().strategies.values():
-        assert len(its.floor) == len(its.asked) == len(its.ready) == len(its.pod_hours) == 24 * 60
-        assert len(its.p95_s) == len(its.unanswered) == len(busiest().rate) == 24 * 60 / STEP_MINUTES
+    for pods in busiest().strategies.values():
+        assert len(pods.floor) == len(pods.asked) == len(pods.ready) == len(pods.pod_hours) == 24 * 60
+        assert len(pods.p95_s) == len(pods.unanswered) == len(busiest().rate) == 24 * 60 / STEP_MINUTES
 
 
 def test_the_floor_is_the_calendars_in_business_hours_and_min_else() -> None:
@@ -95,20 +95,22 @@ def test_the_floor_is_the_calendars_in_business_hours_and_min_else() -> None:
     floor = busiest().strategies["calendar-floor"].floor
     minutes = range(len(floor))
 
-    assert {floor[it] for it in minutes if opens <= it * MINUTE_S < closes - MINUTE_S} == {6}
-    assert {floor[it] for it in minutes if it * MINUTE_S < opens - 1800 or it * MINUTE_S > closes} == {2}
+    assert {floor[minute] for minute in minutes if opens <= minute * MINUTE_S < closes - MINUTE_S} == {6}
+    assert {floor[minute] for minute in minutes if minute * MINUTE_S < opens - 1800 or minute * MINUTE_S > closes} == {
+        2
+    }
     assert set(busiest().strategies["hpa-only"].floor) == {2}
 
 
 def test_where_the_trace_says_nothing_nothing_is_drawn() -> None:
     last = served_day(replay(), 3)
-    known = [rate is not None for rate in last.rate]
+    rate_known = [rate is not None for rate in last.rate]
 
     assert last.gaps == ((12 * 3600.0, 18 * 3600.0),)
-    assert known == [True] * 144 + [False] * 72 + [True] * 72
+    assert rate_known == [True] * 144 + [False] * 72 + [True] * 72
     (load,) = paths(chart(last), "f-g1")
-    (whole,) = paths(chart(), "f-g1")
-    assert (load.count("M"), whole.count("M")) == (2, 1)
+    (unbroken,) = paths(chart(), "f-g1")
+    assert (load.count("M"), unbroken.count("M")) == (2, 1)
 
 
 def test_a_day_on_which_clocks_change_is_as_long_as_it_was() -> None:
@@ -129,21 +131,21 @@ def test_each_strategy_has_its_panels_on_one_scale() -> None:
 def test_more_pods_are_drawn_higher_on_one_scale() -> None:
     few, many = (replace(busiest().strategies["hpa-only"], ready=[pods] * 1440) for pods in (2, 10))
     day = replace(busiest(), strategies={"few": few, "many": many})
-    found = [re.match(r"M\S+ (\S+)V([\d.]+)H", path) for path in paths(chart(day), "f-g5")]
-    heights = [float(it[1]) - float(it[2]) for it in found if it is not None]
+    shown = [re.match(r"M\S+ (\S+)V([\d.]+)H", path) for path in paths(chart(day), "f-g5")]
+    heights = [float(match[1]) - float(match[2]) for match in shown if match is not None]
 
     assert heights[0] == pytest.approx(heights[1] / 5, abs=0.5)
     assert heights[0] > 5
 
 
 def test_a_lost_request_is_marked_and_where_none_is_lost_nothing_is() -> None:
-    its = busiest().strategies["hpa-only"]
-    nothing, one = (replace(its, unanswered=[lost, *([0] * 287)]) for lost in (0, 3))
+    pods = busiest().strategies["hpa-only"]
+    nothing, three = (replace(pods, unanswered=[lost, *([0] * 287)]) for lost in (0, 3))
 
     assert paths(chart(replace(busiest(), strategies={"calm": nothing})), "f-g3") == []
-    (marks,) = paths(chart(replace(busiest(), strategies={"late": one})), "f-g3")
+    (marks,) = paths(chart(replace(busiest(), strategies={"late": three})), "f-g3")
     assert marks.count("M") == 1
-    assert "3 lost or turned away" in chart(replace(busiest(), strategies={"late": one}))
+    assert "3 lost or turned away" in chart(replace(busiest(), strategies={"late": three}))
 
 
 @given(
@@ -153,8 +155,8 @@ def test_a_lost_request_is_marked_and_where_none_is_lost_nothing_is() -> None:
 def test_every_latency_and_the_slo_have_room_on_the_axis_and_labels_are_few(
     latencies: list[float | None], slo: float
 ) -> None:
-    its = replace(busiest().strategies["hpa-only"], p95_s=latencies)
-    scale = latency_scale(replace(busiest(), slo_s=slo, strategies={"one": its}))
+    pods = replace(busiest().strategies["hpa-only"], p95_s=latencies)
+    scale = latency_scale(replace(busiest(), slo_s=slo, strategies={"one": pods}))
     box = Box(left=0, top=0, width=100, height=100)
     drawn = sorted([slo, *(value for value in latencies if value)])
     heights = [scale.y(value, box) for value in drawn]
@@ -176,19 +178,19 @@ def test_the_hours_of_the_table_are_the_day() -> None:
 
 
 def test_the_crosshair_says_what_is_drawn_at_each_five_minutes() -> None:
-    found = day_hover(busiest())
-    names = [row.name for row in found.rows]
+    shown = day_hover(busiest())
+    names = [row.name for row in shown.rows]
     ready = busiest().strategies["hpa-only"].ready
 
     assert names[:4] == ["requests a second", "hpa-only: floor", "hpa-only: pods ready", "hpa-only: p95"]
-    assert found.labels[144] == "Tue 2 Jun 12:00"
-    assert str(found.rows[2].values[144]).startswith(f"{ready[144 * 5 + 4]} of ")
-    assert all(len(row.values) == len(found.places) == 288 for row in found.rows)
+    assert shown.labels[144] == "Tue 2 Jun 12:00"
+    assert str(shown.rows[2].values[144]).startswith(f"{ready[144 * 5 + 4]} of ")
+    assert all(len(row.values) == len(shown.places) == 288 for row in shown.rows)
 
 
 def test_a_start_between_two_steps_moves_the_day_by_less_than_one() -> None:
     """The trace begins at seven past: steps begin at seven past too."""
-    found = served_day(at("2026-06-01T00:07"))
+    shown = served_day(at("2026-06-01T00:07"))
 
-    assert f"{found.start:%d %H:%M}" == "02 00:02"
-    assert found.horizon == 24 * 3600
+    assert f"{shown.start:%d %H:%M}" == "02 00:02"
+    assert shown.horizon == 24 * 3600

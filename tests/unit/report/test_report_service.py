@@ -29,27 +29,31 @@ def words(page: str) -> str:
 
 
 def test_every_tag_is_closed_ids_are_unique_and_links_lead_to_them() -> None:
-    found = outline(PAGE)
-    ids = [attributes["id"] for _, attributes, _ in found.tags if "id" in attributes]
-    links = {attributes["href"].removeprefix("#") for tag, attributes, _ in found.tags if tag == "a"}
-    labels = {name for _, attributes, _ in found.tags for name in attributes.get("aria-labelledby", "").split()}
+    page = outline(PAGE)
+    ids = [attributes["id"] for _, attributes, _ in page.tags if "id" in attributes]
+    links = {attributes["href"].removeprefix("#") for tag, attributes, _ in page.tags if tag == "a"}
+    labels = {name for _, attributes, _ in page.tags for name in attributes.get("aria-labelledby", "").split()}
 
-    assert found.around == []
+    assert page.around == []
     assert len(ids) == len(set(ids))
     assert links | labels <= set(ids)
     assert {"load", "compared", "day", "assumed", "again", "main"} == links
 
 
 def test_pictures_have_names_and_their_figures_are_a_table_too() -> None:
-    found = outline(PAGE)
+    page = outline(PAGE)
 
-    assert [it["role"] for tag, it, _ in found.tags if tag == "svg" and "aria-hidden" not in it] == ["img"] * len(
-        WIDTHS
-    )
+    assert [
+        attributes["role"] for tag, attributes, _ in page.tags if tag == "svg" and "aria-hidden" not in attributes
+    ] == ["img"] * len(WIDTHS)
     (figure,) = re.findall(r"<figure.*?</figure>", PAGE, flags=re.DOTALL)
     table = figure.partition("<details><summary>")[2].partition("</details>")[0]
     assert table.count('<th scope="row">') == 25
-    regions = [it["aria-label"] for tag, it, _ in found.tags if tag == "div" and it.get("class") == "scroll"]
+    regions = [
+        attributes["aria-label"]
+        for tag, attributes, _ in page.tags
+        if tag == "div" and attributes.get("class") == "scroll"
+    ]
     assert len(regions) == len(set(regions)) == 3
 
 
@@ -108,18 +112,18 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
 
 def odd_replays() -> dict[str, ServiceReplay]:
     """Long names, no loss and many, latencies from milliseconds to hours, one pod and thousands."""
-    its = REPLAY.strategies["hpa-only"]
-    minutes, steps = len(its.series.sent), len(its.p95_s)
+    result = REPLAY.strategies["hpa-only"]
+    minutes, steps = len(result.series.sent), len(result.p95_s)
 
     def like(pods: int, p95_s: float, lost: int) -> ServiceReplay:
         series = replace(
-            its.series,
+            result.series,
             ready=[pods] * minutes,
             replicas=[pods + 1] * minutes,
             unanswered=[lost * minute for minute in range(minutes)],
             pod_hours=[pods * minute / 60 for minute in range(minutes)],
         )
-        played = replace(its, series=series, p95_s=(p95_s, p95_s * 3000) * (steps // 2))
+        played = replace(result, series=series, p95_s=(p95_s, p95_s * 3000) * (steps // 2))
         return replace(REPLAY, strategies=dict.fromkeys(REPLAY.strategies, played))
 
     return {"usual": REPLAY, "small": like(0, 0.001, 0), "large": like(4000, 2.0, 90_000), "late": like(9, 0.9, 1)}

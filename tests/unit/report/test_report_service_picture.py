@@ -33,8 +33,8 @@ def test_the_picture_in_the_documents_is_the_one_that_is_drawn_today(
     result = CliRunner().invoke(simulate, [*MADE_BY.split()[1:], "--report", str(drawn)], catch_exceptions=False)
 
     assert result.exit_code == 0, result.output
-    told = " ".join(
+    words = " ".join(
         (ROOT / "docs" / "reference" / "report.md").read_text(encoding="utf-8").replace("\\\n", " ").split()
     )
-    assert f"ebbtide {MADE_BY} --report {KEPT}" in told
+    assert f"ebbtide {MADE_BY} --report {KEPT}" in words
     assert drawn.read_text() == (ROOT / KEPT).read_text(), f"out of date; run: ebbtide {MADE_BY} --report {KEPT}"

@@ -38,9 +38,9 @@ def test_amounts_of_neighbouring_spans_add_up_to_the_whole(
     samples: list[tuple[float, int]], spans: list[tuple[float, float]]
 ) -> None:
     at, values = [at for at, _ in samples], [value for _, value in samples]
-    whole = sum(value * (until - since) for value, (since, until) in zip(values, pairwise([*at, HORIZON]), strict=True))
+    total = sum(value * (until - since) for value, (since, until) in zip(values, pairwise([*at, HORIZON]), strict=True))
 
-    assert sum(amounts_of(at, values, spans)) == pytest.approx(whole)
+    assert sum(amounts_of(at, values, spans)) == pytest.approx(total)
 
 
 @given(samples=SAMPLES, spans=CUTS)

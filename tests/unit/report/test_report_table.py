@@ -99,9 +99,9 @@ def test_no_share_of_the_attainable_is_quoted_at_a_worse_wait() -> None:
     slow = replace(REPLAY.strategies["cluster-autoscaling"], wait_p95_s=600.0)
     replay = replace(REPLAY, attainable=0.8, strategies={**REPLAY.strategies, "cluster-autoscaling": slow})
 
-    told = {row.strategy: row.cells["share of attainable"] for row in strategy_rows(replay)}
-    assert told["cluster-autoscaling"] == "\N{EN DASH}"
-    assert told["worker-autoscaling"].endswith("%")
+    shares = {row.strategy: row.cells["share of attainable"] for row in strategy_rows(replay)}
+    assert shares["cluster-autoscaling"] == "\N{EN DASH}"
+    assert shares["worker-autoscaling"].endswith("%")
 
 
 def test_a_loss_is_no_share_of_the_attainable() -> None:

@@ -28,9 +28,13 @@ def only(**changed: object) -> Replay:
     return replace(REPLAY, strategies={"fixed-flexible": product})
 
 
-def elements(chart: str, tag: str, **wanted: str) -> list[ElementTree.Element]:
-    found = ElementTree.fromstring(chart).iter(f"{SVG}{tag}")
-    return [element for element in found if all(element.get(key.rstrip("_")) == value for key, value in wanted.items())]
+def elements(chart: str, tag: str, **attributes: str) -> list[ElementTree.Element]:
+    candidates = ElementTree.fromstring(chart).iter(f"{SVG}{tag}")
+    return [
+        element
+        for element in candidates
+        if all(element.get(key.rstrip("_")) == value for key, value in attributes.items())
+    ]
 
 
 def texts(chart: str) -> list[str]:
@@ -65,10 +69,10 @@ def test_a_percentile_that_is_not_known_has_no_mark() -> None:
 
 
 def test_the_bound_has_no_waits_to_show() -> None:
-    said = texts(waits(replace(REPLAY, strategies={**REPLAY.strategies, "zero-wait-bound": PRODUCT})))
+    labels = texts(waits(replace(REPLAY, strategies={**REPLAY.strategies, "zero-wait-bound": PRODUCT})))
 
-    assert "zero-wait-bound" not in said
-    assert "fixed-flexible" in said
+    assert "zero-wait-bound" not in labels
+    assert "fixed-flexible" in labels
 
 
 def test_a_curve_rises_from_no_jobs_to_all_of_them() -> None:
@@ -88,9 +92,9 @@ def test_without_a_distribution_there_is_no_panel_for_it() -> None:
 
 
 def test_no_wait_at_all_still_has_an_axis() -> None:
-    said = texts(waits(only(wait_p50_s=0.0, wait_p95_s=0.0, wait_p99_s=0.0)))
+    labels = texts(waits(only(wait_p50_s=0.0, wait_p95_s=0.0, wait_p99_s=0.0)))
 
-    assert {"0", "10 s", "1 min", "p50 0s · p95 0s · p99 0s"} <= set(said)
+    assert {"0", "10 s", "1 min", "p50 0s · p95 0s · p99 0s"} <= set(labels)
 
 
 def test_bars_too_thin_to_tell_apart_become_a_panel_for_each_strategy() -> None:
@@ -104,9 +108,9 @@ def test_bars_too_thin_to_tell_apart_become_a_panel_for_each_strategy() -> None:
 @pytest.mark.parametrize("width", [336, 1076])
 def test_a_bar_of_any_chart_of_costs_says_its_day_and_dollars(width: float) -> None:
     four_weeks = a_replay(days=28, samples_per_day=10)
-    said = [title.text or "" for title in elements(costs(four_weeks, width), "title")]
+    labels = [title.text or "" for title in elements(costs(four_weeks, width), "title")]
 
-    assert sum(text.startswith("fixed-flexible, Mon 2 Mar: $") for text in said) == 1
+    assert sum(text.startswith("fixed-flexible, Mon 2 Mar: $") for text in labels) == 1
 
 
 def test_what_kept_most_nodes_comes_first_and_has_the_longest_bar() -> None:
