@@ -162,7 +162,7 @@ def test_a_section_that_cannot_be_read_brings_no_second_fault_on_spot(tmp_path: 
 def test_a_pool_on_spot_that_must_save_is_not_told_that_nobody_tells_its_workers(tmp_path: Path) -> None:
     def codes(section: str) -> set[str]:
         text = with_checkpoints(section, ", nodeGroup: spot", more=SPOT).replace("12h", "30m")
-        return {it.code for it in warnings_of(loaded(text, tmp_path)) if "spot" in it.code}
+        return {caution.code for caution in warnings_of(loaded(text, tmp_path)) if "spot" in caution.code}
 
     assert codes(S3) == {"spot.workers-not-told"}
     assert codes(f"{S3}, required: true") == set()
@@ -209,7 +209,7 @@ def test_a_pool_without_rights_to_its_bucket_is_told_how_it_gets_them(
 ) -> None:
     cautions = warnings_of(loaded(with_checkpoints(section, more), tmp_path))
 
-    assert [it.path for it in cautions if it.code == "checkpoints.no-rights"] == (
+    assert [caution.path for caution in cautions if caution.code == "checkpoints.no-rights"] == (
         ["workers.train.checkpoints.store"] if warned else []
     )
 

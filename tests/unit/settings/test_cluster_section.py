@@ -154,8 +154,10 @@ def test_a_file_without_a_version_stays_where_its_cluster_is(tmp_path: Path) -> 
     day = date(2026, 11, 26)
 
     assert unnamed.cluster.version == "1.35"
-    assert [it.code for it in warnings_of(unnamed, day) if it.path == "cluster.version"] == ["kubernetes-version.unset"]
-    assert not any(it.path == "cluster.version" for it in warnings_of(named, day))
+    assert [caution.code for caution in warnings_of(unnamed, day) if caution.path == "cluster.version"] == [
+        "kubernetes-version.unset"
+    ]
+    assert not any(caution.path == "cluster.version" for caution in warnings_of(named, day))
 
 
 ALL_ADD_ONS = {add_on.value: "v1.2.3-eksbuild.1" for add_on in AddOn} | {"kube-proxy": "v1.37.0-eksbuild.1"}
@@ -189,7 +191,7 @@ def test_a_newer_version_is_refused_until_the_file_names_what_belongs_to_it(
 
 def test_a_newer_version_that_is_complete_has_one_warning(tmp_path: Path) -> None:
     settings = loaded(newer(add_ons=ALL_ADD_ONS, autoscaler=AUTOSCALER), tmp_path)
-    about = [it.code for it in warnings_of(settings, date(2026, 11, 26)) if it.path == "cluster.version"]
+    about = [caution.code for caution in warnings_of(settings, date(2026, 11, 26)) if caution.path == "cluster.version"]
 
     assert settings.cluster.version == "1.37"
     assert about == ["kubernetes-version.newer"]

@@ -37,7 +37,7 @@ def test_a_wrong_key_is_told_with_its_line_and_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "said"),
+    ("tags", "words"),
     [
         ("{ aws:team: ml }", ("tag-key.reserved-prefix", "found the key 'aws:team'")),
         ("{ AWS:team: ml }", ("tag-key.reserved-prefix",)),
@@ -76,8 +76,8 @@ def test_a_wrong_key_is_told_with_its_line_and_path(tmp_path: Path) -> None:
         ("[cost-center]", ("type.mapping", "costs.tags:", "found a list")),
     ],
 )
-def test_a_tag_that_aws_would_refuse_says_why(tags: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(tagged(tags), tmp_path).tells(*said)
+def test_a_tag_that_aws_would_refuse_says_why(tags: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(tagged(tags), tmp_path).tells(*words)
 
 
 def test_tags_leave_room_for_those_of_ebbtide_and_kubernetes(tmp_path: Path) -> None:

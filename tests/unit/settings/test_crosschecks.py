@@ -27,7 +27,7 @@ def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "said"),
+    ("groups", "words"),
     [
         (
             "flexible: { instanceTypes: [m7i.4xlarge, m7i.8xlarge], max: 4 }",
@@ -68,8 +68,8 @@ def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
         ("Flexible: { kind: flexible, max: 4 }", ("name.form",)),
     ],
 )
-def test_a_node_group_must_be_one_that_can_exist(groups: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest(more=f"ebbtide:nodeGroups: {{ {groups} }}"), tmp_path).tells(*said)
+def test_a_node_group_must_be_one_that_can_exist(groups: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest(more=f"ebbtide:nodeGroups: {{ {groups} }}"), tmp_path).tells(*words)
 
 
 def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pool", "said"),
+    ("pool", "words"),
     [
         (
             "nodeGroup: spot",
@@ -93,10 +93,10 @@ def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
         ("nodeGroup: spot, gpu: 1", ("node-group.kind", "gpu", "found 'spot' of kind spot")),
     ],
 )
-def test_a_named_group_must_suit_its_pool(pool: str, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_named_group_must_suit_its_pool(pool: str, words: tuple[str, ...], tmp_path: Path) -> None:
     text = shortest(train=pool, more="ebbtide:nodeGroups: { spot: { max: 4 } }")
 
-    assert any(told(problem).tells(*said) for problem in problems_of(text, tmp_path))
+    assert any(told(problem).tells(*words) for problem in problems_of(text, tmp_path))
 
 
 def test_a_pool_too_large_for_the_group_it_names_is_refused(tmp_path: Path) -> None:
@@ -132,7 +132,9 @@ def test_a_group_that_cannot_be_read_is_not_blamed_twice(tmp_path: Path) -> None
 def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
     text = shortest(train="safeStop: false", more="aws:region: eu-north-1").replace("[train]", "[train, train-slow]")
 
-    warnings = {it.code: it for it in warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path))}
+    warnings = {
+        caution.code: caution for caution in warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path))
+    }
 
     assert warnings["image.no-digest"].path == "controller.image"
     assert warnings["source.several-queues"].path == "workers.train.source.queues"
@@ -148,7 +150,7 @@ def test_flexible_services_that_do_not_say_when_they_are_ready_are_one_line(tmp_
     listed = ", ".join(f"{name}: {{ category: {category}, {service} }}" for name, category in names.items())
     warnings = warnings_of(loaded(shortest(more=f"ebbtide:workloads: {{ {listed} }}"), tmp_path))
 
-    (told,) = [it for it in warnings if it.code == "workloads.no-readiness-probe"]
+    (told,) = [caution for caution in warnings if caution.code == "workloads.no-readiness-probe"]
     assert "api, translate." in told.text
     assert "store" not in told.text
 
@@ -157,9 +159,9 @@ def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Pa
     train = "nodeGroup: spot, safeStop: true"
     spot = shortest(train=train, more="ebbtide:nodeGroups: { spot: { max: 4 } }").replace("12h", "30m")
 
-    (told,) = [it for it in warnings_of(loaded(spot, tmp_path)) if "spot" in str(it)]
-    assert (told.code, told.path) == ("spot.workers-not-told", "workers.train.nodeGroup")
-    assert "docs/explanation/spot.md" in told.text
+    (caution,) = [caution for caution in warnings_of(loaded(spot, tmp_path)) if "spot" in str(caution)]
+    assert (caution.code, caution.path) == ("spot.workers-not-told", "workers.train.nodeGroup")
+    assert "docs/explanation/spot.md" in caution.text
     elsewhere = spot.replace("nodeGroup: spot", "nodeGroup: flexible")
     assert not [line for line in warnings_of(loaded(elsewhere, tmp_path)) if "spot" in str(line)]
 

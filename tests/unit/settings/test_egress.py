@@ -128,4 +128,4 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 def test_a_bundle_that_ends_trust_in_aws_is_worth_a_word(bundle: str, warned: bool, tmp_path: Path) -> None:
     warnings = warnings_of(loaded(egress(caBundle=bundle), tmp_path))
 
-    assert ("ca-bundle.without-amazon" in {it.code for it in warnings}) is warned
+    assert ("ca-bundle.without-amazon" in {caution.code for caution in warnings}) is warned

@@ -42,7 +42,7 @@ def test_an_entrance_leads_to_the_first_port_unless_it_names_another(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("keys", "code", "said"),
+    ("keys", "code", "text"),
     [
         ("ingress: { host: API.example.com }", "ingress.host", "API.example.com"),
         ("ingress: { host: a.*.example.com }", "ingress.host", "a.*.example.com"),
@@ -65,10 +65,10 @@ def test_an_entrance_leads_to_the_first_port_unless_it_names_another(tmp_path: P
         ("expose: { sources: ['::/0'] }", "expose.source", "::/0"),
     ],
 )
-def test_one_fault_is_one_line(keys: str, code: str, said: str, tmp_path: Path) -> None:
+def test_one_fault_is_one_line(keys: str, code: str, text: str, tmp_path: Path) -> None:
     fault = problem_of(file(f"api: {_HTTP}, {keys}"), tmp_path)
 
-    assert fault.tells(code, ":7:", said)
+    assert fault.tells(code, ":7:", text)
 
 
 @pytest.mark.parametrize("keys", ["ingress: { host: a.example.com }", "expose: {}"])

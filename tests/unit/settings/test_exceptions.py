@@ -37,7 +37,7 @@ def test_each_key_is_required(key: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "words"),
     [
         ("EB019", "EB999", ("exception.policy", "[0].policy:", "EB001 to EB044", "found 'EB999'")),
         ('"two people read it"', '" "', ("exception.form", "[0].reason:")),
@@ -46,10 +46,10 @@ def test_each_key_is_required(key: str, tmp_path: Path) -> None:
         ("resource:", "ressource:", ("key.unknown", "did you mean resource?")),
     ],
 )
-def test_a_slip_is_told_with_its_place(old: str, new: str, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_slip_is_told_with_its_place(old: str, new: str, words: tuple[str, ...], tmp_path: Path) -> None:
     problems = problems_of(with_exceptions(ONE.replace(old, new)), tmp_path)
 
-    assert any(told(problem).tells(*said) for problem in problems)
+    assert any(told(problem).tells(*words) for problem in problems)
 
 
 def test_all_slips_are_told_at_once(tmp_path: Path) -> None:
@@ -78,8 +78,10 @@ def test_a_mapping_is_not_a_list(tmp_path: Path) -> None:
 )
 def test_an_exception_that_has_ended_is_a_warning(today: date, code: str, tmp_path: Path) -> None:
     warnings = [
-        it for it in warnings_of(loaded(with_exceptions(ONE), tmp_path), today) if it.path[:13] == "exceptions[0]"
+        caution
+        for caution in warnings_of(loaded(with_exceptions(ONE), tmp_path), today)
+        if caution.path[:13] == "exceptions[0]"
     ]
 
-    assert [it.code for it in warnings] == ([code] if code else [])
-    assert all("2027-01-31" in str(it) for it in warnings)
+    assert [caution.code for caution in warnings] == ([code] if code else [])
+    assert all("2027-01-31" in str(caution) for caution in warnings)

@@ -30,7 +30,7 @@ def test_a_pod_of_any_size_is_taken_since_nobody_knows_the_nodes(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "words"),
     [
         ("ebbtide:network: { nat: nonsense }", ("key.not-on-existing-cluster", "ebbtide:network:")),
         ("ebbtide:nodeGroups: { gpu: { max: 0 } }", ("key.not-on-existing-cluster",)),
@@ -40,15 +40,15 @@ def test_a_pod_of_any_size_is_taken_since_nobody_knows_the_nodes(tmp_path: Path)
         ("ebbtide:redis: { kind: elasticache }", ("elasticache.existing-cluster",)),
     ],
 )
-def test_a_section_that_would_do_nothing_is_refused_once(line: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(onprem(more=line), tmp_path).tells(*said)
+def test_a_section_that_would_do_nothing_is_refused_once(line: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(onprem(more=line), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize("key", ['version: "1.35"', "zones: [a, b]", "zones: [a]", "version: 1.30"])
 def test_a_key_for_whoever_makes_the_cluster_is_refused_once(key: str, tmp_path: Path) -> None:
-    said = problem_of(onprem(key), tmp_path)
+    problem = problem_of(onprem(key), tmp_path)
 
-    assert said.tells("key.not-on-existing-cluster", f"ebbtide:cluster.{key.split(':')[0]}:")
+    assert problem.tells("key.not-on-existing-cluster", f"ebbtide:cluster.{key.split(':')[0]}:")
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_a_key_of_an_existing_cluster_is_refused_on_eks(key: str, tmp_path: Path
 
 
 def test_the_context_must_be_named(tmp_path: Path) -> None:
-    said = problem_of(SHORTEST + "  ebbtide:cluster: { kind: existing }\n", tmp_path)
+    problem = problem_of(SHORTEST + "  ebbtide:cluster: { kind: existing }\n", tmp_path)
 
-    assert said.tells("context.missing", "ebbtide:cluster.context:", "found nothing")
+    assert problem.tells("context.missing", "ebbtide:cluster.context:", "found nothing")
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "words"),
     [
         ("clusterId: abc", ("cluster-id.form", "found 'abc'")),
         ("nodeSelectors: { gpu: {} }", ("node-labels.type", "nodeSelectors.gpu:")),
@@ -83,21 +83,21 @@ def test_the_context_must_be_named(tmp_path: Path) -> None:
         ("rayOperator: installed", ("choice.unknown", "rayOperator:", "bundled or existing")),
     ],
 )
-def test_a_wrong_value_is_named(key: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(onprem(key), tmp_path).tells(*said)
+def test_a_wrong_value_is_named(key: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(onprem(key), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("nodes", "words"),
     [
         ("gpu-lage", ("nodes.unknown", "found 'gpu-lage'", "did you mean gpu-large?")),
         ("fixed", ("nodes.fixed", "found 'fixed'")),
     ],
 )
-def test_a_pool_names_nodes_that_are_known_and_take_it(nodes: str, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_pool_names_nodes_that_are_known_and_take_it(nodes: str, words: tuple[str, ...], tmp_path: Path) -> None:
     text = onprem("nodeSelectors: { gpu-large: { pool: h100 } }", train=f"nodeGroup: {nodes}")
 
-    assert problem_of(text, tmp_path).tells(*said)
+    assert problem_of(text, tmp_path).tells(*words)
 
 
 def test_all_is_told_at_once(tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_all_is_told_at_once(tmp_path: Path) -> None:
 def test_a_region_without_prices_is_no_matter(tmp_path: Path) -> None:
     text = onprem(f'clusterId: "{CLUSTER_ID}"', more="aws:region: eu-south-9")
 
-    assert "region.no-prices" not in {it.code for it in warnings_of(loaded(text, tmp_path))}
+    assert "region.no-prices" not in {caution.code for caution in warnings_of(loaded(text, tmp_path))}
 
 
 def test_a_stack_that_could_land_on_another_cluster_is_worth_a_word(tmp_path: Path) -> None:
-    about = [it for it in warnings_of(loaded(onprem(), tmp_path)) if it.code == "cluster-id.not-set"]
+    about = [caution for caution in warnings_of(loaded(onprem(), tmp_path)) if caution.code == "cluster-id.not-set"]
     sure = loaded(onprem(f'clusterId: "{CLUSTER_ID}"'), tmp_path)
 
     assert len(about) == 1
     assert "ebbtide probe" in about[0].text
-    assert not any("clusterId" in it.path for it in warnings_of(sure))
+    assert not any("clusterId" in caution.path for caution in warnings_of(sure))

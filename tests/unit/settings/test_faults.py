@@ -69,7 +69,7 @@ def test_a_negative_duration_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "words"),
     [
         ("max: 0", ("number.too-small", "found 0", "(for example 30)", "1")),
         ('max: "4"', ("type.whole-number", "found '4'", "(for example 30)", "write it without quotes")),
@@ -81,12 +81,12 @@ def test_a_negative_duration_is_refused(tmp_path: Path) -> None:
         ("max: 4, gpu: -1", ("number.too-small", "found -1", "0")),
     ],
 )
-def test_a_wrong_value_is_told_with_what_is_wanted(broken: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest().replace("max: 4", broken), tmp_path).tells(*said)
+def test_a_wrong_value_is_told_with_what_is_wanted(broken: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest().replace("max: 4", broken), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
-    ("was", "broken", "said"),
+    ("was", "broken", "words"),
     [
         ("cpu: 4", "cpu: 0", ("cpu.form",)),
         ("cpu: 4", "cpu: 0.0001", ("cpu.form",)),
@@ -103,8 +103,8 @@ def test_a_wrong_value_is_told_with_what_is_wanted(broken: str, said: tuple[str,
         ("customer: acme", "customer: 12", ("customer.name", "quote it")),
     ],
 )
-def test_quantities_images_and_names_are_checked(was: str, broken: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest().replace(was, broken), tmp_path).tells(*said)
+def test_quantities_images_and_names_are_checked(was: str, broken: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest().replace(was, broken), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_stack_with_nothing_but_a_customer_is_told_what_it_may_run(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "words"),
     [
         (
             "ebbtide:cluster: { version: 1.35 }",
@@ -172,8 +172,8 @@ def test_a_stack_with_nothing_but_a_customer_is_told_what_it_may_run(tmp_path: P
         ("aws:region: the moon", ("region.form", "aws:region:")),
     ],
 )
-def test_the_other_sections_are_checked_too(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest(more=section), tmp_path).tells(*said)
+def test_the_other_sections_are_checked_too(section: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest(more=section), tmp_path).tells(*words)
 
 
 OF_OTHER_PARTITIONS = sorted(it.value for it in Region if re.match("cn-|us-(gov|iso[bf]?)-|eu-isoe-|eusc-", it.value))
@@ -187,12 +187,12 @@ def test_every_region_whose_arns_are_ours_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("region", OF_OTHER_PARTITIONS)
 def test_a_region_of_another_partition_is_refused_before_a_role_is(region: str, tmp_path: Path) -> None:
-    told = problem_of(shortest(more=f"aws:region: {region}"), tmp_path)
+    problem = problem_of(shortest(more=f"aws:region: {region}"), tmp_path)
 
-    assert told.startswith(":6: aws:region: wanted a region of AWS's commercial partition")
-    assert told.tells("region.other-partition")
-    assert told.tells("region.other-partition", "(for example eu-central-1)")
-    assert region not in told  # values under aws: are never shown
+    assert problem.startswith(":6: aws:region: wanted a region of AWS's commercial partition")
+    assert problem.tells("region.other-partition")
+    assert problem.tells("region.other-partition", "(for example eu-central-1)")
+    assert region not in problem  # values under aws: are never shown
 
 
 @pytest.mark.parametrize("region", OF_OTHER_PARTITIONS)
@@ -201,7 +201,7 @@ def test_a_cluster_that_is_there_already_may_be_in_any_partition(region: str, tm
 
 
 @pytest.mark.parametrize(
-    ("workload", "said"),
+    ("workload", "words"),
     [
         ("category: worker", ("choice.planned", "found 'worker'")),
         ("category: fixd", ("choice.unknown", "did you mean fixed?")),
@@ -211,10 +211,10 @@ def test_a_cluster_that_is_there_already_may_be_in_any_partition(region: str, tm
         ("category: flexible, kind: daemonset", ("choice.unknown",)),
     ],
 )
-def test_a_workload_says_how_it_may_be_moved(workload: str, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_workload_says_how_it_may_be_moved(workload: str, words: tuple[str, ...], tmp_path: Path) -> None:
     more = f'ebbtide:workloads: {{ api: {{ {workload}, image: "example.com/api:1", cpu: 1, memory: 2Gi }} }}'
 
-    assert problem_of(shortest(more=more), tmp_path).tells(*said)
+    assert problem_of(shortest(more=more), tmp_path).tells(*words)
 
 
 def test_structure_and_cross_checks_are_told_together(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_an_empty_config_lists_all_that_must_be_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "said"),
+    ("train", "words"),
     [
         ("stabilizationWindow: 8785h", ("duration.too-long", "found '8785h'", "8784h")),
         ("stabilizationWindow: １２h", ("duration.form", "found '１２h'")),  # noqa: RUF001 - wide digits
@@ -250,23 +250,23 @@ def test_an_empty_config_lists_all_that_must_be_there() -> None:
         ("growthPerMinute: 10000000000000000000000", ("number.too-large", "found 1", "1000000")),
     ],
 )
-def test_numbers_that_nobody_means_are_refused(train: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest(train=train), tmp_path).tells(*said)
+def test_numbers_that_nobody_means_are_refused(train: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest(train=train), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "words"),
     [
         ("cpu: 1000001", ("cpu.too-large", "1000000")),
         ("cpu: 9999999999999999999", ("cpu.form",)),
         ("memory: 1025Ti", ("memory.too-large", "found '1025Ti'", "1024Ti")),
     ],
 )
-def test_sizes_that_no_machine_has_are_refused(size: str, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_sizes_that_no_machine_has_are_refused(size: str, words: tuple[str, ...], tmp_path: Path) -> None:
     key = size.split(":")[0]
     text = shortest().replace({"cpu": "cpu: 4", "memory": "memory: 16Gi"}[key], size)
 
-    assert problem_of(text, tmp_path).tells(*said)
+    assert problem_of(text, tmp_path).tells(*words)
 
 
 def test_an_image_is_named_in_plain_letters(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def opened(hours: BusinessHours, day: date = SATURDAY) -> list[str]:
     """The spans that touch a day, in local time."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone_of(hours.timezone))
     spans = hours.open_spans(midnight, midnight + timedelta(days=1))
-    return [f"{hours.local(it.start):%a %H:%M}-{hours.local(it.end):%a %H:%M}" for it in spans]
+    return [f"{hours.local(span.start):%a %H:%M}-{hours.local(span.end):%a %H:%M}" for span in spans]
 
 
 def test_a_working_saturday_of_the_country_is_open() -> None:
@@ -128,7 +128,7 @@ def test_each_working_weekend_of_a_country_is_open_and_no_other_weekend_is(count
     section = {"timezone": "UTC", "week": {"mon-fri": "09:00-17:00"}, "holidays": {"country": country}}
     hours = BusinessHoursSettings.model_validate(section).hours(SEEN)
     spans = hours.open_spans(datetime(SEEN[0], 1, 1, tzinfo=UTC), datetime(SEEN[-1] + 1, 1, 1, tzinfo=UTC))
-    weekends = {it.start.date() for it in spans if it.start.weekday() >= 5}
+    weekends = {span.start.date() for span in spans if span.start.weekday() >= 5}
 
     listed = holidays.country_holidays(country, years=SEEN).weekend_workdays
     assert weekends == {day for day in listed if day.year in SEEN}
@@ -144,7 +144,9 @@ def test_no_other_country_has_working_weekends() -> None:
 def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_named(tmp_path: Path) -> None:
     def told(calendar: str, day: date) -> list[str]:
         settings = loaded(shortest(hours=f"holidays: {{ {calendar} }}"), tmp_path)
-        return [str(it) for it in warnings_of(settings, day) if it.code == "holidays.working-weekends-end"]
+        return [
+            str(caution) for caution in warnings_of(settings, day) if caution.code == "holidays.working-weekends-end"
+        ]
 
     assert "2026-12-31" in told("country: HU", date(2026, 12, 1))[0]
     assert told("country: HU", date(2027, 1, 10))
@@ -160,7 +162,7 @@ def test_a_week_that_has_the_working_weekends_anyway_is_not_asked_for_later_ones
 ) -> None:
     """Hungary works on Saturdays alone, and a date that is open anyway would be told to change nothing."""
     text = shortest(hours="holidays: { country: HU }").replace("mon-fri", week)
-    codes = {it.code for it in warnings_of(loaded(text, tmp_path), date(2026, 12, 1))}
+    codes = {caution.code for caution in warnings_of(loaded(text, tmp_path), date(2026, 12, 1))}
 
     assert ("holidays.working-weekends-end" in codes) is warned
 
@@ -175,7 +177,7 @@ def test_by_default_the_list_reaches_to_the_end_of_the_year_after_next() -> None
 
 
 @pytest.mark.parametrize(
-    ("holidays", "said"),
+    ("holidays", "words"),
     [
         ("country: GER", ("holiday.country", "ebbtide:businessHours.holidays.country:", "found 'GER'")),
         ("country: us", ("holiday.country", "did you mean US?")),
@@ -202,12 +204,12 @@ def test_by_default_the_list_reaches_to_the_end_of_the_year_after_next() -> None
         ),
     ],
 )
-def test_a_calendar_that_does_not_exist_is_refused(holidays: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest(hours=f"holidays: {{ {holidays} }}"), tmp_path).tells(*said)
+def test_a_calendar_that_does_not_exist_is_refused(holidays: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest(hours=f"holidays: {{ {holidays} }}"), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "words"),
     [
         (
             'pool: trian, at: "02:00", for: 2h, workers: 2',
@@ -219,8 +221,8 @@ def test_a_calendar_that_does_not_exist_is_refused(holidays: str, said: tuple[st
         ('pool: train, at: "02:00", for: 0h, workers: 2', ("duration.zero", "found '0h'")),
     ],
 )
-def test_planned_work_must_be_possible(plan: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(shortest(hours=f"overnight: [{{ {plan} }}]"), tmp_path).tells(*said)
+def test_planned_work_must_be_possible(plan: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(shortest(hours=f"overnight: [{{ {plan} }}]"), tmp_path).tells(*words)
 
 
 def test_an_open_date_that_is_open_anyway_is_worth_a_word(tmp_path: Path) -> None:
@@ -229,16 +231,16 @@ def test_an_open_date_that_is_open_anyway_is_worth_a_word(tmp_path: Path) -> Non
 
     warnings = warnings_of(settings, date(2026, 8, 1))
 
-    assert [str(it).partition(" is")[0] for it in warnings if it.code == "holidays.open-without-effect"] == [
-        "businessHours.holidays.open: 2026-12-23"
-    ]
+    assert [
+        str(caution).partition(" is")[0] for caution in warnings if caution.code == "holidays.open-without-effect"
+    ] == ["businessHours.holidays.open: 2026-12-23"]
 
 
 def test_hours_of_a_date_that_leave_a_part_of_the_working_day_unprotected_are_worth_a_word(tmp_path: Path) -> None:
     def told(entry: str) -> list[str]:
         settings = loaded(shortest(hours=f"holidays: {{ country: DE, open: [{{ {entry} }}] }}"), tmp_path)
-        found = warnings_of(settings, date(2026, 8, 1))
-        return [it.text for it in found if it.code == "holidays.open-shorter"]
+        cautions = warnings_of(settings, date(2026, 8, 1))
+        return [caution.text for caution in cautions if caution.code == "holidays.open-shorter"]
 
     (evening,) = told('date: "2026-11-30", hours: "18:00-22:00"')
     (split,) = told('date: "2026-11-30", hours: "09:00-12:00, 13:00-19:00"')
@@ -255,5 +257,5 @@ def test_hours_of_a_date_that_leave_a_part_of_the_working_day_unprotected_are_wo
 def test_hours_that_never_close_are_worth_a_word(tmp_path: Path) -> None:
     text = shortest().replace('mon-fri: "08:00-18:00"', 'mon-sun: "00:00-24:00"')
 
-    assert "hours.never-closed" in {it.code for it in warnings_of(loaded(text, tmp_path), date(2026, 8, 1))}
-    assert "hours.never-closed" not in {it.code for it in warnings_of(loaded(shortest(), tmp_path))}
+    assert "hours.never-closed" in {caution.code for caution in warnings_of(loaded(text, tmp_path), date(2026, 8, 1))}
+    assert "hours.never-closed" not in {caution.code for caution in warnings_of(loaded(shortest(), tmp_path))}

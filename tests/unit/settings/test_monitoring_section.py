@@ -28,7 +28,7 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "words"),
     [
         ("{ prometheus: thanos }", ("choice.unknown", "found 'thanos'")),
         ("{ namespace: monitoring }", ("monitoring.key-of-nothing", "monitoring.namespace:")),
@@ -57,8 +57,8 @@ def test_one_that_is_there_needs_its_namespace(tmp_path: Path) -> None:
         ("{ prometheus: bundled, labels: { a: b } }", ("monitoring.key-of-nothing", "monitoring.labels:")),
     ],
 )
-def test_what_would_do_nothing_is_refused(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(monitoring(section), tmp_path).tells(*said)
+def test_what_would_do_nothing_is_refused(section: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(monitoring(section), tmp_path).tells(*words)
 
 
 def test_an_address_with_a_login_is_not_shown(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_is_secret_is_referred_to_by_name_and_a_fixed_key(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         *(
             (bundled(f"retention: {wrong}"), ("monitoring.retention-form", "monitoring.retention:"))
@@ -145,8 +145,8 @@ def test_what_is_secret_is_referred_to_by_name_and_a_fixed_key(tmp_path: Path) -
         (bundled(f"remoteWrite: {{ {REMOTE}, secret: other }}"), ("monitoring.secret-unknown", "remoteWrite.secret:")),
     ],
 )
-def test_what_could_not_work_is_refused(text: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(text, tmp_path).tells(*said)
+def test_what_could_not_work_is_refused(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(text, tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize("missing", ["to", "from", "smarthost"])

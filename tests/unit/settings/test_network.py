@@ -41,7 +41,7 @@ def test_a_closed_network_has_endpoints_without_asking(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "said"),
+    ("network", "words"),
     [
         ("nat: per-zon", ("choice.unknown", "network.nat:", "found 'per-zon'")),
         ("endpoints: some", ("type.boolean", "network.endpoints:", "found 'some'")),
@@ -67,8 +67,8 @@ def test_a_closed_network_has_endpoints_without_asking(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_network_that_cannot_be_is_refused(network: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(file(network), tmp_path).tells(*said)
+def test_a_network_that_cannot_be_is_refused(network: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(file(network), tmp_path).tells(*words)
 
 
 def test_a_given_vpc_with_too_few_subnets_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -110,8 +110,10 @@ def test_a_block_too_small_for_the_nodes_is_warned_about(tmp_path: Path) -> None
     # 256 addresses less 5, by 17 each: 14 nodes; the default groups may have 3 + 10 there, and one more group 5
     spot = "  ebbtide:nodeGroups: { spot: { max: 10 } }\n"
     assert "cidr.too-few-addresses" not in codes_of(small, tmp_path)
-    (told,) = [it for it in warnings_of(loaded(small + spot, tmp_path)) if it.code == "cidr.too-few-addresses"]
-    assert "14 nodes" in told.text
+    (caution,) = [
+        caution for caution in warnings_of(loaded(small + spot, tmp_path)) if caution.code == "cidr.too-few-addresses"
+    ]
+    assert "14 nodes" in caution.text
     assert "cidr.too-few-addresses" not in codes_of(large + spot, tmp_path)
 
 

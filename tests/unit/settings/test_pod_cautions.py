@@ -13,8 +13,8 @@ API = 'image: "example.com/a:1", cpu: 1, memory: 1Gi'
 def cautions(folder: Path, *, api: str = "", train: str = "", more: str = "") -> dict[str, tuple[str, str]]:
     """Path and text of each warning by its code, of a stack with a flexible service and a pool."""
     service = f"ebbtide:workloads: {{ api: {{ category: flexible, {API}{', ' + api if api else ''} }} }}"
-    found = warnings_of(loaded(shortest(train=train, more="\n".join([service, more])), folder))
-    return {it.code: (it.path, it.text) for it in found}
+    cautions = warnings_of(loaded(shortest(train=train, more="\n".join([service, more])), folder))
+    return {caution.code: (caution.path, caution.text) for caution in cautions}
 
 
 def test_a_flexible_service_without_port_and_probe_is_told_which_keys_would_help(tmp_path: Path) -> None:

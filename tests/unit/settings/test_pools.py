@@ -17,7 +17,7 @@ def source(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "words"),
     [
         ("jobsPerWorker: 2, drainWithin: 10m, jobTakes: 1m", ("keys.not-both", "jobsPerWorker or drainWithin")),
         ("drainWithin: 10m", ("jobs-per-worker.half-given", "workers.train.jobTakes:")),
@@ -29,8 +29,8 @@ def source(text: str) -> str:
         ("command: [run, 5]", ("command.word",)),
     ],
 )
-def test_a_contradiction_is_told_where_it_is(keys: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert any(told(problem).tells(*said) for problem in problems_of(shortest(train=keys), tmp_path))
+def test_a_contradiction_is_told_where_it_is(keys: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert any(told(problem).tells(*words) for problem in problems_of(shortest(train=keys), tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_jobs_per_worker_follow_from_the_longest_wait(within: str, takes: str, j
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "words"),
     [
         ("kind: celery, queues: [train]", ("acks.not-late", "source.acks:")),
         ("kind: celery, acks: early, queues: [train]", ("choice.planned", "found 'early'")),
@@ -54,9 +54,9 @@ def test_jobs_per_worker_follow_from_the_longest_wait(within: str, takes: str, j
     ],
 )
 def test_a_source_whose_running_work_cannot_be_seen_is_refused(
-    given: str, said: tuple[str, ...], tmp_path: Path
+    given: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert problem_of(source(given), tmp_path).tells(*said)
+    assert problem_of(source(given), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
@@ -115,22 +115,26 @@ def test_a_celery_command_that_serves_other_queues_or_more_at_once_is_warned_abo
 ) -> None:
     text = source(CELERY).replace("longestJob", f"jobsPerWorker: {jobs}, command: {command}, longestJob")
 
-    said = {it.code: it.text for it in warnings_of(loaded(text, tmp_path)) if it.code.startswith("source.")}
+    cautions = {
+        caution.code: caution.text
+        for caution in warnings_of(loaded(text, tmp_path))
+        if caution.code.startswith("source.")
+    }
 
-    assert said.keys() == warned.keys()
-    assert all(warned[code] in said[code] for code in warned)
+    assert cautions.keys() == warned.keys()
+    assert all(warned[code] in cautions[code] for code in warned)
 
 
 def test_arguments_of_the_images_own_program_are_read_too(tmp_path: Path) -> None:
     text = source(CELERY).replace("longestJob", "args: [celery, -A, app, worker, -Q, mail], longestJob")
 
-    assert "source.other-queues" in {it.code for it in warnings_of(loaded(text, tmp_path))}
+    assert "source.other-queues" in {caution.code for caution in warnings_of(loaded(text, tmp_path))}
 
 
 def test_a_command_of_another_framework_is_no_command_of_celery(tmp_path: Path) -> None:
     text = shortest(train="command: [celery, worker, -Q, mail]")
 
-    assert not [it for it in warnings_of(loaded(text, tmp_path)) if it.code.startswith("source.")]
+    assert not [caution for caution in warnings_of(loaded(text, tmp_path)) if caution.code.startswith("source.")]
 
 
 def test_names_of_celerys_keys_reach_the_controller(tmp_path: Path) -> None:
@@ -151,7 +155,7 @@ def test_celerys_own_names_of_its_keys_need_no_word_in_the_document(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "words"),
     [
         ('queues: [train], keyPrefix: "ml:"', ("source.other-kind", "source.keyPrefix:", "keyPrefix with kind celery")),
         ("kind: list, queues: [train], priorities: [0]", ("source.other-kind", "source.priorities:")),
@@ -162,8 +166,8 @@ def test_celerys_own_names_of_its_keys_need_no_word_in_the_document(tmp_path: Pa
         (f"{CELERY}, unackedKey: 5", ("key-part.form",)),
     ],
 )
-def test_names_of_keys_that_no_celery_has_are_refused(given: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(source(given), tmp_path).tells(*said)
+def test_names_of_keys_that_no_celery_has_are_refused(given: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(source(given), tmp_path).tells(*words)
 
 
 def test_a_controller_has_one_standby_at_most(tmp_path: Path) -> None:
@@ -206,16 +210,16 @@ def test_a_former_name_of_a_key_is_refused_with_the_name_it_has_now(tmp_path: Pa
 def test_a_worker_command_of_rq_without_a_scheduler_is_warned_of(command: str, warned: bool, tmp_path: Path) -> None:
     settings = loaded(shortest(train=f"command: {command}, safeStop: true"), tmp_path)
 
-    paths = [it.path for it in warnings_of(settings) if it.code == "rq.no-scheduler"]
+    paths = [caution.path for caution in warnings_of(settings) if caution.code == "rq.no-scheduler"]
 
     assert paths == ["workers.train.command"] * warned
 
 
 def test_the_command_of_ebbtide_has_a_scheduler(tmp_path: Path) -> None:
-    assert "rq.no-scheduler" not in {it.code for it in warnings_of(loaded(shortest(), tmp_path))}
+    assert "rq.no-scheduler" not in {caution.code for caution in warnings_of(loaded(shortest(), tmp_path))}
 
 
 def test_the_warning_about_rq_is_for_rq_alone(tmp_path: Path) -> None:
     text = source("kind: list, queues: [train]").replace("max: 4", "command: [rq, worker, train], max: 4")
 
-    assert "rq.no-scheduler" not in {it.code for it in warnings_of(loaded(text, tmp_path))}
+    assert "rq.no-scheduler" not in {caution.code for caution in warnings_of(loaded(text, tmp_path))}

@@ -35,11 +35,11 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
     settings = read(stack(cluster()), tmp_path)
     flow = settings.ray["flow"]
 
-    assert {it.image for it in (flow.head, *flow.groups.values())} == {IMAGE}
+    assert {entry.image for entry in (flow.head, *flow.groups.values())} == {IMAGE}
     assert {name: group.node_group for name, group in flow.groups.items()} == {"cpu": "flexible", "gpu": "gpu"}
     assert (flow.groups["cpu"].min, flow.groups["cpu"].idle_after) == (0, timedelta(minutes=2))
     assert flow.grace == timedelta(minutes=32)
-    of_ray = {it.path: it.namespace for it in every_pod(settings) if it.path.startswith("ray.")}
+    of_ray = {entry.path: entry.namespace for entry in every_pod(settings) if entry.path.startswith("ray.")}
     paths = ("ray.flow.head", "ray.flow.groups.cpu", "ray.flow.groups.gpu")
     assert of_ray == dict.fromkeys(paths, "ebbtide-ray-flow")
 

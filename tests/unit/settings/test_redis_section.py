@@ -35,7 +35,7 @@ def test_a_cache_of_aws_without_a_token_says_how_to_set_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "words"),
     [
         ("{ kind: elasticache, storage: 8Gi }", ("redis.key-of-another-kind", "redis.storage:")),
         ("{ kind: elasticache, tls: { secret: a } }", ("redis.key-of-another-kind", "redis.tls:")),
@@ -47,12 +47,12 @@ def test_a_cache_of_aws_without_a_token_says_how_to_set_one(tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_key_that_would_do_nothing_is_refused(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(redis(section + TOKEN), tmp_path).tells(*said)
+def test_a_key_that_would_do_nothing_is_refused(section: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(redis(section + TOKEN), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "words"),
     [
         ("{ kind: elasticach }", ("choice.unknown", "found 'elasticach'")),
         ("{ kind: elasticache, nodeType: t4g.small }", ("cache-node.type", "did you mean cache.t4g.small?")),
@@ -103,8 +103,8 @@ def test_a_key_that_would_do_nothing_is_refused(section: str, said: tuple[str, .
         ),
     ],
 )
-def test_a_wrong_value_is_told_with_what_is_wanted(section: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(redis(section + TOKEN), tmp_path).tells(*said)
+def test_a_wrong_value_is_told_with_what_is_wanted(section: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(redis(section + TOKEN), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize("name", ["cache.foo", "cache.cache.foo", "cache", "foo", "Cache.t4g.small"])
@@ -113,7 +113,7 @@ def test_a_wrong_node_type_gets_no_advice_that_is_wrong_too(name: str, tmp_path:
 
 
 def test_a_redis_that_fits_no_fixed_node_would_wait_for_ever(tmp_path: Path) -> None:
-    told = problem_of(redis("{ memory: 64Gi, storage: 128Gi }"), tmp_path)
+    problem = problem_of(redis("{ memory: 64Gi, storage: 128Gi }"), tmp_path)
 
-    assert told.tells("pod.too-large", "ebbtide:redis.memory:")
-    assert told.tells("pod.too-large", "found 0.5 CPU, 64Gi")
+    assert problem.tells("pod.too-large", "ebbtide:redis.memory:")
+    assert problem.tells("pod.too-large", "found 0.5 CPU, 64Gi")

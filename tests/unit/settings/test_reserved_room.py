@@ -51,8 +51,8 @@ def test_pools_need_more_nodes_where_less_of_each_is_left(tmp_path: Path) -> Non
     pool = shortest().replace("max: 4,", "max: 6,")
 
     def small(groups: str) -> bool:
-        found = warnings_of(loaded(pool + f"  {groups}\n", tmp_path))
-        return "node-group.too-small" in {it.code for it in found}
+        cautions = warnings_of(loaded(pool + f"  {groups}\n", tmp_path))
+        return "node-group.too-small" in {caution.code for caution in cautions}
 
     assert not small(whole)
     assert small(third)

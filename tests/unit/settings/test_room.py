@@ -41,7 +41,11 @@ def rolls(text: str) -> dict[str, dict[str, int]]:
 
 
 def cautions(text: str, code: str) -> list[Caution]:
-    return [it for it in warnings_of(stack_of_text(text, stack="acme", file="Pulumi.acme.yaml")) if it.code == code]
+    return [
+        caution
+        for caution in warnings_of(stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"))
+        if caution.code == code
+    ]
 
 
 BRINGS, TAKES = {"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}
@@ -90,10 +94,10 @@ RAY = {
     ],
 )
 def test_whatever_may_not_find_its_nodes_is_told(sections: dict[str, Any]) -> None:
-    (told,) = cautions(stack(**sections), "node-group.too-small")
+    (caution,) = cautions(stack(**sections), "node-group.too-small")
 
-    assert told.path == "nodeGroups.gpu.max"
-    assert told.text.startswith("2 nodes, while all that may run there needs ")
+    assert caution.path == "nodeGroups.gpu.max"
+    assert caution.text.startswith("2 nodes, while all that may run there needs ")
 
 
 def test_what_fills_its_nodes_exactly_is_not_told() -> None:
@@ -107,16 +111,16 @@ def test_a_service_that_a_release_stops_is_named_with_the_way_out() -> None:
     api = {**GPU, "gpu": 0}
     text = stack(workloads={"a": GPU, "b": GPU, "c": {**api, **claim}, "d": api})
 
-    told = cautions(text, "release.only-pod")
+    cautions_of_file = cautions(text, "release.only-pod")
 
-    assert [it.path for it in told] == ["workloads.a", "workloads.b", "workloads.c"]
-    assert "raise max of nodeGroups.gpu" in told[0].text
-    assert "shared: true" in told[2].text
+    assert [caution.path for caution in cautions_of_file] == ["workloads.a", "workloads.b", "workloads.c"]
+    assert "raise max of nodeGroups.gpu" in cautions_of_file[0].text
+    assert "shared: true" in cautions_of_file[2].text
 
 
-@pytest.mark.parametrize("said", ["shared: true", "shared: false"])
-def test_what_the_file_says_of_a_claim_is_not_asked_again(said: str) -> None:
-    pod = {**GPU, "gpu": 0, "volumes": {"data": {"claim": "data", "at": "/data", "shared": said.endswith("true")}}}
+@pytest.mark.parametrize("text", ["shared: true", "shared: false"])
+def test_what_the_file_says_of_a_claim_is_not_asked_again(text: str) -> None:
+    pod = {**GPU, "gpu": 0, "volumes": {"data": {"claim": "data", "at": "/data", "shared": text.endswith("true")}}}
 
     assert cautions(stack(workloads={"api": pod}), "release.only-pod") == []
 
@@ -145,8 +149,8 @@ def test_a_claim_of_one_node_at_a_time_is_refused_where_there_may_be_a_second_po
     def text(claim: str) -> str:
         return shortest(more=f'ebbtide:{pod}, image: "a:1", cpu: 1, memory: 1Gi, volumes: {{ d: {{ {claim} }} }} }} }}')
 
-    told = problem_of(text("claim: data, at: /d, shared: false"), tmp_path)
+    problem = problem_of(text("claim: data, at: /d, shared: false"), tmp_path)
 
-    assert told.tells("volume.one-node", "volumes.d.shared:", "found false", "(for example true)")
+    assert problem.tells("volume.one-node", "volumes.d.shared:", "found false", "(for example true)")
     for other in ("claim: data, at: /d, shared: true", "claim: data, at: /d"):
         loaded(text(other), tmp_path)

@@ -56,19 +56,19 @@ def test_what_pulumi_hands_over_gives_what_the_file_gives(tmp_path: Path) -> Non
 def test_what_is_no_encrypted_value_below_a_name_and_a_key_is_refused(
     text: str, code: str, values: list[str], tmp_path: Path
 ) -> None:
-    told = problem_of(section(text), tmp_path)
+    problem = problem_of(section(text), tmp_path)
 
-    assert told.tells(code, *values)
-    assert "hunter2" not in told
-    assert "12345" not in told
+    assert problem.tells(code, *values)
+    assert "hunter2" not in problem
+    assert "12345" not in problem
 
 
 def test_all_faults_are_told_at_once_each_in_its_line(tmp_path: Path) -> None:
     more = "ebbtide:secrets:\n  api:\n    A: x\n    B: x\n  web: {}"
 
-    found = problems_of(shortest(more=more), tmp_path)
+    problems = problems_of(shortest(more=more), tmp_path)
 
-    assert [(problem.line, problem.path) for problem in found] == [
+    assert [(problem.line, problem.path) for problem in problems] == [
         (7, "ebbtide:secrets"),  # the key of the digests is missing
         (8, "ebbtide:secrets.api.A"),
         (9, "ebbtide:secrets.api.B"),
@@ -84,10 +84,10 @@ def test_all_faults_are_told_at_once_each_in_its_line(tmp_path: Path) -> None:
     ],
 )
 def test_the_key_of_the_digests_is_a_secret_and_there(more: str, code: str, tmp_path: Path) -> None:
-    told = problem_of(shortest(more=more), tmp_path)
+    problem = problem_of(shortest(more=more), tmp_path)
 
-    assert told.tells(code, 'pulumi config set --secret ebbtide:digestKey "$(openssl rand -hex 32)"')
-    assert "abcdefgh" not in told
+    assert problem.tells(code, 'pulumi config set --secret ebbtide:digestKey "$(openssl rand -hex 32)"')
+    assert "abcdefgh" not in problem
 
 
 def test_a_stack_without_secrets_needs_no_key(tmp_path: Path) -> None:
@@ -95,16 +95,16 @@ def test_a_stack_without_secrets_needs_no_key(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_value_of_a_pod_is_sent_to_the_section_of_secrets(tmp_path: Path) -> None:
-    told = problem_of(shortest(train="args: [--token, { secure: A }]"), tmp_path)
+    problem = problem_of(shortest(train="args: [--token, { secure: A }]"), tmp_path)
 
-    assert told.tells("secret.not-here", "ebbtide:workers.train.args[1]:", "hide all of ebbtide:workers")
-    assert told.tells("secret.not-here", "'ebbtide:secrets.NAME.KEY'", "{ secret: NAME, key: KEY }")
+    assert problem.tells("secret.not-here", "ebbtide:workers.train.args[1]:", "hide all of ebbtide:workers")
+    assert problem.tells("secret.not-here", "'ebbtide:secrets.NAME.KEY'", "{ secret: NAME, key: KEY }")
 
 
 def test_a_misspelt_key_with_a_secret_is_told_as_misspelt(tmp_path: Path) -> None:
-    told = problem_of(shortest(more="ebbtide:secret: { api: { TOKEN: { secure: A } } }"), tmp_path)
+    problem = problem_of(shortest(more="ebbtide:secret: { api: { TOKEN: { secure: A } } }"), tmp_path)
 
-    assert told.tells("key.unknown", "did you mean ebbtide:secrets?")
+    assert problem.tells("key.unknown", "did you mean ebbtide:secrets?")
 
 
 AT = ("ebbtide:workloads", "api", "env", "TOKEN")

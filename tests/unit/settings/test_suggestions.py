@@ -35,9 +35,9 @@ def hint(text: str, folder: Path) -> str:
     ],
 )
 def test_a_type_that_is_suggested_is_of_the_same_class(name: str, meant: str, tmp_path: Path) -> None:
-    found = hint(shortest(more=f"ebbtide:nodeGroups: {{ gpu: {{ instanceTypes: [{name}] }} }}"), tmp_path)
+    suggestion = hint(shortest(more=f"ebbtide:nodeGroups: {{ gpu: {{ instanceTypes: [{name}] }} }}"), tmp_path)
 
-    assert found == (f"did you mean {meant}?" if meant else "")
+    assert suggestion == (f"did you mean {meant}?" if meant else "")
 
 
 @given(
@@ -73,9 +73,9 @@ def test_a_known_name_never_leads_to_gpus_another_processor_or_another_size(
     ],
 )
 def test_a_key_that_is_suggested_is_close(key: str, meant: str, tmp_path: Path) -> None:
-    found = hint(shortest(more=f"{key}: {{}}"), tmp_path)
+    suggestion = hint(shortest(more=f"{key}: {{}}"), tmp_path)
 
-    assert found == f"did you mean {meant}?" if meant else found.startswith("known here: ebbtide:")
+    assert suggestion == f"did you mean {meant}?" if meant else suggestion.startswith("known here: ebbtide:")
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_a_zone_that_is_suggested_is_the_citys_own(zone: str, meant: str, tmp_pa
     ],
 )
 def test_a_country_that_is_suggested_is_the_one_that_was_named(holidays: str, meant: str, tmp_path: Path) -> None:
-    found = hint(shortest(hours=f"holidays: {holidays}"), tmp_path)
+    suggestion = hint(shortest(hours=f"holidays: {holidays}"), tmp_path)
 
-    assert found == (f"did you mean {meant}?" if meant else "")
+    assert suggestion == (f"did you mean {meant}?" if meant else "")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_country_that_is_suggested_is_the_one_that_was_named(holidays: str, me
     [("pod: { dnsPolice: Default }", "dnsPolicy"), ("cpus: 4", "cpu"), ("exposed: true", ""), ("storageSize: 4", "")],
 )
 def test_a_word_of_a_list_is_suggested_where_it_is_close(train: str, meant: str, tmp_path: Path) -> None:
-    found = hint(shortest(train=train), tmp_path)
+    suggestion = hint(shortest(train=train), tmp_path)
 
-    assert ("did you mean" in found) is bool(meant)
-    assert meant in found
+    assert ("did you mean" in suggestion) is bool(meant)
+    assert meant in suggestion

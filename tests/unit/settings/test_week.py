@@ -81,7 +81,7 @@ def test_no_fault_of_a_week_hides_another_and_none_is_told_twice(week: str, keys
 
 
 @pytest.mark.parametrize(
-    ("week", "said"),
+    ("week", "words"),
     [
         ('{ mon-thu: "08:00-18:00", thu: "08:00-12:00" }', ("week.day-twice", "found thu in 'mon-thu' and in 'thu'")),
         ('{ mon: "08:00-12:00, 11:00-18:00" }', ("week.overlap", "08:00-12:00", "11:00-18:00")),
@@ -103,8 +103,8 @@ def test_no_fault_of_a_week_hides_another_and_none_is_told_twice(week: str, keys
         ("{}", ("week.empty",)),
     ],
 )
-def test_a_week_that_contradicts_itself_is_refused(week: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(with_week(week), tmp_path).tells(*said)
+def test_a_week_that_contradicts_itself_is_refused(week: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(with_week(week), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(

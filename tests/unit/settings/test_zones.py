@@ -73,8 +73,8 @@ def test_a_zone_that_somebody_has_or_may_have_is_taken(region: str, zones: str, 
 
 def test_default_zones_that_new_accounts_lack_are_told_until_somebody_names_them(tmp_path: Path) -> None:
     def told(zones: str, region: str) -> list[str]:
-        found = warnings_of(loaded(stack(zones, region), tmp_path))
-        return [it.text for it in found if it.code == "zones.of-old-accounts"]
+        cautions = warnings_of(loaded(stack(zones, region), tmp_path))
+        return [caution.text for caution in cautions if caution.code == "zones.of-old-accounts"]
 
     (text,) = told("", "ap-northeast-1")
     assert "[a, b]" in text
@@ -87,7 +87,7 @@ def test_default_zones_that_new_accounts_lack_are_told_until_somebody_names_them
 def test_a_cluster_of_others_has_zones_of_its_own(tmp_path: Path) -> None:
     text = f"{onprem()}  aws:region: ap-northeast-1\n"
 
-    assert [it for it in warnings_of(loaded(text, tmp_path)) if it.code == "zones.of-old-accounts"] == []
+    assert [caution for caution in warnings_of(loaded(text, tmp_path)) if caution.code == "zones.of-old-accounts"] == []
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-1", "ap-northeast-1", "ca-central-1", "eu-west-2"])

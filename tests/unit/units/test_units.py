@@ -69,7 +69,7 @@ def test_an_amount_in_a_table_is_whole_or_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usd", "said"),
+    ("usd", "text"),
     [
         (0, "$0.00"),
         (3.456, "$3.46"),
@@ -79,12 +79,12 @@ def test_an_amount_in_a_table_is_whole_or_unknown() -> None:
         (-0.001, "$0.00"),
     ],
 )
-def test_dollars_show_cents_only_below_a_hundred(usd: float, said: str) -> None:
-    assert dollars(usd) == said
+def test_dollars_show_cents_only_below_a_hundred(usd: float, text: str) -> None:
+    assert dollars(usd) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.3, "under 1 s"),
@@ -97,10 +97,10 @@ def test_dollars_show_cents_only_below_a_hundred(usd: float, said: str) -> None:
         (97_200, "1 d 3 h"),
     ],
 )
-def test_durations_name_their_two_largest_units(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_durations_name_their_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(38, "38s"), (224, "3m 44s"), (7500, "2h 05m"), (97_200, "1d 3h")])
-def test_a_narrow_column_gets_short_units(seconds: float, said: str) -> None:
-    assert short(duration(seconds)) == said
+@pytest.mark.parametrize(("seconds", "text"), [(38, "38s"), (224, "3m 44s"), (7500, "2h 05m"), (97_200, "1d 3h")])
+def test_a_narrow_column_gets_short_units(seconds: float, text: str) -> None:
+    assert short(duration(seconds)) == text

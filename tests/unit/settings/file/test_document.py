@@ -117,9 +117,9 @@ def test_what_nests_deeper_than_any_sound_file_is_refused_where_it_stands(depth:
 
 
 def test_a_file_larger_than_any_stack_is_refused_without_reading_it_whole(tmp_path: Path) -> None:
-    told = problem_of(shortest() + "# " + "x" * MOST_BYTES, tmp_path)
+    problem = problem_of(shortest() + "# " + "x" * MOST_BYTES, tmp_path)
 
-    assert told == ": wanted a readable file of at most 2 MiB, found more than 2 MiB"
+    assert problem == ": wanted a readable file of at most 2 MiB, found more than 2 MiB"
 
 
 @pytest.mark.parametrize("many", ["a, ", "[], ", "{}, ", "012, ", "[\n], "])
@@ -144,15 +144,15 @@ def test_one_wrong_instance_type_thousands_of_times_is_looked_up_once(tmp_path: 
 
 
 def test_a_long_number_is_no_error_of_python(tmp_path: Path) -> None:
-    told = problem_of(shortest(train=f"min: {'9' * 5000}"), tmp_path)
+    problem = problem_of(shortest(train=f"min: {'9' * 5000}"), tmp_path)
 
-    assert told.startswith(":5: ebbtide:workers.train.min: wanted ")
-    assert len(told) < 400
+    assert problem.startswith(":5: ebbtide:workers.train.min: wanted ")
+    assert len(problem) < 400
 
 
 @pytest.mark.parametrize("key", ["ebbtide:" + "x" * 5000, "ebbtide:\\n\\e[2J", "ebbtide:\\u202ecostsx"])
 def test_long_and_odd_keys_are_shown_in_short_and_on_one_line(key: str, tmp_path: Path) -> None:
-    told = problem_of(shortest(more=f'"{key}": 1'), tmp_path)
+    problem = problem_of(shortest(more=f'"{key}": 1'), tmp_path)
 
-    assert told.isprintable()
-    assert len(told) < 600
+    assert problem.isprintable()
+    assert len(problem) < 600

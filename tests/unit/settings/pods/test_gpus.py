@@ -75,8 +75,8 @@ def test_a_group_counts_with_the_smallest_gpu_of_its_types(tmp_path: Path) -> No
     groups = "ebbtide:nodeGroups: { gpu: { instanceTypes: [g5.xlarge, g4dn.xlarge], max: 4 } }\n"
 
     assert loaded(with_service("{ memory: 16Gi }", groups).replace("memory: 4Gi", "memory: 2Gi"), tmp_path)
-    told = problem_of(with_service("{ memory: 20Gi }", groups).replace("memory: 4Gi", "memory: 2Gi"), tmp_path)
-    assert told.tells("gpu.too-much-memory", "gpu 16Gi (NVIDIA A10G or NVIDIA T4)")
+    problem = problem_of(with_service("{ memory: 20Gi }", groups).replace("memory: 4Gi", "memory: 2Gi"), tmp_path)
+    assert problem.tells("gpu.too-much-memory", "gpu 16Gi (NVIDIA A10G or NVIDIA T4)")
 
 
 @pytest.mark.parametrize(("memory", "group"), [("16Gi", "gpu"), ("24Gi", "gpu-large")])
@@ -89,8 +89,10 @@ def test_a_pool_goes_to_the_cheapest_group_with_enough(memory: str, group: str, 
 def test_a_group_that_a_pool_names_must_have_enough_itself(tmp_path: Path) -> None:
     text = shortest(train="gpu: { memory: 24Gi }, nodeGroup: gpu", more=TWO_GROUPS)
 
-    told = problem_of(text, tmp_path)
-    assert told.tells("gpu.too-much-memory", "workers.train.gpu.memory:", "has: gpu 22888Mi (NVIDIA A10G), found 24Gi")
+    problem = problem_of(text, tmp_path)
+    assert problem.tells(
+        "gpu.too-much-memory", "workers.train.gpu.memory:", "has: gpu 22888Mi (NVIDIA A10G), found 24Gi"
+    )
 
 
 def test_nothing_is_said_of_memory_while_a_groups_types_are_wrong(tmp_path: Path) -> None:
@@ -100,9 +102,9 @@ def test_nothing_is_said_of_memory_while_a_groups_types_are_wrong(tmp_path: Path
 
 
 def test_other_devices_than_the_nodes_made_here_offer_take_an_existing_cluster(tmp_path: Path) -> None:
-    told = problem_of(shortest(train="gpu: { resource: nvidia.com/mig-1g.10gb }"), tmp_path)
+    problem = problem_of(shortest(train="gpu: { resource: nvidia.com/mig-1g.10gb }"), tmp_path)
 
-    assert told.tells("gpu.resource-not-offered", "train.gpu.resource:", "found nvidia.com/mig-1g.10gb")
+    assert problem.tells("gpu.resource-not-offered", "train.gpu.resource:", "found nvidia.com/mig-1g.10gb")
     text = onprem(train="gpu: { resource: nvidia.com/mig-1g.10gb }")
     assert loaded(text, tmp_path).workers["train"].gpu.resource == "nvidia.com/mig-1g.10gb"
 

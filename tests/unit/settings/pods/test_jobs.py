@@ -55,9 +55,9 @@ def after(resource: Resource, found: Sequence[Resource]) -> set[str]:
 
 
 def test_a_key_that_redis_secret_never_has_is_refused(tmp_path: Path) -> None:
-    told = problem_of(job("env: { REDIS_URL: { secret: ebbtide-redis, key: uri } }"), tmp_path)
+    problem = problem_of(job("env: { REDIS_URL: { secret: ebbtide-redis, key: uri } }"), tmp_path)
 
-    assert told.tells("secret.key-unknown", "env.REDIS_URL:", "password, url, python-url", "found 'uri'")
+    assert problem.tells("secret.key-unknown", "env.REDIS_URL:", "password, url, python-url", "found 'uri'")
 
 
 def test_a_job_with_a_gpu_brings_a_gpu_group(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_an_image_without_a_version_is_warned_of(tmp_path: Path) -> None:
     text = job().replace("example.com/db:1", "example.com/db")
 
     assert ("image.no-version", "jobs.migrate.image") in {
-        (it.code, it.path) for it in warnings_of(loaded(text, tmp_path))
+        (caution.code, caution.path) for caution in warnings_of(loaded(text, tmp_path))
     }
 
 
@@ -134,7 +134,7 @@ def test_one_name_in_both_sections_is_refused(tmp_path: Path) -> None:
 def test_a_job_that_must_have_a_digest_is_told_so(tmp_path: Path) -> None:
     problems = problems_of(job(beside="ebbtide:images: { requireDigests: true }"), tmp_path)
 
-    assert any(it.code == "image.no-digest" and "jobs.migrate.image" in str(it) for it in problems)
+    assert any(problem.code == "image.no-digest" and "jobs.migrate.image" in str(problem) for problem in problems)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_a_pod_costs_its_share_of_the_nodes_that_it_may_use(tmp_path: Path) -> N
     prices: dict[str, float | None] = {}
     for arch in ("", "any"):
         settings = loaded(both(arch), tmp_path)
-        (serve,) = (it for it in settings.all_workloads.values() if isinstance(it, ServedWorkload))
+        (serve,) = (workload for workload in settings.all_workloads.values() if isinstance(workload, ServedWorkload))
         prices[arch] = pod_usd_per_hour(settings, serve)
 
     assert prices == {"": pytest.approx(0.4032 / 7), "any": pytest.approx(0.3264 / 7)}
@@ -246,10 +246,12 @@ def test_nodes_that_a_group_has_or_may_have_are_taken(pod: str, tmp_path: Path) 
 
 
 def test_every_kind_of_pod_is_asked(tmp_path: Path) -> None:
-    told = problems_of(both("arm64", groups="ebbtide:nodeGroups: { flexible: { max: 4 } }\n"), tmp_path)
+    problems = problems_of(both("arm64", groups="ebbtide:nodeGroups: { flexible: { max: 4 } }\n"), tmp_path)
 
     places = ["workers.train", "workloads.api", "services.serve", "jobs.fit", "cronJobs.nightly", "ray.data.groups.cpu"]
-    assert {(it.code, it.path) for it in told} == {("arch.not-offered", f"ebbtide:{place}.arch") for place in places}
+    assert {(problem.code, problem.path) for problem in problems} == {
+        ("arch.not-offered", f"ebbtide:{place}.arch") for place in places
+    }
 
 
 def test_a_rays_head_is_asked_for_fixed_nodes(tmp_path: Path) -> None:

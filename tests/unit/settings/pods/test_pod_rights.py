@@ -43,7 +43,7 @@ def test_buckets_queues_and_policies_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "words"),
     [
         ("buckets: { Data: read }", ("bucket.form", "aws.buckets.Data:")),
         ("buckets: { ab: read }", ("bucket.form",)),
@@ -68,9 +68,9 @@ def test_buckets_queues_and_policies_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_right_on_aws_that_nobody_could_give_is_refused_at_its_key(
-    keys: str, said: tuple[str, ...], tmp_path: Path
+    keys: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert fault_in(shortest(train=f"aws: {{ {keys} }}"), tmp_path).tells(*said)
+    assert fault_in(shortest(train=f"aws: {{ {keys} }}"), tmp_path).tells(*words)
 
 
 def test_eleven_policies_are_more_than_a_role_takes(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_eleven_policies_are_more_than_a_role_takes(tmp_path: Path) -> None:
 
 
 def test_on_an_existing_cluster_an_account_of_others_is_the_way(tmp_path: Path) -> None:
-    said = fault_in(onprem(train="aws: { buckets: { acme-data: read } }"), tmp_path)
+    problem = fault_in(onprem(train="aws: { buckets: { acme-data: read } }"), tmp_path)
 
-    assert said.tells("aws.existing-cluster", "ebbtide:workers.train.aws:", "serviceAccount: train")
+    assert problem.tells("aws.existing-cluster", "ebbtide:workers.train.aws:", "serviceAccount: train")
     assert loaded(onprem(train="serviceAccount: reports"), tmp_path).workers["train"].service_account == "reports"
 
 
@@ -90,7 +90,7 @@ def test_on_an_existing_cluster_an_account_of_others_is_the_way(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "words"),
     [
         ("serviceAccount: default", ("service-account.refused",)),
         ("serviceAccount: ebbtide-controller", ("service-account.refused",)),
@@ -99,8 +99,8 @@ def test_on_an_existing_cluster_an_account_of_others_is_the_way(tmp_path: Path) 
         (f"serviceAccount: reports, kubernetes: {{ rules: [ {{ {MANAGE_PODS} }} ] }}", ("service-account.second",)),
     ],
 )
-def test_a_pod_has_one_account_and_none_that_is_anybodys(keys: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    assert fault_in(workload(keys), tmp_path).tells(*said, "ebbtide:workloads.hub.serviceAccount:")
+def test_a_pod_has_one_account_and_none_that_is_anybodys(keys: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert fault_in(workload(keys), tmp_path).tells(*words, "ebbtide:workloads.hub.serviceAccount:")
 
 
 def test_an_account_that_is_made_for_one_pod_is_of_no_other(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_an_account_of_that_name_in_the_other_namespace_is_another_one(tmp_path:
 
 
 def test_no_rights_hang_on_the_account_of_all_pods(tmp_path: Path) -> None:
-    said = fault_in(workload("aws: { buckets: { acme-data: read } }", name="default"), tmp_path)
+    problem = fault_in(workload("aws: { buckets: { acme-data: read } }", name="default"), tmp_path)
 
-    assert said.tells("account.default", "ebbtide:workloads.default:")
+    assert problem.tells("account.default", "ebbtide:workloads.default:")
 
 
 # --- at the API server ------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_what_a_program_needs_to_start_pods_is_taken(rule: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "words"),
     [
         *(
             (f'groups: [""], resources: [pods], verbs: ["{verb}"]', ("verb.refused", "verbs[0]:"))
@@ -209,21 +209,23 @@ def test_what_a_program_needs_to_start_pods_is_taken(rule: str, tmp_path: Path) 
     ],
 )
 def test_a_right_that_would_undo_a_promise_is_refused_at_its_key(
-    rule: str, said: tuple[str, ...], tmp_path: Path
+    rule: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert fault_in(with_rule(rule), tmp_path).tells(*said, "ebbtide:workloads.hub.kubernetes.rules[0].")
+    assert fault_in(with_rule(rule), tmp_path).tells(*words, "ebbtide:workloads.hub.kubernetes.rules[0].")
 
 
 def test_every_fault_of_a_rule_is_told_at_once_with_its_line(tmp_path: Path) -> None:
-    found = problems_of(with_rule('groups: ["*"], resources: [secrets, pods/eviction], verbs: [get, bind]'), tmp_path)
+    problems = problems_of(
+        with_rule('groups: ["*"], resources: [secrets, pods/eviction], verbs: [get, bind]'), tmp_path
+    )
 
-    assert {problem.code for problem in found} == {
+    assert {problem.code for problem in problems} == {
         "api-group.refused",
         "api-resource.refused",
         "verb.refused",
         "secrets.without-names",
     }
-    assert {problem.line for problem in found} == {6}
+    assert {problem.line for problem in problems} == {6}
 
 
 def test_a_workload_that_starts_pods_is_fixed(tmp_path: Path) -> None:

@@ -105,16 +105,16 @@ def test_snapshots_are_taken_at_the_intervals_that_aws_has(hours: int, tmp_path:
 
 @pytest.mark.parametrize("every", ["5h", "0h", "48h", "24", "1d", "30m", "daily", "-1h", "true", "[24h]"])
 def test_another_interval_is_refused_with_those_that_there_are(every: str, tmp_path: Path) -> None:
-    said = problem_of(snapshots(f"snapshots: {{ every: {every}, keep: 7 }}"), tmp_path)
+    problem = problem_of(snapshots(f"snapshots: {{ every: {every}, keep: 7 }}"), tmp_path)
 
-    assert said.tells("snapshots.every", "volumes.a.snapshots.every: wanted 1h, 2h, 3h, 4h, 6h, 8h, 12h or 24h")
+    assert problem.tells("snapshots.every", "volumes.a.snapshots.every: wanted 1h, 2h, 3h, 4h, 6h, 8h, 12h or 24h")
 
 
 @pytest.mark.parametrize("keep", ["0", "-1", "1001", "7.0", "seven", "true", "24h"])
 def test_another_number_of_snapshots_is_refused_with_the_least_and_the_most(keep: str, tmp_path: Path) -> None:
-    said = problem_of(snapshots(f"snapshots: {{ every: 24h, keep: {keep} }}"), tmp_path)
+    problem = problem_of(snapshots(f"snapshots: {{ every: 24h, keep: {keep} }}"), tmp_path)
 
-    assert said.tells("snapshots.keep", "volumes.a.snapshots.keep: wanted", "an integer from 1 to 1000")
+    assert problem.tells("snapshots.keep", "volumes.a.snapshots.keep: wanted", "an integer from 1 to 1000")
 
 
 def test_both_keys_of_snapshots_are_wanted(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_both_keys_of_snapshots_are_wanted(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_of_disks_whose_class_is_ebbtides(tmp_path: Path) -> None:
-    said = problem_of(snapshots(f"class: gp3, {DAILY}"), tmp_path)
+    problem = problem_of(snapshots(f"class: gp3, {DAILY}"), tmp_path)
 
-    assert said.tells("snapshots.named-class", "volumes.a.snapshots: wanted snapshots without class", "class: gp3")
+    assert problem.tells("snapshots.named-class", "volumes.a.snapshots: wanted snapshots without class", "class: gp3")
 
 
 def test_all_faults_of_snapshots_are_told_at_once(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_secrets_that_a_pod_names_are_found(tmp_path: Path) -> None:
 def test_a_floor_on_a_fixed_workload_is_refused_without_leading_to_another_refusal(tmp_path: Path) -> None:
     """Nothing sets its requests, so no value of `vertical` would help."""
     pod = 'image: "a:1", cpu: 1, memory: 1Gi, verticalMin: { memory: 512Mi }'
-    told = problem_of(shortest(more=f"ebbtide:workloads: {{ db: {{ category: fixed, {pod} }} }}"), tmp_path)
+    problem = problem_of(shortest(more=f"ebbtide:workloads: {{ db: {{ category: fixed, {pod} }} }}"), tmp_path)
 
-    assert told.tells("vertical.fixed", "db.verticalMin:", "wanted no verticalMin on a fixed workload")
-    assert "inPlace" not in told
+    assert problem.tells("vertical.fixed", "db.verticalMin:", "wanted no verticalMin on a fixed workload")
+    assert "inPlace" not in problem

@@ -54,7 +54,7 @@ def test_a_forecast_alone_has_nothing_to_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (floor("floor: calendar, open: 13"), ("floor.above-max", "scale.open:", "13", "at most max, which is 12")),
         (floor("floor: calendar, open: 2"), ("floor.within-min", "scale.open:", "which is 2")),
@@ -99,13 +99,13 @@ def test_a_forecast_alone_has_nothing_to_write() -> None:
     ],
 )
 def test_a_floor_that_cannot_be_meant_is_told_in_a_line(
-    change: tuple[str, str], said: tuple[str, ...], tmp_path: Path
+    change: tuple[str, str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
     problems = problems_of(with_services(change), tmp_path)
     text = "\n".join(map(str, problems))
 
-    assert said[0] in {problem.code for problem in problems}
-    assert [value for value in said[1:] if value not in text] == []
+    assert words[0] in {problem.code for problem in problems}
+    assert [value for value in words[1:] if value not in text] == []
 
 
 def test_everything_wrong_with_events_is_told_at_once(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_everything_wrong_with_events_is_told_at_once(tmp_path: Path) -> None:
     )
     problems = problems_of(with_services(floor(f"floor: calendar, events: [{events}]")), tmp_path)
 
-    assert {(it.code, it.path.rpartition("scale.events")[2]) for it in problems} == {
+    assert {(problem.code, problem.path.rpartition("scale.events")[2]) for problem in problems} == {
         ("floor.above-max", "[0].min"),
         ("floor.events-overlap", "[1].at"),
         ("floor.within-min", "[2].min"),
@@ -125,18 +125,18 @@ def test_everything_wrong_with_events_is_told_at_once(tmp_path: Path) -> None:
 
 def test_a_forecast_takes_a_prometheus_that_this_stack_gives_rules(tmp_path: Path) -> None:
     changes = [floor("floor: forecast"), ("{ prometheus: bundled }", "{ prometheus: none }")]
-    told = problem_of(with_services(*changes, more="ebbtide:serving: { prometheus: 'http://p:9090' }\n"), tmp_path)
+    problem = problem_of(with_services(*changes, more="ebbtide:serving: { prometheus: 'http://p:9090' }\n"), tmp_path)
 
-    assert told.tells("floor.no-prometheus", "scale.floor:", "floor: calendar")
+    assert problem.tells("floor.no-prometheus", "scale.floor:", "floor: calendar")
 
 
 def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
     def kept(span: str) -> tuple[str, str]:
         return "{ prometheus: bundled }", f"{{ prometheus: bundled, retention: {span} }}"
 
-    told = problem_of(with_services(floor("floor: forecast"), kept("7d")), tmp_path)
+    problem = problem_of(with_services(floor("floor: forecast"), kept("7d")), tmp_path)
 
-    assert told.tells("floor.short-memory", "scale.floor:", "8d", "168h")
+    assert problem.tells("floor.short-memory", "scale.floor:", "8d", "168h")
     assert services_stack(floor("floor: forecast"), kept("8d"))
 
 
@@ -153,7 +153,7 @@ def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
     stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
 
     def warned(today: date) -> list[str]:
-        return [it.path for it in warnings_of(stack, today) if it.code == "floor.event-past"]
+        return [caution.path for caution in warnings_of(stack, today) if caution.code == "floor.event-past"]
 
     assert warned(date(2026, 11, 27)) == []
     assert warned(date(2026, 11, 28)) == ["services.ranker.scale.events[0]"]
@@ -165,7 +165,7 @@ def test_an_event_of_all_variants_is_told_once_and_one_of_a_variant_where_it_sta
     of_one = services_stack(("        gpu: 1\n", f"        gpu: 1\n        {own}\n"))
 
     def warned(stack: StackSettings) -> list[str]:
-        return [it.path for it in warnings_of(stack, date(2027, 1, 1)) if it.code == "floor.event-past"]
+        return [caution.path for caution in warnings_of(stack, date(2027, 1, 1)) if caution.code == "floor.event-past"]
 
     assert warned(of_all) == ["services.embedder.scale.events[0]"]
     assert warned(of_one) == ["services.embedder.variants.large.scale.events[0]"]

@@ -89,22 +89,26 @@ def test_a_query_that_is_nested_beyond_reason_is_refused_and_ends_no_process(dee
 
 
 def cautions(text: str) -> dict[str, str]:
-    return {it.path: it.text for it in warnings_of(services_stack(query(text))) if it.code == "scale.query-several"}
+    return {
+        caution.path: caution.text
+        for caution in warnings_of(services_stack(query(text)))
+        if caution.code == "scale.query-several"
+    }
 
 
 def test_a_vector_without_an_aggregation_is_warned_of_with_what_helps() -> None:
-    told = cautions("my_backlog")
+    cautions_of_file = cautions("my_backlog")
 
-    assert [*told] == ["services.ranker.scale.metrics.query.promql"]
-    assert "sum(…)" in told["services.ranker.scale.metrics.query.promql"]
+    assert [*cautions_of_file] == ["services.ranker.scale.metrics.query.promql"]
+    assert "sum(…)" in cautions_of_file["services.ranker.scale.metrics.query.promql"]
     assert cautions("sum(my_backlog)") == {}
 
 
 def test_a_query_of_all_variants_is_warned_of_once() -> None:
     change = ("inFlight: 3, latency: 300ms", "inFlight: 3, query: { promql: my_backlog, target: 10 }")
-    told = [it.path for it in warnings_of(services_stack(change)) if it.code == "scale.query-several"]
+    paths = [caution.path for caution in warnings_of(services_stack(change)) if caution.code == "scale.query-several"]
 
-    assert told == ["services.embedder.scale.metrics.query.promql"]
+    assert paths == ["services.embedder.scale.metrics.query.promql"]
 
 
 @pytest.mark.parametrize("text", ONE)

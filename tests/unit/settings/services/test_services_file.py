@@ -80,9 +80,9 @@ def test_the_grace_covers_the_wait_before_the_signal_and_the_longest_request() -
 def test_the_budget_of_a_pod_that_may_be_alone_never_opens() -> None:
     config = controller_config(services_stack(), REDIS, years=(2026,))
 
-    assert {it.name for it in config.budgets} >= {SMALL, LARGE}
-    assert "ranker" in {it.name for it in config.never_opened}
-    assert "ranker" not in {it.name for it in config.budgets}
+    assert {budget.name for budget in config.budgets} >= {SMALL, LARGE}
+    assert "ranker" in {budget.name for budget in config.never_opened}
+    assert "ranker" not in {budget.name for budget in config.budgets}
 
 
 def test_metrics_may_be_on_the_port_that_is_served() -> None:
@@ -103,7 +103,7 @@ def test_a_request_may_take_longer_than_the_load_balancer_waits_for_a_silent_con
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (("inFlight: 3", "inFlight: 0"), ("number.not-positive", "services.embedder.scale.metrics.inFlight:")),
         (("cpu: 70%", "cpu: 0%"), ("percent.form", "services.ranker.scale.metrics.cpu:", "0%")),
@@ -201,12 +201,12 @@ def test_a_request_may_take_longer_than_the_load_balancer_waits_for_a_silent_con
         ),
     ],
 )
-def test_what_cannot_work_is_told_in_a_line(change: tuple[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_cannot_work_is_told_in_a_line(change: tuple[str, str], words: tuple[str, ...], tmp_path: Path) -> None:
     problems = problems_of(with_services(change), tmp_path)
     text = "\n".join(map(str, problems))
 
-    assert said[0] in {problem.code for problem in problems}
-    assert [value for value in said[1:] if value not in text] == []
+    assert words[0] in {problem.code for problem in problems}
+    assert [value for value in words[1:] if value not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ LARGE_MODEL = (BY_WHEN, "when: { model: embedder-xl }")
 def test_two_services_never_wait_for_the_same_requests(
     route: str, embedder: tuple[tuple[str, str], ...], tmp_path: Path
 ) -> None:
-    told = problem_of(with_services(*embedder, ranker_at(route)), tmp_path)
+    problem = problem_of(with_services(*embedder, ranker_at(route)), tmp_path)
 
-    assert told.tells("route.taken", "'embedder'", "services.ranker.route:")
+    assert problem.tells("route.taken", "'embedder'", "services.ranker.route:")
 
 
 @pytest.mark.parametrize("route", ["path: /embed/", "path: /embed, model: embedder-xl", "path: /embed/embedder-v4"])
@@ -256,9 +256,9 @@ def test_services_with_different_models_share_a_host_and_path(route: str) -> Non
 
 
 def test_a_variant_never_waits_for_what_the_rest_of_its_service_takes(tmp_path: Path) -> None:
-    told = problem_of(with_services((BY_WHEN, "when: { model: embedder-v3 }")), tmp_path)
+    problem = problem_of(with_services((BY_WHEN, "when: { model: embedder-v3 }")), tmp_path)
 
-    assert told.tells("route.taken", "'embedder' itself", "variants.large.when:")
+    assert problem.tells("route.taken", "'embedder' itself", "variants.large.when:")
 
 
 def test_two_ways_to_name_a_model_are_one(tmp_path: Path) -> None:
@@ -270,9 +270,9 @@ def test_two_ways_to_name_a_model_are_one(tmp_path: Path) -> None:
 
 def test_a_header_is_asked_for_once(tmp_path: Path) -> None:
     """Of two conditions on one header the API server takes none."""
-    told = problem_of(with_services((BY_WHEN, 'when: { header: "x-model: embedder-xl" }')), tmp_path)
+    problem = problem_of(with_services((BY_WHEN, 'when: { header: "x-model: embedder-xl" }')), tmp_path)
 
-    assert told.tells("variants.when-header", "variants.large.when:", "{ model: embedder-xl }")
+    assert problem.tells("variants.when-header", "variants.large.when:", "{ model: embedder-xl }")
 
 
 def test_pods_of_a_service_have_a_name_of_their_own(tmp_path: Path) -> None:
@@ -282,9 +282,9 @@ def test_pods_of_a_service_have_a_name_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_the_services_own_key_is_told_once_where_it_stands(tmp_path: Path) -> None:
-    told = problem_of(with_services(("http: 8000, metrics: 9100", "http: 8000, metrics: 8000")), tmp_path)
+    problem = problem_of(with_services(("http: 8000, metrics: 9100", "http: 8000, metrics: 8000")), tmp_path)
 
-    assert told.tells("port.twice", ":10:", "ebbtide:services.embedder.ports.metrics:")
+    assert problem.tells("port.twice", ":10:", "ebbtide:services.embedder.ports.metrics:")
 
 
 def test_keys_of_another_kind_of_cluster_do_nothing_and_are_refused(tmp_path: Path) -> None:
@@ -297,7 +297,9 @@ def test_one_proxy_is_too_few(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
-    warned = [(it.code, it.path) for it in warnings_of(services_stack()) if it.code == "scale.lone-pod"]
+    warned = [
+        (caution.code, caution.path) for caution in warnings_of(services_stack()) if caution.code == "scale.lone-pod"
+    ]
 
     assert warned == [("scale.lone-pod", "services.ranker.scale.min")]
 
@@ -314,21 +316,21 @@ def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
 )
 def test_a_gateway_that_is_open_to_all_in_the_clear_is_warned_of(serving: str, warned: bool) -> None:
     stack = services_stack(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
-    found = [it.path for it in warnings_of(stack) if it.code == "expose.public-in-the-clear"]
+    paths = [caution.path for caution in warnings_of(stack) if caution.code == "expose.public-in-the-clear"]
 
-    assert found == (["serving"] if warned else [])
+    assert paths == (["serving"] if warned else [])
 
 
 @pytest.mark.parametrize(("least", "warned"), [(1, True), (2, False)])
 def test_one_fixed_node_is_a_narrow_way_to_the_gateway(least: int, warned: bool) -> None:
     stack = services_stack(("fixed: { max: 8 }", f"fixed: {{ min: {least}, max: 8 }}"))
-    (text,) = [it.text for it in warnings_of(stack) if it.code == "expose.one-fixed-node"] or [""]
+    (text,) = [caution.text for caution in warnings_of(stack) if caution.code == "expose.one-fixed-node"] or [""]
 
     assert ("the gateway" in text) is warned
 
 
 @pytest.mark.parametrize(
-    ("tls", "secrets", "said"),
+    ("tls", "secrets", "words"),
     [
         ("nosuch", TLS_SECRET, ("serving.tls-unknown", "ebbtide:serving.tls:", "models-tls")),
         ("nosuch", "", ("serving.tls-unknown", "pulumi config set --secret", "nosuch")),
@@ -336,11 +338,11 @@ def test_one_fixed_node_is_a_narrow_way_to_the_gateway(least: int, warned: bool)
     ],
 )
 def test_the_certificate_of_the_gateway_is_a_secret_of_the_stack(
-    tls: str, secrets: str, said: tuple[str, ...], tmp_path: Path
+    tls: str, secrets: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     stack = with_services(more=f"ebbtide:serving: {{ tls: {tls} }}\n{secrets}")
 
-    assert problem_of(stack, tmp_path).tells(*said)
+    assert problem_of(stack, tmp_path).tells(*words)
 
 
 def test_on_an_existing_cluster_the_certificate_may_be_somebody_elses() -> None:
@@ -351,9 +353,9 @@ def test_on_an_existing_cluster_the_certificate_may_be_somebody_elses() -> None:
 
 def test_grpc_needs_the_gateway_to_end_tls(tmp_path: Path) -> None:
     grpc = (EMBED, "path: /, protocol: grpc")
-    told = problem_of(with_services(grpc, more=f"ebbtide:serving: {{ certificate: '{CERTIFICATE}' }}\n"), tmp_path)
+    problem = problem_of(with_services(grpc, more=f"ebbtide:serving: {{ certificate: '{CERTIFICATE}' }}\n"), tmp_path)
 
-    assert told.tells("route.grpc-certificate", "services.embedder.route.protocol:", "use serving.tls")
+    assert problem.tells("route.grpc-certificate", "services.embedder.route.protocol:", "use serving.tls")
     assert services_stack(grpc, more=f"ebbtide:serving: {{ tls: models-tls }}\n{TLS_SECRET}").serving.tls
 
 
@@ -372,7 +374,7 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
 
 
 @pytest.mark.parametrize(
-    ("serving", "said"),
+    ("serving", "words"),
     [
         ("prometheus: prometheus.monitoring.svc:9090", ("serving.prometheus-form", "ebbtide:serving.prometheus:")),
         ("prometheus: 'http://localhost:9090'", ("serving.prometheus-local", "ebbtide:serving.prometheus:")),
@@ -405,10 +407,10 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
         ),
     ],
 )
-def test_what_the_section_of_serving_refuses(serving: str, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_the_section_of_serving_refuses(serving: str, words: tuple[str, ...], tmp_path: Path) -> None:
     stack = with_services(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
 
-    assert problem_of(stack, tmp_path).tells(*said)
+    assert problem_of(stack, tmp_path).tells(*words)
 
 
 GRPC_RANKER = (
@@ -432,9 +434,9 @@ def test_http_and_grpc_under_one_host_are_warned_of_unless_the_gateway_is_envoys
     implementation: str, changes: tuple[tuple[str, str], ...], told: list[str]
 ) -> None:
     serving = f"ebbtide:serving: {{ gatewayClass: eg, implementation: {implementation} }}\n"
-    found = warnings_of(services_stack(HERE, BY_CPU, GRPC_RANKER, *changes, more=serving))
+    cautions = warnings_of(services_stack(HERE, BY_CPU, GRPC_RANKER, *changes, more=serving))
 
-    assert [it.path for it in found if it.code == "route.grpc-beside-http"] == told
+    assert [caution.path for caution in cautions if caution.code == "route.grpc-beside-http"] == told
 
 
 def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:

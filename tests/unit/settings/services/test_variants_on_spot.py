@@ -36,8 +36,8 @@ def test_it_goes_to_spot_nodes_and_the_one_beside_it_does_not() -> None:
 def test_the_controller_neither_opens_its_budget_nor_closes_it() -> None:
     config = controller_config(spot_stack(), REDIS, years=(2026,))
 
-    assert BASE in {it.name for it in config.budgets}
-    assert SPOT not in {it.name for it in (*config.budgets, *config.never_opened)}
+    assert BASE in {budget.name for budget in config.budgets}
+    assert SPOT not in {budget.name for budget in (*config.budgets, *config.never_opened)}
 
 
 def test_it_shares_a_service_with_the_variant_without_a_condition_alone() -> None:
@@ -71,11 +71,13 @@ def test_without_a_route_both_are_called_by_the_name_of_the_service() -> None:
 
 
 def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
-    assert [it.path for it in warnings_of(spot_stack()) if it.code == "scale.lone-pod"] == ["services.ranker.scale.min"]
+    assert [caution.path for caution in warnings_of(spot_stack()) if caution.code == "scale.lone-pod"] == [
+        "services.ranker.scale.min"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (
             (OF_SPOT, f"{OF_SPOT}        {WHEN.replace('large', 'small')}\n"),
@@ -123,19 +125,19 @@ def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_told_in_a_line(change: tuple[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_cannot_work_is_told_in_a_line(change: tuple[str, str], words: tuple[str, ...], tmp_path: Path) -> None:
     problems = problems_of(with_services(*ON_SPOT, change), tmp_path)
     text = "\n".join(map(str, problems))
 
-    assert said[0] in {problem.code for problem in problems}
-    assert [value for value in said[1:] if value not in text] == []
+    assert words[0] in {problem.code for problem in problems}
+    assert [value for value in words[1:] if value not in text] == []
 
 
 def test_targets_that_both_have_from_the_service_are_told_once_where_they_stand(tmp_path: Path) -> None:
     inherited = (", " + TARGETS, ""), ("        scale: { metrics: { inFlight: 3 }, min: 1, max: 20 }\n", "")
-    told = problem_of(with_services(*ON_SPOT, *inherited), tmp_path)
+    problem = problem_of(with_services(*ON_SPOT, *inherited), tmp_path)
 
-    assert told.tells("variants.spot-target", "services.embedder.scale.metrics.inFlight:", "inFlight: 4.5")
+    assert problem.tells("variants.spot-target", "services.embedder.scale.metrics.inFlight:", "inFlight: 4.5")
 
 
 def test_with_nobody_beside_it_all_requests_would_be_refused_at_times(tmp_path: Path) -> None:
@@ -144,15 +146,15 @@ def test_with_nobody_beside_it_all_requests_would_be_refused_at_times(tmp_path: 
         (WHEN, "spot: true"),
         ("gpu: 1\n", "labels: {}\n"),
     )
-    told = problems_of(with_services(*ON_SPOT, *alone, ("hardware: gpu\n", "hardware: cpu\n")), tmp_path)
+    problems = problems_of(with_services(*ON_SPOT, *alone, ("hardware: gpu\n", "hardware: cpu\n")), tmp_path)
 
-    assert [it.code for it in told] == ["variants.all-spot"]
+    assert [problem.code for problem in problems] == ["variants.all-spot"]
 
 
 def test_beside_variants_with_conditions_alone_somebody_must_take_the_rest(tmp_path: Path) -> None:
-    told = problem_of(with_services(*ON_SPOT, ("12Gi, scale", '12Gi, when: { header: "x-a: b" }, scale')), tmp_path)
+    problem = problem_of(with_services(*ON_SPOT, ("12Gi, scale", '12Gi, when: { header: "x-a: b" }, scale')), tmp_path)
 
-    assert told.tells("variants.no-rest")
+    assert problem.tells("variants.no-rest")
 
 
 def test_the_longest_request_that_two_minutes_leave() -> None:
