@@ -63,21 +63,21 @@ def test_what_cannot_hold_is_refused_where_it_stands(section: str, code: str, at
     "store", ["s3://abc", f"s3://{'a' * 63}", "s3://acme.data-1", "s3://acme/prod", f"s3://acme/{'a' * 512}"]
 )
 def test_a_bucket_may_be_named_as_s3_takes_it(store: str, tmp_path: Path) -> None:
-    assert json.loads(told(f"store: {store}", tmp_path))["store"] == f"{store}/acme/train"
+    assert json.loads(variable_text(f"store: {store}", tmp_path))["store"] == f"{store}/acme/train"
 
 
 def test_a_slash_at_the_end_of_a_store_makes_no_empty_name(tmp_path: Path) -> None:
-    assert json.loads(told("store: s3://acme/prod/", tmp_path))["store"] == "s3://acme/prod/acme/train"
+    assert json.loads(variable_text("store: s3://acme/prod/", tmp_path))["store"] == "s3://acme/prod/acme/train"
 
 
-def told(section: str, folder: Path) -> str:
-    given = pool(section, folder).checkpoints
-    assert given is not None
-    return given.variable("acme", "train")
+def variable_text(section: str, folder: Path) -> str:
+    checkpoints = pool(section, folder).checkpoints
+    assert checkpoints is not None
+    return checkpoints.variable("acme", "train")
 
 
 def test_workers_are_told_the_store_and_seconds(tmp_path: Path) -> None:
-    assert json.loads(told("claim: checkpoints-efs", tmp_path)) == {
+    assert json.loads(variable_text("claim: checkpoints-efs", tmp_path)) == {
         "store": "/var/lib/ebbtide/checkpoints/acme/train",
         "every": 300,
         "saveWithin": 90,
@@ -85,7 +85,7 @@ def test_workers_are_told_the_store_and_seconds(tmp_path: Path) -> None:
         "openWithin": 600,
     }
     given = "required: true, every: 1h, saveWithin: 4m, openWithin: 30m"
-    assert json.loads(told(f"{S3}, {given}", tmp_path)) == {
+    assert json.loads(variable_text(f"{S3}, {given}", tmp_path)) == {
         "store": "s3://acme-checkpoints/acme/train",
         "every": 3600,
         "saveWithin": 240,

@@ -150,14 +150,14 @@ def test_a_version_that_eks_does_not_have_is_one_line(version: str, hint: tuple[
 
 def test_a_file_without_a_version_stays_where_its_cluster_is(tmp_path: Path) -> None:
     unnamed = loaded(shortest(), tmp_path)
-    named = loaded(cluster('version: "1.35"'), tmp_path)
+    versioned = loaded(cluster('version: "1.35"'), tmp_path)
     day = date(2026, 11, 26)
 
     assert unnamed.cluster.version == "1.35"
     assert [caution.code for caution in warnings_of(unnamed, day) if caution.path == "cluster.version"] == [
         "kubernetes-version.unset"
     ]
-    assert not any(caution.path == "cluster.version" for caution in warnings_of(named, day))
+    assert not any(caution.path == "cluster.version" for caution in warnings_of(versioned, day))
 
 
 ALL_ADD_ONS = {add_on.value: "v1.2.3-eksbuild.1" for add_on in AddOn} | {"kube-proxy": "v1.37.0-eksbuild.1"}
@@ -210,7 +210,7 @@ def test_an_add_on_version_is_taken_as_eks_writes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("version", "words"),
     [
         (
             "core-dns: v1.12.1-eksbuild.2",
@@ -223,8 +223,8 @@ def test_an_add_on_version_is_taken_as_eks_writes_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_add_on_version_that_cannot_be_is_refused(given: str, wanted: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(cluster(f'version: "1.35", addOnVersions: {{ {given} }}'), tmp_path).tells(*wanted)
+def test_an_add_on_version_that_cannot_be_is_refused(version: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(cluster(f'version: "1.35", addOnVersions: {{ {version} }}'), tmp_path).tells(*words)
 
 
 def test_every_fault_of_the_section_is_told_at_once(tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ def test_the_order_in_the_file_makes_no_difference(tmp_path: Path) -> None:
         for step in (1, -1)
     ]
 
-    one, other = (controller_config(loaded(text, tmp_path), REDIS) for text in texts)
+    first, second = (controller_config(loaded(text, tmp_path), REDIS) for text in texts)
 
-    assert one == other
-    assert (len(one.pools), len(one.budgets)) == (2, 2)
+    assert first == second
+    assert (len(first.pools), len(first.budgets)) == (2, 2)
 
 
 def test_a_stop_that_is_not_safe_is_passed_on(tmp_path: Path) -> None:

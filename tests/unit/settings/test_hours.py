@@ -142,18 +142,18 @@ def test_no_other_country_has_working_weekends() -> None:
 
 
 def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_named(tmp_path: Path) -> None:
-    def told(calendar: str, day: date) -> list[str]:
+    def warnings_about(calendar: str, day: date) -> list[str]:
         settings = loaded(shortest(hours=f"holidays: {{ {calendar} }}"), tmp_path)
         return [
             str(caution) for caution in warnings_of(settings, day) if caution.code == "holidays.working-weekends-end"
         ]
 
-    assert "2026-12-31" in told("country: HU", date(2026, 12, 1))[0]
-    assert told("country: HU", date(2027, 1, 10))
-    assert told('country: HU, open: ["2027-03-13"]', date(2027, 1, 10)) == []
-    assert told('country: HU, closed: ["2027-03-13"]', date(2027, 1, 10)) == []
-    assert told('country: HU, closed: ["2026-12-24"]', date(2027, 1, 10))
-    assert told("country: HU", date(2026, 8, 1)) + told("country: DE", date(2026, 12, 1)) == []
+    assert "2026-12-31" in warnings_about("country: HU", date(2026, 12, 1))[0]
+    assert warnings_about("country: HU", date(2027, 1, 10))
+    assert warnings_about('country: HU, open: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert warnings_about('country: HU, closed: ["2027-03-13"]', date(2027, 1, 10)) == []
+    assert warnings_about('country: HU, closed: ["2026-12-24"]', date(2027, 1, 10))
+    assert warnings_about("country: HU", date(2026, 8, 1)) + warnings_about("country: DE", date(2026, 12, 1)) == []
 
 
 @pytest.mark.parametrize(("week", "warned"), [("mon-fri", True), ("mon-sat", False), ("mon-sun", False)])
@@ -237,21 +237,21 @@ def test_an_open_date_that_is_open_anyway_is_worth_a_word(tmp_path: Path) -> Non
 
 
 def test_hours_of_a_date_that_leave_a_part_of_the_working_day_unprotected_are_worth_a_word(tmp_path: Path) -> None:
-    def told(entry: str) -> list[str]:
+    def warnings_about(entry: str) -> list[str]:
         settings = loaded(shortest(hours=f"holidays: {{ country: DE, open: [{{ {entry} }}] }}"), tmp_path)
         cautions = warnings_of(settings, date(2026, 8, 1))
         return [caution.text for caution in cautions if caution.code == "holidays.open-shorter"]
 
-    (evening,) = told('date: "2026-11-30", hours: "18:00-22:00"')
-    (split,) = told('date: "2026-11-30", hours: "09:00-12:00, 13:00-19:00"')
+    (evening,) = warnings_about('date: "2026-11-30", hours: "18:00-22:00"')
+    (split,) = warnings_about('date: "2026-11-30", hours: "09:00-12:00, 13:00-19:00"')
     assert evening.startswith("2026-11-30 is a working day, 08:00-18:00; these hours take its place")
     assert "budgets are open at 08:00-18:00" in evening
     assert "budgets are open at 08:00-09:00, 12:00-13:00" in split
-    assert told('date: "2026-11-30", hours: "08:00-22:00"') == []
-    assert told('date: "2026-11-30", hours: "08:00-13:00, 13:00-18:00"') == []
-    assert told('date: "2026-11-28", hours: "10:00-12:00"') == []  # a Saturday
-    assert told('date: "2026-12-25", hours: "10:00-12:00"') == []  # a holiday
-    assert told('date: "2026-07-06", hours: "10:00-12:00"') == []  # over
+    assert warnings_about('date: "2026-11-30", hours: "08:00-22:00"') == []
+    assert warnings_about('date: "2026-11-30", hours: "08:00-13:00, 13:00-18:00"') == []
+    assert warnings_about('date: "2026-11-28", hours: "10:00-12:00"') == []  # a Saturday
+    assert warnings_about('date: "2026-12-25", hours: "10:00-12:00"') == []  # a holiday
+    assert warnings_about('date: "2026-07-06", hours: "10:00-12:00"') == []  # over
 
 
 def test_hours_that_never_close_are_worth_a_word(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def needed(*pods: tuple[PodSize, int]) -> int:
 def one_by_one(pods: list[tuple[PodSize, int]]) -> int:
     """The same rule, a list of nodes and one pod after the other."""
     rooms: list[Capacity] = []
-    for size, replicas in sorted(pods, key=lambda each: (each[0].cpu, each[0].memory), reverse=True):
+    for size, replicas in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         for _ in range(replicas if NODE.copies(cpu=size.cpu, memory=size.memory, gpu=0) else 0):
             free = (i for i, room in enumerate(rooms) if room.copies(cpu=size.cpu, memory=size.memory, gpu=0))
             index = next(free, len(rooms))

@@ -43,7 +43,7 @@ def test_jobs_per_worker_follow_from_the_longest_wait(within: str, takes: str, j
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("keys", "words"),
     [
         ("kind: celery, queues: [train]", ("acks.not-late", "source.acks:")),
         ("kind: celery, acks: early, queues: [train]", ("choice.planned", "found 'early'")),
@@ -54,13 +54,13 @@ def test_jobs_per_worker_follow_from_the_longest_wait(within: str, takes: str, j
     ],
 )
 def test_a_source_whose_running_work_cannot_be_seen_is_refused(
-    given: str, words: tuple[str, ...], tmp_path: Path
+    keys: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert problem_of(source(given), tmp_path).tells(*words)
+    assert problem_of(source(keys), tmp_path).tells(*words)
 
 
 @pytest.mark.parametrize(
-    ("given", "more", "safe"),
+    ("command", "more", "safe"),
     [
         ("queues: [train]", "", True),
         ("queues: [train]", "command: [my, worker]", False),
@@ -70,8 +70,8 @@ def test_a_source_whose_running_work_cannot_be_seen_is_refused(
         ("kind: list, queues: [train]", "safeStop: true", True),
     ],
 )
-def test_only_our_own_command_stops_safely_unasked(given: str, more: str, safe: bool, tmp_path: Path) -> None:
-    text = shortest(train=more).replace("queues: [train]", given)
+def test_only_our_own_command_stops_safely_unasked(command: str, more: str, safe: bool, tmp_path: Path) -> None:
+    text = shortest(train=more).replace("queues: [train]", command)
 
     assert loaded(text, tmp_path).workers["train"].safe_stop is safe
 
@@ -155,7 +155,7 @@ def test_celerys_own_names_of_its_keys_need_no_word_in_the_document(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("keys", "words"),
     [
         ('queues: [train], keyPrefix: "ml:"', ("source.other-kind", "source.keyPrefix:", "keyPrefix with kind celery")),
         ("kind: list, queues: [train], priorities: [0]", ("source.other-kind", "source.priorities:")),
@@ -166,8 +166,8 @@ def test_celerys_own_names_of_its_keys_need_no_word_in_the_document(tmp_path: Pa
         (f"{CELERY}, unackedKey: 5", ("key-part.form",)),
     ],
 )
-def test_names_of_keys_that_no_celery_has_are_refused(given: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    assert problem_of(source(given), tmp_path).tells(*words)
+def test_names_of_keys_that_no_celery_has_are_refused(keys: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(source(keys), tmp_path).tells(*words)
 
 
 def test_a_controller_has_one_standby_at_most(tmp_path: Path) -> None:

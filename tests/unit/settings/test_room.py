@@ -36,7 +36,11 @@ def stack(**sections: Any) -> str:
 def rolls(text: str) -> dict[str, dict[str, int]]:
     """Of each Deployment of the file's, by name."""
     settings = stack_of_text(text, stack="acme", file="Pulumi.acme.yaml")
-    specs = {each.name.removesuffix("-deployment"): each.inputs for each in record(settings) if "spec" in each.inputs}
+    specs = {
+        resource.name.removesuffix("-deployment"): resource.inputs
+        for resource in record(settings)
+        if "spec" in resource.inputs
+    }
     return {name: specs[name]["spec"]["strategy"]["rollingUpdate"] for name in settings.all_workloads}
 
 
@@ -53,7 +57,7 @@ CPU = {"metrics": {"cpu": "70%"}}
 
 
 @pytest.mark.parametrize(
-    ("sections", "wanted"),
+    ("sections", "strategies"),
     [
         ({"workloads": {"api": {**GPU, "replicas": 1}}}, {"api": BRINGS}),
         ({"workloads": {"api": {**GPU, "replicas": 2}}}, {"api": TAKES}),
@@ -63,9 +67,9 @@ CPU = {"metrics": {"cpu": "70%"}}
     ],
 )
 def test_the_next_pod_comes_first_only_where_a_node_can_have_it(
-    sections: dict[str, Any], wanted: dict[str, dict[str, int]]
+    sections: dict[str, Any], strategies: dict[str, dict[str, int]]
 ) -> None:
-    assert rolls(stack(**sections)) == wanted
+    assert rolls(stack(**sections)) == strategies
 
 
 def test_on_nodes_that_others_made_the_next_pod_comes_first() -> None:

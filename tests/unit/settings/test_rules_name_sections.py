@@ -24,18 +24,20 @@ def loaded(stack: str) -> tuple[StackSettings, Mapping[str, object]]:
     return load_stack(str(path)), yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
 
 
-def read(stack: str, sections: frozenset[str]) -> ParsedSections:
+def parsed_sections(stack: str, sections: frozenset[str]) -> ParsedSections:
     """As after a file in which these sections alone are without a fault."""
-    whole, config = loaded(stack)
-    kept = {"region", *(field for section, field in FIELDS.items() if section in sections)}
+    settings_of_stack, config = loaded(stack)
+    names = {"region", *(field for section, field in FIELDS.items() if section in sections)}
     settings = StackSettings.model_construct(None)
     vars(settings).clear()
-    vars(settings).update({name: value for name, value in vars(whole).items() if name in kept})
-    return ParsedSections(stack=settings, valid=sections, config=config, existing=whole.cluster.context is not None)
+    vars(settings).update({name: value for name, value in vars(settings_of_stack).items() if name in names})
+    return ParsedSections(
+        stack=settings, valid=sections, config=config, existing=settings_of_stack.cluster.context is not None
+    )
 
 
 @pytest.mark.parametrize("stack", FULL)
 @pytest.mark.parametrize("rule", RULES, ids=[rule.find.__qualname__ for rule in RULES])
 def test_a_rule_finds_nothing_in_a_sound_file_by_the_sections_that_it_names(rule: Rule, stack: str) -> None:
     for section in PODS:
-        assert [*rule.findings(read(stack, frozenset({REGION, section, *rule.needs})))] == []
+        assert [*rule.findings(parsed_sections(stack, frozenset({REGION, section, *rule.needs})))] == []

@@ -72,16 +72,21 @@ def test_a_zone_that_somebody_has_or_may_have_is_taken(region: str, zones: str, 
 
 
 def test_default_zones_that_new_accounts_lack_are_told_until_somebody_names_them(tmp_path: Path) -> None:
-    def told(zones: str, region: str) -> list[str]:
+    def warnings_about(zones: str, region: str) -> list[str]:
         cautions = warnings_of(loaded(stack(zones, region), tmp_path))
         return [caution.text for caution in cautions if caution.code == "zones.of-old-accounts"]
 
-    (text,) = told("", "ap-northeast-1")
+    (text,) = warnings_about("", "ap-northeast-1")
     assert "[a, b]" in text
     assert "a, c, d" in text
     assert "which newer accounts do not have in ap-northeast-1" in text
     assert "(ids will do: apne1-az1)" in text
-    assert told("[a, b]", "ap-northeast-1") == told("", "us-east-1") == told("", "ca-central-1") == []
+    assert (
+        warnings_about("[a, b]", "ap-northeast-1")
+        == warnings_about("", "us-east-1")
+        == warnings_about("", "ca-central-1")
+        == []
+    )
 
 
 def test_a_cluster_of_others_has_zones_of_its_own(tmp_path: Path) -> None:

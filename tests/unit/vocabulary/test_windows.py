@@ -188,12 +188,12 @@ def test_a_change_in_exactly_400_days_is_too_far() -> None:
 
 
 def test_equal_hours_are_equal_whenever_their_zone_was_read_and_do_not_show_it() -> None:
-    one = hours((0, "08:00", "19:00"))
+    first = hours((0, "08:00", "19:00"))
     zone_of.cache_clear()
-    other = hours((0, "08:00", "19:00"))
+    second = hours((0, "08:00", "19:00"))
 
-    assert (one, hash(one)) == (other, hash(other))
-    assert "ZoneInfo" not in repr(one)
+    assert (first, hash(first)) == (second, hash(second))
+    assert "ZoneInfo" not in repr(first)
     assert zone_of(NEW_YORK).key == NEW_YORK
 
 

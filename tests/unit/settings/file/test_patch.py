@@ -40,7 +40,7 @@ def change(*at: str | int, before: object, after: object) -> Change:
     return Change(at=at, before=before, after=after, reason="for a test")
 
 
-def made(*changes: Change, text: str = TEXT) -> str:
+def changed_text(*changes: Change, text: str = TEXT) -> str:
     return patched(text, FILE, changes)
 
 
@@ -78,22 +78,22 @@ def made(*changes: Change, text: str = TEXT) -> str:
 def test_one_value_changes_and_nothing_else(at: Location, before: object, after: object, old: str, new: str) -> None:
     assert TEXT.count(old) == 1
 
-    found = made(change(*at, before=before, after=after))
+    text = changed_text(change(*at, before=before, after=after))
 
-    assert found == TEXT.replace(old, new)
+    assert text == TEXT.replace(old, new)
 
 
 def test_a_key_whose_last_sibling_is_deep_comes_after_all_of_it() -> None:
-    found = made(change(SERVICES, "third", "max", before=None, after=1))
+    text = changed_text(change(SERVICES, "third", "max", before=None, after=1))
 
-    assert found == TEXT.replace("    embed: {}\n", "    embed: {}\n    third: { max: 1 }\n")
+    assert text == TEXT.replace("    embed: {}\n", "    embed: {}\n    third: { max: 1 }\n")
 
 
 @pytest.mark.process
 def test_a_file_without_a_last_newline_is_changed_too(tmp_path: Path) -> None:
     text = "config:\n  ebbtide:a: 1"
 
-    found = made(change("ebbtide:b", before=None, after=2), text=text)
+    found = changed_text(change("ebbtide:b", before=None, after=2), text=text)
 
     assert found == "config:\n  ebbtide:a: 1\n  ebbtide:b: 2"
     applied_by_git(text, found, tmp_path)
@@ -101,7 +101,7 @@ def test_a_file_without_a_last_newline_is_changed_too(tmp_path: Path) -> None:
 
 def test_every_value_that_changed_since_is_told_and_nothing_is_changed() -> None:
     with pytest.raises(PatchInvalid) as raised:
-        made(
+        changed_text(
             change(SERVICES, "chat", "scale", "min", before=2, after=3),
             change(SERVICES, "chat", "scale", "max", before=10, after=12),
             change(SERVICES, "gone", "scale", "max", before=1, after=2),
@@ -118,17 +118,17 @@ def test_what_cannot_be_exchanged_in_the_text_is_refused() -> None:
     text = "config:\n  ebbtide:a: |\n    long\n    text\n  ebbtide:b: 1\n"
 
     with pytest.raises(PatchInvalid, match="change them by hand"):
-        made(change("ebbtide:a", before="long\ntext\n", after="short"), text=text)
+        changed_text(change("ebbtide:a", before="long\ntext\n", after="short"), text=text)
 
 
 def test_an_unsound_file_is_refused_with_its_faults() -> None:
     with pytest.raises(PatchInvalid, match=r"Pulumi\.x\.yaml:2"):
-        made(change("a", before=1, after=2), text="config:\n  a: *b\n")
+        changed_text(change("a", before=1, after=2), text="config:\n  a: *b\n")
 
 
 @pytest.mark.process
 def test_the_difference_is_a_patch_that_git_applies(tmp_path: Path) -> None:
-    after = made(
+    after = changed_text(
         change(SERVICES, "chat", "scale", "max", before=8, after=12),
         change("ebbtide:list", 0, "name", before="a", after="c"),
     )

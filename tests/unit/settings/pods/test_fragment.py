@@ -26,9 +26,9 @@ def stack(fragment: object, *, version: str = "1.35") -> str:
 
 def codes(fragment: object, facts: PodFacts = SERVICE) -> dict[str, str]:
     """By place in the fragment."""
-    found = list(fragment_findings(fragment, (), facts))
-    by_place = {".".join(map(str, finding.at)): finding.code for finding in found}
-    assert len(by_place) == len(found), found
+    findings = list(fragment_findings(fragment, (), facts))
+    by_place = {".".join(map(str, finding.at)): finding.code for finding in findings}
+    assert len(by_place) == len(findings), findings
     return by_place
 
 
@@ -379,7 +379,7 @@ def asking(cpu: str, memory: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("fragment", "whole"),
+    ("fragment", "total"),
     [
         (EMPTY, (1000, 1024)),
         ({"containers": [asking("500m", "256Mi"), {"name": "api"}]}, (1500, 1280)),
@@ -392,5 +392,5 @@ def asking(cpu: str, memory: str, **fields: Any) -> dict[str, Any]:
         ({"containers": [container(resources={"limits": {"cpu": "0.0005", "memory": "1"}})]}, (1001, 1025)),
     ],
 )
-def test_a_pod_asks_for_what_kubernetes_counts(fragment: object, whole: tuple[int, int]) -> None:
-    assert total_size(MAIN, fragment) == PodSize(cpu=whole[0], memory=whole[1], gpu=1)
+def test_a_pod_asks_for_what_kubernetes_counts(fragment: object, total: tuple[int, int]) -> None:
+    assert total_size(MAIN, fragment) == PodSize(cpu=total[0], memory=total[1], gpu=1)

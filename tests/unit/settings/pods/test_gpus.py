@@ -22,15 +22,15 @@ def with_service(gpu: str, more: str = TWO_GROUPS) -> str:
     return shortest(more=f"{more}ebbtide:workloads: {{ serve: {SERVICE % gpu} }}")
 
 
-@pytest.mark.parametrize("given", ["2", "{ count: 2 }", "{ count: 2, resource: nvidia.com/gpu }"])
-def test_a_number_alone_is_the_count(given: str, tmp_path: Path) -> None:
-    text = shortest(train=f"gpu: {given}", more="ebbtide:nodeGroups: { gpu: { instanceTypes: [g5.12xlarge], max: 4 } }")
+@pytest.mark.parametrize("gpu", ["2", "{ count: 2 }", "{ count: 2, resource: nvidia.com/gpu }"])
+def test_a_number_alone_is_the_count(gpu: str, tmp_path: Path) -> None:
+    text = shortest(train=f"gpu: {gpu}", more="ebbtide:nodeGroups: { gpu: { instanceTypes: [g5.12xlarge], max: 4 } }")
 
     assert loaded(text, tmp_path).workers["train"].gpu == Gpu(count=2, resource=GPU_RESOURCE, memory=None)
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "parts"),
+    ("gpu", "code", "parts"),
     [
         ("{ resource: gpu }", "gpu.resource", ("gpu.resource:", "found 'gpu'", "(for example amd.com/gpu)")),
         ("{ resource: amd.com/ }", "gpu.resource", ("found 'amd.com/'",)),
@@ -47,10 +47,8 @@ def test_a_number_alone_is_the_count(given: str, tmp_path: Path) -> None:
         ("{ model: L4 }", "key.unknown", ("gpu.model:",)),
     ],
 )
-def test_what_no_gpu_can_be_is_refused_at_its_key(
-    given: str, code: str, parts: tuple[str, ...], tmp_path: Path
-) -> None:
-    assert problem_of(onprem(train=f"gpu: {given}"), tmp_path).tells(code, *parts)
+def test_what_no_gpu_can_be_is_refused_at_its_key(gpu: str, code: str, parts: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(onprem(train=f"gpu: {gpu}"), tmp_path).tells(code, *parts)
 
 
 def test_memory_that_no_gpu_of_any_group_has_is_refused_with_what_they_have(tmp_path: Path) -> None:

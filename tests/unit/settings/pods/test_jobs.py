@@ -37,19 +37,23 @@ def test_a_job_runs_once_on_the_cheapest_group_and_is_not_retried(tmp_path: Path
 def test_a_job_finds_redis_in_the_secret_that_ebbtide_writes(tmp_path: Path) -> None:
     text = job("env: { REDIS_URL: { secret: ebbtide-redis, key: url } }")
 
-    found = record(loaded(text, tmp_path))
-    made = {(name_of(one), namespace_of(one)): one for one in found if kind_of(one) in ("Job", "Secret")}
-    runs = made["migrate", "ebbtide-workers"]
+    resources = record(loaded(text, tmp_path))
+    created = {
+        (name_of(resource), namespace_of(resource)): resource
+        for resource in resources
+        if kind_of(resource) in ("Job", "Secret")
+    }
+    runs = created["migrate", "ebbtide-workers"]
     env = runs.inputs["spec"]["template"]["spec"]["containers"][0]["env"]
     assert env == [{"name": "REDIS_URL", "valueFrom": {"secretKeyRef": {"name": "ebbtide-redis", "key": "url"}}}]
-    assert made["ebbtide-redis", "ebbtide-workers"].urn in after(runs, found), "a Job runs at once"
+    assert created["ebbtide-redis", "ebbtide-workers"].urn in after(runs, resources), "a Job runs at once"
 
 
-def after(resource: Resource, found: Sequence[Resource]) -> set[str]:
+def after(resource: Resource, resources: Sequence[Resource]) -> set[str]:
     """What is registered before it: what it and its component depend on, and the parts of that."""
-    component = next(one for one in found if one.urn == resource.parent)
+    component = next(other_resource for other_resource in resources if other_resource.urn == resource.parent)
     before = {*resource.depends_on, *component.depends_on}
-    while more := {one.urn for one in found if one.parent in before} - before:
+    while more := {other_resource.urn for other_resource in resources if other_resource.parent in before} - before:
         before |= more
     return before
 
