@@ -1,4 +1,4 @@
-"""A pool's checkpoints: where they are, what cannot hold, and what a stopped worker is given."""
+"""A pool's checkpoints: location, contradictions, and the time of a stopping worker."""
 
 import json
 from datetime import timedelta

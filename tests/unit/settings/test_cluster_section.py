@@ -1,4 +1,4 @@
-"""The cluster's own section: who may reach the API and as whom, versions, and what each wrong value is told."""
+"""The cluster's section: access to the API, versions, and the message for each invalid value."""
 
 from collections.abc import Callable, Mapping
 from datetime import date

@@ -1,4 +1,4 @@
-"""Faults that take two sections to see."""
+"""Faults between two sections."""
 
 from datetime import date
 from pathlib import Path

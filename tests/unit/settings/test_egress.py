@@ -1,4 +1,4 @@
-"""The section of closed networks: what is refused before a pod would find out, and what is never shown."""
+"""The section of closed networks: faults that a pod would meet, and values that are never shown."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a workload is reached from outside: what the stack file takes and refuses, each fault with its line."""
+"""Access to workloads from outside: accepted values, and one line per fault."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ EXISTING = "ebbtide:cluster: { kind: existing, context: onprem }"
 
 
 def file(*entries: str, more: str = "") -> str:
-    """Workloads on a line each, from line 7 on. An entry holds a name and what it adds to a workload."""
+    """Return a file with one workload per line, from line 7 on. An entry is a name and its additional keys."""
     lines = [f"  {name}: {{ {_POD}, {keys} }}" for name, _, keys in (entry.partition(": ") for entry in entries)]
     return shortest(more="\n".join(["ebbtide:workloads:", *lines, *([more] if more else [])]))
 

@@ -1,4 +1,4 @@
-"""The section of exceptions: what is wrong with one is told, and a date that has passed is no error."""
+"""The section of exceptions: faults are reported, and a past date is valid."""
 
 from datetime import date
 from pathlib import Path

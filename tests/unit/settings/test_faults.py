@@ -1,4 +1,4 @@
-"""Bad input: one line each, with the path, what is wanted, what was found and a way out; all at once."""
+"""Invalid input: one line each with path, expected value, actual value and a hint; all at once."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The section of monitoring: what belongs to a Prometheus that is there, and what would do nothing."""
+"""The section of monitoring: keys for an existing Prometheus, and keys without effect."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The section of Ray clusters: what it says, what cannot hold, and where its pods go."""
+"""The section of Ray clusters: values, contradictions, and placement of its pods."""
 
 from datetime import timedelta
 from pathlib import Path

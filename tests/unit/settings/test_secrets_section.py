@@ -1,4 +1,4 @@
-"""The section of secrets: names and keys are read, values never, and what stands elsewhere is sent there."""
+"""The section of secrets: names and keys are parsed, values never; misplaced secrets get a hint to it."""
 
 import json
 from pathlib import Path

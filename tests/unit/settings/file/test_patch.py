@@ -1,4 +1,4 @@
-"""Changes in a stack file's text: one value is another, and all else is what it was, to the letter."""
+"""Changes in a stack file's text replace one value and keep every other character."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""`pod:`, a fragment of a PodSpec: what is no field of Kubernetes, and what would break a promise, with its line."""
+"""`pod:`, a fragment of a PodSpec: unknown fields and broken promises are refused with their line."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ def stack(fragment: object, *, version: str = "1.35") -> str:
 
 
 def codes(fragment: object, facts: PodFacts = SERVICE) -> dict[str, str]:
-    """By place in the fragment."""
+    """Return the codes by location in the fragment."""
     findings = list(fragment_findings(fragment, (), facts))
     by_place = {".".join(map(str, finding.at)): finding.code for finding in findings}
     assert len(by_place) == len(findings), findings

@@ -1,4 +1,4 @@
-"""The sections of jobs and cron jobs: what is filled in, and what is refused."""
+"""The sections of jobs and cron jobs: defaults and refusals."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -50,7 +50,7 @@ def test_a_job_finds_redis_in_the_secret_that_ebbtide_writes(tmp_path: Path) -> 
 
 
 def after(resource: Resource, resources: Sequence[Resource]) -> set[str]:
-    """What is registered before it: what it and its component depend on, and the parts of that."""
+    """Return what is registered before a resource: dependencies of it and of its component, and their children."""
     component = next(other_resource for other_resource in resources if other_resource.urn == resource.parent)
     before = {*resource.depends_on, *component.depends_on}
     while more := {other_resource.urn for other_resource in resources if other_resource.parent in before} - before:

@@ -1,4 +1,4 @@
-"""Which group of several a pod goes to: the price of the nodes that all of its pods need, and the processor."""
+"""Choice of a pod's group by processor and by the price of the nodes for all its pods."""
 
 from pathlib import Path
 
@@ -33,7 +33,9 @@ def group_of_pool(settings: StackSettings) -> str:
 
 @pytest.mark.parametrize(("most", "group"), [(1, "small"), (6, "small"), (60, "large")])
 def test_a_pool_goes_where_its_pods_cost_least_together(most: int, group: str, tmp_path: Path) -> None:
-    """Six fit on a small node and 61 on a large one, eight times as dear: alone, one pays for all of its node."""
+    """Six fit on a small node and 61 on a large one, which costs eight times as much: a single pod pays for the entire
+    node.
+    """
     assert group_of_pool(loaded(pool(most), tmp_path)) == group
 
 
@@ -109,7 +111,7 @@ def processors(settings: StackSettings) -> dict[str, object]:
 
 
 def test_where_processors_differ_a_pod_goes_to_amd64(tmp_path: Path) -> None:
-    """The ARM group is the cheaper one, and no image here was said to be for it."""
+    """The ARM group is cheaper, and no image states that it supports it."""
     settings = loaded(both(), tmp_path)
 
     assert set(homes(settings).values()) == {"flexible"}
@@ -267,7 +269,7 @@ def test_a_group_that_could_not_be_read_leaves_the_processor_open(tmp_path: Path
 
 
 def test_on_a_cluster_of_others_the_file_alone_says_it(tmp_path: Path) -> None:
-    """Nothing is known of its nodes."""
+    """Its nodes are unknown."""
     text = onprem(train="arch: arm64, pod: { nodeSelector: { disktype: ssd } }")
 
     assert loaded(text, tmp_path).workers["train"].arch is Architecture.ARM64

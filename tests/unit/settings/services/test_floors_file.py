@@ -1,4 +1,4 @@
-"""Floors in the stack file: what is read, what is refused, one line each, and what only a warning is worth."""
+"""Floors in the stack file: accepted values, refusals with one line each, and warnings."""
 
 from datetime import date, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The section of services: what a variant takes from its service, and what is refused, one line each."""
+"""The section of services: keys that variants inherit, and refusals with one line each."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -269,7 +269,7 @@ def test_two_ways_to_name_a_model_are_one(tmp_path: Path) -> None:
 
 
 def test_a_header_is_asked_for_once(tmp_path: Path) -> None:
-    """Of two conditions on one header the API server takes none."""
+    """The API server refuses two conditions on one header."""
     problem = problem_of(with_services((BY_WHEN, 'when: { header: "x-model: embedder-xl" }')), tmp_path)
 
     assert problem.tells("variants.when-header", "variants.large.when:", "{ model: embedder-xl }")

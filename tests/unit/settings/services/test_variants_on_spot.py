@@ -1,4 +1,4 @@
-"""A variant on spot nodes: where it goes, who may evict it, what it stands beside, and what is refused in a line."""
+"""A variant on spot nodes: placement, evictions, its partner, and refusals with one line each."""
 
 from datetime import timedelta
 from pathlib import Path
