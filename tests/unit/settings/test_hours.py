@@ -138,7 +138,9 @@ def test_each_working_weekend_of_a_country_is_open_and_no_other_weekend_is(count
 def test_no_other_country_has_working_weekends() -> None:
     every = holidays.list_supported_countries(include_aliases=False)
 
-    assert {it for it in every if holidays.country_holidays(it, years=SEEN).weekend_workdays} == set(WORKING_WEEKENDS)
+    assert {country for country in every if holidays.country_holidays(country, years=SEEN).weekend_workdays} == set(
+        WORKING_WEEKENDS
+    )
 
 
 def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_named(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_where_whole_nodes_cost_the_same_the_name_decides(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("at_a_time", "group"), [(1, "small"), (60, "large")])
 def test_jobs_and_cron_jobs_go_by_the_pods_that_run_at_a_time(at_a_time: int, group: str, tmp_path: Path) -> None:
-    one = f"{SMALL_POD}, longestRun: 1h, completions: 60, parallelism: {at_a_time}"
-    more = f"ebbtide:jobs: {{ fit: {{ {one} }} }}\nebbtide:cronJobs: {{ nightly: {{ {one}, schedule: '0 2 * * *' }} }}"
+    job = f"{SMALL_POD}, longestRun: 1h, completions: 60, parallelism: {at_a_time}"
+    more = f"ebbtide:jobs: {{ fit: {{ {job} }} }}\nebbtide:cronJobs: {{ nightly: {{ {job}, schedule: '0 2 * * *' }} }}"
     settings = loaded(beside(more), tmp_path)
 
     assert (settings.jobs["fit"].node_group, settings.cron_jobs["nightly"].node_group) == (group, group)
@@ -95,9 +95,9 @@ ebbtide:ray:
 
 
 def both(arch: str = "", groups: str = BOTH) -> str:
-    said = f", arch: {arch}" if arch else ""
-    others = OTHERS.replace("ARCH", said).replace("SERVED", said.removeprefix(", ") or "args: []")
-    return shortest(train=f"arch: {arch}" if arch else "", more=groups + others)
+    arch_key = f", arch: {arch}" if arch else ""
+    sections = OTHERS.replace("ARCH", arch_key).replace("SERVED", arch_key.removeprefix(", ") or "args: []")
+    return shortest(train=f"arch: {arch}" if arch else "", more=groups + sections)
 
 
 def homes(settings: StackSettings) -> dict[str, str]:
@@ -179,7 +179,7 @@ def test_a_selector_of_the_file_counts_as_the_choice(tmp_path: Path) -> None:
 
 
 def required(*expressions: str) -> str:
-    terms = ", ".join(f"{{ matchExpressions: [{each}] }}" for each in expressions)
+    terms = ", ".join(f"{{ matchExpressions: [{expression}] }}" for expression in expressions)
     rule = f"requiredDuringSchedulingIgnoredDuringExecution: {{ nodeSelectorTerms: [{terms}] }}"
     return f"pod: {{ affinity: {{ nodeAffinity: {{ {rule} }} }} }}"
 

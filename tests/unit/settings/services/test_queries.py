@@ -132,13 +132,13 @@ def test_two_vectors_that_are_matched_by_some_labels_need_one_series_each() -> N
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on PATH (Debian's package prometheus has it)")
 def test_prometheus_itself_agrees(tmp_path: Path) -> None:
     """Each metric has two series. A query that is classified as having one returns one."""
-    asked = [
-        {"expr": f"count({text}) > bool 1 == 1", "eval_time": "10m", "exp_samples": found}
-        for texts, found in ((ONE, []), (SEVERAL, [{"value": 1}]))
+    questions = [
+        {"expr": f"count({text}) > bool 1 == 1", "eval_time": "10m", "exp_samples": results}
+        for texts, results in ((ONE, []), (SEVERAL, [{"value": 1}]))
         for text in texts
     ]
     file = tmp_path / "queries.yaml"
-    file.write_text(json.dumps({"tests": [{"interval": "1m", "input_series": SERIES, "promql_expr_test": asked}]}))
+    file.write_text(json.dumps({"tests": [{"interval": "1m", "input_series": SERIES, "promql_expr_test": questions}]}))
     done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
