@@ -31,14 +31,14 @@ class ServingNeeds:
 
 
 def serving_needs(settings: StackSettings) -> ServingNeeds:
-    grown = [
-        it.scale.metrics for service in settings.services.values() for it in service.variants.values() if it.scale.grows
-    ]
-    vertical = any(it.vertical is not Vertical.OFF for it in settings.all_workloads.values())
+    services = settings.services.values()
+    scales = [variant.scale for service in services for variant in service.variants.values()]
+    metrics = [scale.metrics for scale in scales if scale.grows]
+    vertical = any(workload.vertical is not Vertical.OFF for workload in settings.all_workloads.values())
     return ServingNeeds(
-        gateway=any(it.route is not None for it in settings.services.values()),
-        keda=any(it.external for it in grown),
-        resource_metrics=vertical or any(it.of_pods for it in grown),
+        gateway=any(service.route is not None for service in services),
+        keda=any(targets.external for targets in metrics),
+        resource_metrics=vertical or any(targets.of_pods for targets in metrics),
         vertical=vertical,
     )
 

@@ -87,12 +87,10 @@ def one_finding_per_secret(findings: Sequence[Finding], config: Mapping[str, obj
     """Replace all findings of a misplaced encrypted value by one."""
     remaining = list(findings)
     for finding in _misplaced(config):
-        if not any(other.code in _KEY_FAULTS and other.at == finding.at[: len(other.at)] for other in remaining):
+        parents = [fault.at for fault in remaining if fault.code in _KEY_FAULTS]
+        if not any(at == finding.at[: len(at)] for at in parents):
             depth = len(finding.at)
-            remaining = [
-                *(other for other in remaining if other.at[:depth] != finding.at),
-                finding,
-            ]
+            remaining = [*(fault for fault in remaining if fault.at[:depth] != finding.at), finding]
     return remaining
 
 

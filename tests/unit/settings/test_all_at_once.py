@@ -1,4 +1,4 @@
-"""All faults of a section are told at once, and none that only follows from a section that could not be read."""
+"""All faults of a section are reported together, without those that follow from an invalid section."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A pool's checkpoints: where they are, what cannot hold, and what a stopped worker is given."""
+"""A pool's checkpoints: location, contradictions, and the time of a stopping worker."""
 
 import json
 from datetime import timedelta
@@ -84,8 +84,8 @@ def test_workers_are_told_the_store_and_seconds(tmp_path: Path) -> None:
         "required": False,
         "openWithin": 600,
     }
-    given = "required: true, every: 1h, saveWithin: 4m, openWithin: 30m"
-    assert json.loads(variable_text(f"{S3}, {given}", tmp_path)) == {
+    keys = "required: true, every: 1h, saveWithin: 4m, openWithin: 30m"
+    assert json.loads(variable_text(f"{S3}, {keys}", tmp_path)) == {
         "store": "s3://acme-checkpoints/acme/train",
         "every": 3600,
         "saveWithin": 240,

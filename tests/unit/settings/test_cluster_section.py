@@ -1,4 +1,4 @@
-"""The cluster's own section: who may reach the API and as whom, versions, and what each wrong value is told."""
+"""The cluster's section: access to the API, versions, and the message for each invalid value."""
 
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -257,7 +257,7 @@ def test_the_end_of_standard_support_is_announced(
 ) -> None:
     settings = loaded(cluster(f'version: "1.34", supportType: {support}'), tmp_path)
 
-    (caution,) = [it for it in warnings_of(settings, day) if it.path == "cluster.version"]
+    (caution,) = [warning for warning in warnings_of(settings, day) if warning.path == "cluster.version"]
 
     assert (caution.code, tense in caution.text) == (code, True)
-    assert not any(it.path == "cluster.version" for it in warnings_of(settings, date(2026, 5, 1)))
+    assert not any(warning.path == "cluster.version" for warning in warnings_of(settings, date(2026, 5, 1)))

@@ -1,4 +1,4 @@
-"""The codes of problems and cautions are stable: a new name is a decision, with this list, and not a slip."""
+"""The codes of problems and cautions are stable: this list makes a new one a decision."""
 
 import re
 from pathlib import Path

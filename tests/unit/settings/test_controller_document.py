@@ -1,4 +1,4 @@
-"""What the controller is told of a stack, and what it is not."""
+"""The controller's config document of a stack."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_a_pool_is_its_deployment_in_the_workers_namespace(tmp_path: Path) -> No
 
 
 def test_the_order_in_the_file_makes_no_difference(tmp_path: Path) -> None:
-    """Pulumi hands the config over sorted, so a preview of the file would show changes that `up` does not make."""
+    """Pulumi passes the config sorted; otherwise a preview of the file would show changes that `up` does not make."""
     lines = [f'{name}: {{ category: flexible, image: "a:1", cpu: 1, memory: 1Gi }}' for name in ("api", "web")]
     pools = ['mail: { source: { queues: [mail] }, image: "a:1", max: 1, cpu: 1, memory: 1Gi, longestJob: 1h }', TRAIN]
     texts = [

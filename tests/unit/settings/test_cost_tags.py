@@ -1,4 +1,4 @@
-"""Tags that AWS would refuse are refused here, each by its own name."""
+"""Tags that AWS would refuse are refused by name."""
 
 from pathlib import Path
 

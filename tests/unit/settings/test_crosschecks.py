@@ -1,4 +1,4 @@
-"""Faults that take two sections to see."""
+"""Faults between two sections."""
 
 from datetime import date
 from pathlib import Path
@@ -73,9 +73,9 @@ def test_a_node_group_must_be_one_that_can_exist(groups: str, words: tuple[str, 
 
 
 def test_two_pools_on_one_queue_are_refused(tmp_path: Path) -> None:
-    other = '    eval: { source: { queues: [train] }, image: "a:1", max: 2, cpu: 1, memory: 1Gi, longestJob: 1h }\n'
+    pool = '    eval: { source: { queues: [train] }, image: "a:1", max: 2, cpu: 1, memory: 1Gi, longestJob: 1h }\n'
 
-    assert problem_of(shortest() + other, tmp_path) == (
+    assert problem_of(shortest() + pool, tmp_path) == (
         ":6: ebbtide:workers.eval.source.queues[0]: wanted a queue of only one pool, found 'train', "
         "which pool 'train' serves; both pools would scale up for the same jobs"
     )
@@ -150,9 +150,9 @@ def test_flexible_services_that_do_not_say_when_they_are_ready_are_one_line(tmp_
     listed = ", ".join(f"{name}: {{ category: {category}, {service} }}" for name, category in names.items())
     warnings = warnings_of(loaded(shortest(more=f"ebbtide:workloads: {{ {listed} }}"), tmp_path))
 
-    (told,) = [caution for caution in warnings if caution.code == "workloads.no-readiness-probe"]
-    assert "api, translate." in told.text
-    assert "store" not in told.text
+    (warning,) = [caution for caution in warnings if caution.code == "workloads.no-readiness-probe"]
+    assert "api, translate." in warning.text
+    assert "store" not in warning.text
 
 
 def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Path) -> None:

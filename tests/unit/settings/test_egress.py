@@ -1,4 +1,4 @@
-"""The section of closed networks: what is refused before a pod would find out, and what is never shown."""
+"""The section of closed networks: faults that a pod would meet, and values that are never shown."""
 
 import json
 from pathlib import Path
@@ -17,14 +17,14 @@ def egress(**keys: object) -> str:
 
 
 def test_a_closed_network_is_told_in_four_keys(tmp_path: Path) -> None:
-    given = {
+    keys = {
         "httpsProxy": "http://proxy.example.com:3128/",
         "noProxy": [".corp.example.com", "10.20.0.0/16", "host.example.com"],
         "caBundle": AUTHORITY,
         "allow": ["10.1.0.0/16", "2001:db8::/32"],
     }
 
-    settings = loaded(egress(**given), tmp_path).egress
+    settings = loaded(egress(**keys), tmp_path).egress
 
     assert settings.https_proxy == "http://proxy.example.com:3128"
     assert settings.no_proxy == (".corp.example.com", "10.20.0.0/16", "host.example.com")

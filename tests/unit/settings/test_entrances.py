@@ -1,4 +1,4 @@
-"""How a workload is reached from outside: what the stack file takes and refuses, each fault with its line."""
+"""Access to workloads from outside: accepted values, and one line per fault."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ EXISTING = "ebbtide:cluster: { kind: existing, context: onprem }"
 
 
 def file(*entries: str, more: str = "") -> str:
-    """Workloads on a line each, from line 7 on. An entry holds a name and what it adds to a workload."""
+    """Return a file with one workload per line, from line 7 on. An entry is a name and its additional keys."""
     lines = [f"  {name}: {{ {_POD}, {keys} }}" for name, _, keys in (entry.partition(": ") for entry in entries)]
     return shortest(more="\n".join(["ebbtide:workloads:", *lines, *([more] if more else [])]))
 
@@ -35,7 +35,9 @@ def test_an_entrance_leads_to_the_first_port_unless_it_names_another(tmp_path: P
     )
 
     exposed = {
-        name: it.expose.listens_on(it.ports) for name, it in loaded(text, tmp_path).workloads.items() if it.expose
+        name: workload.expose.listens_on(workload.ports)
+        for name, workload in loaded(text, tmp_path).workloads.items()
+        if workload.expose
     }
 
     assert exposed == {"api": 8080, "web": 9090, "tls": 443, "own": 8443}
@@ -157,7 +159,9 @@ def test_what_is_open_to_all_in_the_clear_is_warned_of(tmp_path: Path) -> None:
         f"own: {_HTTP}, expose: {{}}",
     )
 
-    warned = [each.path for each in warnings_of(loaded(text, tmp_path)) if each.code == "expose.public-in-the-clear"]
+    warned = [
+        caution.path for caution in warnings_of(loaded(text, tmp_path)) if caution.code == "expose.public-in-the-clear"
+    ]
 
     assert warned == ["workloads.api.expose"]
 
@@ -166,7 +170,7 @@ def test_what_is_open_to_all_in_the_clear_is_warned_of(tmp_path: Path) -> None:
 def test_one_fixed_node_is_a_narrow_entrance(least: int, warned: bool, tmp_path: Path) -> None:
     text = file(f"api: {_HTTP}, expose: {{}}", more=f"ebbtide:nodeGroups: {{ fixed: {{ min: {least}, max: 4 }} }}")
 
-    assert ("expose.one-fixed-node" in [each.code for each in warnings_of(loaded(text, tmp_path))]) is warned
+    assert ("expose.one-fixed-node" in [caution.code for caution in warnings_of(loaded(text, tmp_path))]) is warned
 
 
 def test_the_certificate_of_an_ingress_is_a_secret_that_must_be_there(tmp_path: Path) -> None:

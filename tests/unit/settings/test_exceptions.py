@@ -1,4 +1,4 @@
-"""The section of exceptions: what is wrong with one is told, and a date that has passed is no error."""
+"""The section of exceptions: faults are reported, and a past date is valid."""
 
 from datetime import date
 from pathlib import Path
@@ -20,9 +20,9 @@ def without(key: str) -> str:
 
 
 def test_an_exception_is_read(tmp_path: Path) -> None:
-    (given,) = loaded(with_exceptions(ONE), tmp_path).exceptions
+    (exception,) = loaded(with_exceptions(ONE), tmp_path).exceptions
 
-    assert (given.policy, given.resource, given.until) == ("EB019", "api", date(2027, 1, 31))
+    assert (exception.policy, exception.resource, exception.until) == ("EB019", "api", date(2027, 1, 31))
 
 
 def test_without_the_section_nothing_is_excepted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A stack file for a cluster that is there already: what it may say, and what it may not."""
+"""A stack file for an existing cluster: accepted and refused keys."""
 
 from pathlib import Path
 

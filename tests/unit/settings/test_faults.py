@@ -1,4 +1,4 @@
-"""Bad input: one line each, with the path, what is wanted, what was found and a way out; all at once."""
+"""Invalid input: one line each with path, expected value, actual value and a hint; all at once."""
 
 import re
 from pathlib import Path
@@ -176,12 +176,14 @@ def test_the_other_sections_are_checked_too(section: str, words: tuple[str, ...]
     assert problem_of(shortest(more=section), tmp_path).tells(*words)
 
 
-OF_OTHER_PARTITIONS = sorted(it.value for it in Region if re.match("cn-|us-(gov|iso[bf]?)-|eu-isoe-|eusc-", it.value))
-COMMERCIAL = sorted({it.value for it in Region} - {*OF_OTHER_PARTITIONS})
+OF_OTHER_PARTITIONS = sorted(
+    region.value for region in Region if re.match("cn-|us-(gov|iso[bf]?)-|eu-isoe-|eusc-", region.value)
+)
+COMMERCIAL = sorted({region.value for region in Region} - {*OF_OTHER_PARTITIONS})
 
 
 def test_every_region_whose_arns_are_ours_passes(tmp_path: Path) -> None:
-    assert [loaded(shortest(more=f"aws:region: {it}"), tmp_path).region for it in COMMERCIAL] == COMMERCIAL
+    assert [loaded(shortest(more=f"aws:region: {region}"), tmp_path).region for region in COMMERCIAL] == COMMERCIAL
     assert {"us-east-1", "mx-central-1", "ap-southeast-7"} < {*COMMERCIAL}
 
 

@@ -1,4 +1,4 @@
-"""Config as Pulumi hands it over gives the settings that the file gives."""
+"""Config as Pulumi passes it gives the same settings as the file."""
 
 from typing import Any
 

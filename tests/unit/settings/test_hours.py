@@ -1,4 +1,4 @@
-"""Holidays become dates, exceptions apply on top, and the end of the list is known."""
+"""Holidays become dates, exceptions override them, and the list's end is known."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -61,7 +61,7 @@ def budapest(week: dict[str, str] | None = None, **calendar: object) -> Business
 
 
 def opened(hours: BusinessHours, day: date = SATURDAY) -> list[str]:
-    """The spans that touch a day, in local time."""
+    """Return the spans that touch a day, in local time."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone_of(hours.timezone))
     spans = hours.open_spans(midnight, midnight + timedelta(days=1))
     return [f"{hours.local(span.start):%a %H:%M}-{hours.local(span.end):%a %H:%M}" for span in spans]
@@ -138,7 +138,9 @@ def test_each_working_weekend_of_a_country_is_open_and_no_other_weekend_is(count
 def test_no_other_country_has_working_weekends() -> None:
     every = holidays.list_supported_countries(include_aliases=False)
 
-    assert {it for it in every if holidays.country_holidays(it, years=SEEN).weekend_workdays} == set(WORKING_WEEKENDS)
+    assert {country for country in every if holidays.country_holidays(country, years=SEEN).weekend_workdays} == set(
+        WORKING_WEEKENDS
+    )
 
 
 def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_named(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_the_end_of_the_list_of_working_weekends_is_told_until_a_later_one_is_na
 def test_a_week_that_has_the_working_weekends_anyway_is_not_asked_for_later_ones(
     week: str, warned: bool, tmp_path: Path
 ) -> None:
-    """Hungary works on Saturdays alone, and a date that is open anyway would be told to change nothing."""
+    """Hungary's working days are Saturdays, and an open date without effect would have its own warning."""
     text = shortest(hours="holidays: { country: HU }").replace("mon-fri", week)
     codes = {caution.code for caution in warnings_of(loaded(text, tmp_path), date(2026, 12, 1))}
 

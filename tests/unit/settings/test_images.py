@@ -1,4 +1,4 @@
-"""The section of images, and the demand that each is named by digest."""
+"""The section of images, and required digests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The schema that editors use: in step with the models, and of one mind with them."""
+"""The editors' schema accepts and refuses the same as the models."""
 
 import pytest
 import yaml

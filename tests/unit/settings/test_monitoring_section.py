@@ -1,4 +1,4 @@
-"""The section of monitoring: what belongs to a Prometheus that is there, and what would do nothing."""
+"""The section of monitoring: keys for an existing Prometheus, and keys without effect."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -151,8 +151,8 @@ def test_what_could_not_work_is_refused(text: str, words: tuple[str, ...], tmp_p
 
 @pytest.mark.parametrize("missing", ["to", "from", "smarthost"])
 def test_mail_needs_whom_from_whom_and_by_which_server(missing: str, tmp_path: Path) -> None:
-    kept = ", ".join(part for part in MAIL.split(", ") if not part.startswith(f"{missing}:"))
-    refused = problem_of(told_by(f"email: {{ {kept} }}, secret: held"), tmp_path)
+    remaining = ", ".join(part for part in MAIL.split(", ") if not part.startswith(f"{missing}:"))
+    refused = problem_of(told_by(f"email: {{ {remaining} }}, secret: held"), tmp_path)
 
     assert refused.tells("key.missing", f"receiver.email.{missing}:")
 

@@ -1,4 +1,4 @@
-"""Five hundred broken stack files: each is refused in words that name the key, and none brings a traceback."""
+"""Five hundred broken stack files: each is refused with the name of the key, and none with a traceback."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ def problems_of(text: str | bytes, folder: Path) -> tuple[Problem, ...]:
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Mutant, tuple[Problem, ...]]]:
-    """Whatever else is raised fails every test that asks for this."""
+    """Any other exception fails every test that uses this."""
     folder = tmp_path_factory.mktemp("mutants")
     return [(mutant, problems_of(mutant.text, folder)) for mutant in mutants(COUNT)]
 
 
 def is_named(mutant: Mutant, problems: tuple[Problem, ...]) -> bool:
-    """A fault of meaning by its key; one of writing by its line or its key, where there is a text at all."""
+    """Values are named by key, syntax by line or key if there is text at all."""
     if mutant.names:
         return any(name in problem.path for problem in problems for name in mutant.names)
     return all(problem.line or problem.path or problem.wanted in WHOLE for problem in problems)

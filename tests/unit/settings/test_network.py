@@ -1,4 +1,4 @@
-"""The network's section: what it leaves to defaults, and what it refuses."""
+"""The network's section: defaults and refusals."""
 
 from pathlib import Path
 

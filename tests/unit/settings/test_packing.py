@@ -1,4 +1,4 @@
-"""How many nodes the fixed workloads need, and the error when their group cannot have so many."""
+"""The number of nodes for fixed workloads, and the error if their group is too small."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def needed(*pods: tuple[PodSize, int]) -> int:
 
 
 def one_by_one(pods: list[tuple[PodSize, int]]) -> int:
-    """The same rule, a list of nodes and one pod after the other."""
+    """The same rule with a list of nodes, pod by pod."""
     rooms: list[Capacity] = []
     for size, replicas in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         for _ in range(replicas if NODE.copies(cpu=size.cpu, memory=size.memory, gpu=0) else 0):

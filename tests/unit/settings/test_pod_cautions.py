@@ -1,4 +1,4 @@
-"""What is allowed in a pod and still risky, and a disk that no node has."""
+"""Warnings about pods, and disks that no node has."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ API = 'image: "example.com/a:1", cpu: 1, memory: 1Gi'
 
 
 def cautions(folder: Path, *, api: str = "", train: str = "", more: str = "") -> dict[str, tuple[str, str]]:
-    """Path and text of each warning by its code, of a stack with a flexible service and a pool."""
+    """Return path and text of each warning by its code, for a stack with a flexible service and a pool."""
     service = f"ebbtide:workloads: {{ api: {{ category: flexible, {API}{', ' + api if api else ''} }} }}"
     cautions = warnings_of(loaded(shortest(train=train, more="\n".join([service, more])), folder))
     return {caution.code: (caution.path, caution.text) for caution in cautions}

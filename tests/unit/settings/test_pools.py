@@ -1,4 +1,4 @@
-"""What a worker pool's keys mean together: sources, jobs per worker, safe stop, the morning."""
+"""Relations between a worker pool's keys: sources, jobs per worker, safe stop, morning."""
 
 from pathlib import Path
 

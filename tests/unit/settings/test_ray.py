@@ -1,4 +1,4 @@
-"""The section of Ray clusters: what it says, what cannot hold, and where its pods go."""
+"""The section of Ray clusters: values, contradictions, and placement of its pods."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -27,12 +27,12 @@ def stack(section: str, *, train: str = "", more: str = "") -> str:
     return shortest(train=train, more=f"ebbtide:ray: {{ flow: {{ {section} }} }}\n{more}")
 
 
-def read(text: str, folder: Path) -> StackSettings:
+def loaded_stack(text: str, folder: Path) -> StackSettings:
     return loaded(text, folder)
 
 
 def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Path) -> None:
-    settings = read(stack(cluster()), tmp_path)
+    settings = loaded_stack(stack(cluster()), tmp_path)
     flow = settings.ray["flow"]
 
     assert {entry.image for entry in (flow.head, *flow.groups.values())} == {IMAGE}
@@ -98,7 +98,7 @@ def test_a_head_with_a_gpu_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_pool_drives_a_cluster_of_the_file(tmp_path: Path) -> None:
-    assert read(stack(cluster(), train="ray: flow"), tmp_path).workers["train"].ray == "flow"
+    assert loaded_stack(stack(cluster(), train="ray: flow"), tmp_path).workers["train"].ray == "flow"
     problem = problem_of(stack(cluster(), train="ray: flo"), tmp_path)
     assert problem.tells("ray.unknown-cluster", "workers.train.ray:", "did you mean flow?")
 
@@ -113,7 +113,7 @@ def test_the_secrets_that_ray_pods_take_are_looked_up(tmp_path: Path) -> None:
 def test_an_image_for_the_operator_is_of_no_use_where_another_one_is_there(tmp_path: Path) -> None:
     own = f"ebbtide:ray: {{ flow: {{ {cluster()} }} }}\nebbtide:images: {{ rayOperator: 'kuberay:1' }}"
 
-    assert read(onprem(more=own), tmp_path).images.ray_operator == "kuberay:1"
+    assert loaded_stack(onprem(more=own), tmp_path).images.ray_operator == "kuberay:1"
     problem = problem_of(onprem("rayOperator: existing", more=own), tmp_path)
     assert problem.tells("image.unused", "ebbtide:images.rayOperator:")
 

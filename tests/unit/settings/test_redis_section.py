@@ -1,4 +1,4 @@
-"""The section of Redis: which keys belong to which kind, and what the rest of the file must say for it."""
+"""The section of Redis: keys of each kind, and what each requires of other sections."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What DaemonSets of the team take on each node is offered to no other pod: in check, simulator and policies."""
+"""Requests of the team's DaemonSets reduce every node's capacity: in check, simulator and policies."""
 
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ TAKEN = "ebbtide:nodeGroups: { flexible: { max: 4, reserved: { cpu: 500m, memory
 
 
 def offers(settings: StackSettings) -> list[tuple[int, int]]:
-    """CPU and memory of a flexible node, to the check and to the simulator."""
+    """Return CPU and memory of a flexible node, for the check and for the simulator."""
     node = node_of(settings.node_groups["flexible"])
     (model,) = (group for group in cluster_plan(settings, Strategy.FIXED_FLEXIBLE).groups if group.name == "flexible")
     return [(node.cpu, node.memory), (model.cpu_m, model.memory_mib)]

@@ -1,4 +1,4 @@
-"""What the nodes that there may be have room for: all of it at its most, and one pod more during a release."""
+"""Capacity of the maximum number of nodes: all pods at their maximum, and one more during a release."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def stack(**sections: Any) -> str:
 
 
 def rolls(text: str) -> dict[str, dict[str, int]]:
-    """Of each Deployment of the file's, by name."""
+    """Return the strategy of each Deployment by name."""
     settings = stack_of_text(text, stack="acme", file="Pulumi.acme.yaml")
     specs = {
         resource.name.removesuffix("-deployment"): resource.inputs

@@ -1,4 +1,4 @@
-"""A rule across sections looks at no other section than those that it names: others may not have been read."""
+"""A rule across sections only reads the sections that it names: others may be invalid."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -25,7 +25,7 @@ def loaded(stack: str) -> tuple[StackSettings, Mapping[str, object]]:
 
 
 def parsed_sections(stack: str, sections: frozenset[str]) -> ParsedSections:
-    """As after a file in which these sections alone are without a fault."""
+    """Return the sections as if only these were valid."""
     settings_of_stack, config = loaded(stack)
     names = {"region", *(field for section, field in FIELDS.items() if section in sections)}
     settings = StackSettings.model_construct(None)

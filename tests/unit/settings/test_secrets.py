@@ -1,4 +1,4 @@
-"""No secret reaches a message, however broken the file around it is."""
+"""No secret reaches a message, however broken the file is."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The section of secrets: names and keys are read, values never, and what stands elsewhere is sent there."""
+"""The section of secrets: names and keys are parsed, values never; misplaced secrets get a hint to it."""
 
 import json
 from pathlib import Path
@@ -111,10 +111,10 @@ AT = ("ebbtide:workloads", "api", "env", "TOKEN")
 
 
 def test_a_reference_to_a_key_that_the_stacks_secret_lacks_is_told_with_the_nearest() -> None:
-    (found,) = wrong_references([SecretReference(AT, "api", ("TOKN",))], {"api": ("TOKEN", "tls.crt")})
+    (finding,) = wrong_references([SecretReference(AT, "api", ("TOKN",))], {"api": ("TOKEN", "tls.crt")})
 
-    assert (found.code, found.at, found.found) == ("secret.key-unknown", AT, "'TOKN'")
-    assert found.hint.startswith("did you mean TOKEN? or set it: pulumi config set --secret --path")
+    assert (finding.code, finding.at, finding.found) == ("secret.key-unknown", AT, "'TOKN'")
+    assert finding.hint.startswith("did you mean TOKEN? or set it: pulumi config set --secret --path")
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_a_pull_secret_and_a_certificate_of_the_stack_need_the_keys_that_kuberne
         "  regcred: { login: { secure: A } }\n  redis-tls: { tls.crt: { secure: A } }"
     )
 
-    found = [(problem.code, problem.path, problem.found) for problem in problems_of(shortest(more=more), tmp_path)]
+    faults = [(problem.code, problem.path, problem.found) for problem in problems_of(shortest(more=more), tmp_path)]
 
-    assert found == [
+    assert faults == [
         ("secret.key-unknown", "ebbtide:images.pullSecrets[0]", "'.dockerconfigjson'"),
         ("secret.key-unknown", "ebbtide:redis.tls.secret", "'tls.key'"),
         ("secret.key-unknown", "ebbtide:redis.tls.secret", "'ca.crt'"),

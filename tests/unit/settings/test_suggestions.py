@@ -1,4 +1,4 @@
-"""A suggestion is of the same kind as what was written, or there is none."""
+"""Suggestions are of the same kind as the mistyped value."""
 
 from pathlib import Path
 

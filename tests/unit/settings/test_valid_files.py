@@ -1,4 +1,4 @@
-"""Files that are right: what is filled in, what units become, where workers go."""
+"""Valid files: defaults, units, placement of workers."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The week: what it says, what contradicts itself, and that a swapped pair never inverts the protection."""
+"""The week: its meaning, contradictions, and that a swapped pair never inverts the protection."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Availability zones: what is public about them, and their two ways of naming."""
+"""Availability zones: public facts, and both notations."""
 
 from pathlib import Path
 

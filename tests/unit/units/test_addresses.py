@@ -1,4 +1,4 @@
-"""Which hosts of an address are the pod itself, however they are written."""
+"""Hosts that are the pod itself, in all notations."""
 
 import pytest
 

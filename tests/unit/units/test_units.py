@@ -1,4 +1,4 @@
-"""Units: durations, quantities and money, each read and described in one place."""
+"""Parsing and formatting of durations, quantities and money."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The document between the two sides: what is written is what is read, by this version and the next."""
+"""The scaler's document: a written config is read unchanged, by this version and the next."""
 
 import json
 from datetime import date, timedelta

@@ -1,4 +1,4 @@
-"""How dataclasses become config documents, apart from those of the three processes."""
+"""Dataclasses as config documents, in general."""
 
 import json
 from dataclasses import dataclass, field

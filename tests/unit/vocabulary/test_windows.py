@@ -133,10 +133,10 @@ def test_a_holiday_opens_the_window_for_the_whole_day() -> None:
 
 
 def test_the_end_of_the_holiday_list_is_told() -> None:
-    known = BusinessHours(timezone=NEW_YORK, week=WORKING_WEEK.week, holidays_known_until=date(2026, 12, 31))
+    business_hours = BusinessHours(timezone=NEW_YORK, week=WORKING_WEEK.week, holidays_known_until=date(2026, 12, 31))
 
-    assert known.knows_holidays_at(at("2026-12-31T23:59"))
-    assert not known.knows_holidays_at(at("2027-01-01T00:00"))
+    assert business_hours.knows_holidays_at(at("2026-12-31T23:59"))
+    assert not business_hours.knows_holidays_at(at("2027-01-01T00:00"))
     assert WORKING_WEEK.knows_holidays_at(at("2099-01-01T00:00"))
 
 
@@ -171,9 +171,9 @@ def test_what_is_more_than_400_days_away_is_not_looked_for() -> None:
     now = at("2026-11-23T12:00")
     weeks = {week: date(2026, 11, 23) + timedelta(weeks=week) for week in range(60)}
     before, after = frozenset(weeks[week] for week in range(57)), frozenset(weeks[week] for week in range(58))
-    found, too_far = (hours((0, "12:00", "19:00"), closed=closed) for closed in (before, after))
+    near, too_far = (hours((0, "12:00", "19:00"), closed=closed) for closed in (before, after))
 
-    assert found.next_change(now) == found.next_opening(now) == at("2027-12-27T12:00")
+    assert near.next_change(now) == near.next_opening(now) == at("2027-12-27T12:00")
     assert (too_far.next_change(now), too_far.next_opening(now)) == (None, None)
     assert DisruptionWindow(hours=too_far, closing_guard=timedelta(minutes=15)).next_change(now) is None
 
@@ -181,10 +181,10 @@ def test_what_is_more_than_400_days_away_is_not_looked_for() -> None:
 def test_a_change_in_exactly_400_days_is_too_far() -> None:
     closed = frozenset(date(2026, 11, 23) + timedelta(weeks=week) for week in range(57))
     opening = at("2027-12-27T12:00")
-    found = hours((0, "12:00", "19:00"), closed=closed)
+    business_hours = hours((0, "12:00", "19:00"), closed=closed)
 
-    assert found.next_change(opening - timedelta(days=400)) is None
-    assert found.next_change(opening - timedelta(days=400) + SECOND) == opening
+    assert business_hours.next_change(opening - timedelta(days=400)) is None
+    assert business_hours.next_change(opening - timedelta(days=400) + SECOND) == opening
 
 
 def test_equal_hours_are_equal_whenever_their_zone_was_read_and_do_not_show_it() -> None:

@@ -1,4 +1,4 @@
-"""The workload controller's document and the annotation that says how a workload sleeps."""
+"""The workload controller's document, and the annotation for sleep."""
 
 import json
 from datetime import date, timedelta

@@ -42,11 +42,11 @@ _NEVER = (
 
 class _Outcome(NamedTuple):
     kind: ValueType
-    one: bool  # at most one series, whatever the data
+    single: bool  # at most one series, whatever the data
     bare: bool  # its series have no labels
 
 
-_SERIES = _Outcome(ValueType.Vector, one=False, bare=False)
+_SERIES = _Outcome(ValueType.Vector, single=False, bare=False)
 
 
 def query_fault(query: str) -> str:
@@ -64,7 +64,7 @@ def query_fault(query: str) -> str:
 
 def has_one_series(query: str) -> bool:
     """True if a valid query has at most one series, whatever the data."""
-    return _outcome(parse(query)).one
+    return _outcome(parse(query)).single
 
 
 def _outcome(node: Expr) -> _Outcome:
@@ -72,9 +72,9 @@ def _outcome(node: Expr) -> _Outcome:
         case ParenExpr() | UnaryExpr():
             return _outcome(node.expr)
         case NumberLiteral():
-            return _Outcome(ValueType.Scalar, one=True, bare=True)
+            return _Outcome(ValueType.Scalar, single=True, bare=True)
         case StringLiteral():
-            return _Outcome(ValueType.String, one=True, bare=True)
+            return _Outcome(ValueType.String, single=True, bare=True)
         case SubqueryExpr():
             return _outcome(node.expr)._replace(kind=ValueType.Matrix)
         case MatrixSelector():
@@ -92,12 +92,12 @@ def _outcome(node: Expr) -> _Outcome:
 def _call_outcome(node: Call) -> _Outcome:
     name, arguments = node.func.name, [_outcome(argument) for argument in node.args]
     if name in _ABSENT:
-        return _Outcome(ValueType.Vector, one=True, bare=False)
-    one = all(argument.one for argument in arguments) or (
+        return _Outcome(ValueType.Vector, single=True, bare=False)
+    single = all(argument.single for argument in arguments) or (
         name == "histogram_quantile" and _labels_kept(node.args[1]) == ["le"]
     )
     return _Outcome(
-        node.func.return_type, one=one, bare=name not in _LABELS and all(argument.bare for argument in arguments)
+        node.func.return_type, single=single, bare=name not in _LABELS and all(argument.bare for argument in arguments)
     )
 
 
@@ -111,10 +111,10 @@ def _labels_kept(node: Expr) -> list[str] | None:
 
 
 def _aggregation_outcome(node: AggregateExpr) -> _Outcome:
-    labels, one = _labels_kept(node), _outcome(node.expr).one
+    labels, single = _labels_kept(node), _outcome(node.expr).single
     if str(node.op) in _PICKS and node.modifier is None:
-        one = one or (isinstance(node.param, NumberLiteral) and node.param.val < 2)
-    return _Outcome(ValueType.Vector, one=one or labels == [], bare=labels == [])
+        single = single or (isinstance(node.param, NumberLiteral) and node.param.val < 2)
+    return _Outcome(ValueType.Vector, single=single or labels == [], bare=labels == [])
 
 
 def _binary_outcome(node: BinaryExpr) -> _Outcome:
@@ -123,19 +123,19 @@ def _binary_outcome(node: BinaryExpr) -> _Outcome:
     bare = left.bare and right.bare
     if left.kind == ValueType.Scalar or right.kind == ValueType.Scalar:
         kind = left.kind if right.kind == ValueType.Scalar else right.kind
-        return _Outcome(kind, one=left.one and right.one, bare=bare)
+        return _Outcome(kind, single=left.single and right.single, bare=bare)
     card = None if node.modifier is None else node.modifier.card
     match str(node.op):
         case "or":  # two series without labels are one, and the left one is taken
-            one = left.one and right.one and bare
+            single = left.single and right.single and bare
         case "and" | "unless":
-            one = left.one
+            single = left.single
         case _ if card == VectorMatchCardinality.ManyToOne:
-            one = left.one
+            single = left.single
         case _ if card == VectorMatchCardinality.OneToMany:
-            one = right.one
+            single = right.single
         case _ if node.modifier is not None and node.modifier.matching is not None:  # a second partner is an error
-            one = left.one and right.one
+            single = left.single and right.single
         case _:
-            one = left.one or right.one
-    return _Outcome(ValueType.Vector, one=one, bare=bare)
+            single = left.single or right.single
+    return _Outcome(ValueType.Vector, single=single, bare=bare)

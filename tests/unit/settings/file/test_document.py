@@ -1,4 +1,4 @@
-"""YAML that Pulumi and Python would read differently, or that hides something, is refused with its line."""
+"""YAML that Pulumi and Python read differently, or that hides a value, is refused with its line."""
 
 from pathlib import Path
 

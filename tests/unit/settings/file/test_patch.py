@@ -1,4 +1,4 @@
-"""Changes in a stack file's text: one value is another, and all else is what it was, to the letter."""
+"""Changes in a stack file's text replace one value and keep every other character."""
 
 import json
 import random
@@ -93,10 +93,10 @@ def test_a_key_whose_last_sibling_is_deep_comes_after_all_of_it() -> None:
 def test_a_file_without_a_last_newline_is_changed_too(tmp_path: Path) -> None:
     text = "config:\n  ebbtide:a: 1"
 
-    found = changed_text(change("ebbtide:b", before=None, after=2), text=text)
+    result = changed_text(change("ebbtide:b", before=None, after=2), text=text)
 
-    assert found == "config:\n  ebbtide:a: 1\n  ebbtide:b: 2"
-    applied_by_git(text, found, tmp_path)
+    assert result == "config:\n  ebbtide:a: 1\n  ebbtide:b: 2"
+    applied_by_git(text, result, tmp_path)
 
 
 def test_every_value_that_changed_since_is_told_and_nothing_is_changed() -> None:

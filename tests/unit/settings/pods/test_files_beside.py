@@ -1,4 +1,4 @@
-"""Files that stand beside a stack file and are mounted into pods."""
+"""Files in the stack file's folder that are mounted into pods."""
 
 from pathlib import Path
 

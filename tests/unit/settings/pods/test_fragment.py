@@ -1,4 +1,4 @@
-"""`pod:`, a fragment of a PodSpec: what is no field of Kubernetes, and what would break a promise, with its line."""
+"""`pod:`, a fragment of a PodSpec: unknown fields and broken promises are refused with their line."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ def stack(fragment: object, *, version: str = "1.35") -> str:
 
 
 def codes(fragment: object, facts: PodFacts = SERVICE) -> dict[str, str]:
-    """By place in the fragment."""
+    """Return the codes by location in the fragment."""
     findings = list(fragment_findings(fragment, (), facts))
     by_place = {".".join(map(str, finding.at)): finding.code for finding in findings}
     assert len(by_place) == len(findings), findings
@@ -306,9 +306,9 @@ def test_each_fault_has_its_line_all_at_once(tmp_path: Path) -> None:
     )
     first = text.splitlines().index("  ebbtide:workloads:") + 1
 
-    found = {(problem.code, (problem.line or 0) - first) for problem in problems_of(text, tmp_path)}
+    faults = {(problem.code, (problem.line or 0) - first) for problem in problems_of(text, tmp_path)}
 
-    assert found == {("pod-promise.restricted", 7), ("key.unknown", 10)}
+    assert faults == {("pod-promise.restricted", 7), ("key.unknown", 10)}
 
 
 @pytest.mark.parametrize(("version", "refused"), [("1.33", True), ("1.34", False)])
@@ -323,10 +323,10 @@ def test_a_field_newer_than_the_clusters_version_is_refused(version: str, refuse
 
 def test_of_a_cluster_that_is_there_nobody_knows_the_version(tmp_path: Path) -> None:
     newer = stack({"hostnameOverride": "a"}, version="1.33")
-    there = newer.replace('version: "1.33"', "kind: existing, context: onprem")
+    existing = newer.replace('version: "1.33"', "kind: existing, context: onprem")
 
     assert problem_of(newer, tmp_path).tells("pod.newer-field")
-    assert loaded(there, tmp_path).cluster.context == "onprem"
+    assert loaded(existing, tmp_path).cluster.context == "onprem"
 
 
 def test_a_volume_of_the_short_keys_has_its_name_to_itself() -> None:

@@ -1,4 +1,4 @@
-"""GPUs of a pod: a count, or what each of them must be."""
+"""GPUs of a pod: a count, or requirements for each."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def test_memory_that_some_group_has_is_taken(memory: str, tmp_path: Path) -> Non
 
 
 def test_a_group_counts_with_the_smallest_gpu_of_its_types(tmp_path: Path) -> None:
-    """AWS gives any of them, and g4dn.xlarge and g5.xlarge are of one shape."""
+    """AWS may choose either; g4dn.xlarge and g5.xlarge have the same shape."""
     groups = "ebbtide:nodeGroups: { gpu: { instanceTypes: [g5.xlarge, g4dn.xlarge], max: 4 } }\n"
 
     assert loaded(with_service("{ memory: 16Gi }", groups).replace("memory: 4Gi", "memory: 2Gi"), tmp_path)

@@ -1,4 +1,4 @@
-"""The sections of jobs and cron jobs: what is filled in, and what is refused."""
+"""The sections of jobs and cron jobs: defaults and refusals."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -28,10 +28,10 @@ def cron(more: str = "", *, schedule: str = "30 2 * * 1-5") -> str:
 
 
 def test_a_job_runs_once_on_the_cheapest_group_and_is_not_retried(tmp_path: Path) -> None:
-    found = loaded(job(), tmp_path).jobs["migrate"]
+    migrate = loaded(job(), tmp_path).jobs["migrate"]
 
-    assert (found.node_group, found.completions, found.parallelism, found.retries) == ("flexible", 1, 1, 0)
-    assert found.longest_run == timedelta(hours=2)
+    assert (migrate.node_group, migrate.completions, migrate.parallelism, migrate.retries) == ("flexible", 1, 1, 0)
+    assert migrate.longest_run == timedelta(hours=2)
 
 
 def test_a_job_finds_redis_in_the_secret_that_ebbtide_writes(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_job_finds_redis_in_the_secret_that_ebbtide_writes(tmp_path: Path) -> 
 
 
 def after(resource: Resource, resources: Sequence[Resource]) -> set[str]:
-    """What is registered before it: what it and its component depend on, and the parts of that."""
+    """Return what is registered before a resource: dependencies of it and of its component, and their children."""
     component = next(other_resource for other_resource in resources if other_resource.urn == resource.parent)
     before = {*resource.depends_on, *component.depends_on}
     while more := {other_resource.urn for other_resource in resources if other_resource.parent in before} - before:
@@ -72,11 +72,11 @@ def test_a_job_with_a_gpu_brings_a_gpu_group(tmp_path: Path) -> None:
 
 
 def test_a_cron_job_goes_by_the_clock_of_the_business_hours(tmp_path: Path) -> None:
-    found = loaded(cron(), tmp_path).cron_jobs["nightly"]
+    nightly = loaded(cron(), tmp_path).cron_jobs["nightly"]
 
-    assert (found.schedule, found.timezone) == ("30 2 * * 1-5", "Europe/Berlin")
-    assert (found.concurrency, found.suspended, found.start_within) == (Concurrency.FORBID, False, None)
-    assert (found.history.succeeded, found.history.failed) == (1, 3)
+    assert (nightly.schedule, nightly.timezone) == ("30 2 * * 1-5", "Europe/Berlin")
+    assert (nightly.concurrency, nightly.suspended, nightly.start_within) == (Concurrency.FORBID, False, None)
+    assert (nightly.history.succeeded, nightly.history.failed) == (1, 3)
     assert loaded(cron("timezone: Asia/Tokyo"), tmp_path).cron_jobs["nightly"].timezone == "Asia/Tokyo"
 
 

@@ -1,4 +1,4 @@
-"""Which group of several a pod goes to: the price of the nodes that all of its pods need, and the processor."""
+"""Choice of a pod's group by processor and by the price of the nodes for all its pods."""
 
 from pathlib import Path
 
@@ -33,7 +33,9 @@ def group_of_pool(settings: StackSettings) -> str:
 
 @pytest.mark.parametrize(("most", "group"), [(1, "small"), (6, "small"), (60, "large")])
 def test_a_pool_goes_where_its_pods_cost_least_together(most: int, group: str, tmp_path: Path) -> None:
-    """Six fit on a small node and 61 on a large one, eight times as dear: alone, one pays for all of its node."""
+    """Six fit on a small node and 61 on a large one, which costs eight times as much: a single pod pays for the entire
+    node.
+    """
     assert group_of_pool(loaded(pool(most), tmp_path)) == group
 
 
@@ -43,8 +45,8 @@ def test_where_whole_nodes_cost_the_same_the_name_decides(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("at_a_time", "group"), [(1, "small"), (60, "large")])
 def test_jobs_and_cron_jobs_go_by_the_pods_that_run_at_a_time(at_a_time: int, group: str, tmp_path: Path) -> None:
-    one = f"{SMALL_POD}, longestRun: 1h, completions: 60, parallelism: {at_a_time}"
-    more = f"ebbtide:jobs: {{ fit: {{ {one} }} }}\nebbtide:cronJobs: {{ nightly: {{ {one}, schedule: '0 2 * * *' }} }}"
+    job = f"{SMALL_POD}, longestRun: 1h, completions: 60, parallelism: {at_a_time}"
+    more = f"ebbtide:jobs: {{ fit: {{ {job} }} }}\nebbtide:cronJobs: {{ nightly: {{ {job}, schedule: '0 2 * * *' }} }}"
     settings = loaded(beside(more), tmp_path)
 
     assert (settings.jobs["fit"].node_group, settings.cron_jobs["nightly"].node_group) == (group, group)
@@ -93,9 +95,9 @@ ebbtide:ray:
 
 
 def both(arch: str = "", groups: str = BOTH) -> str:
-    said = f", arch: {arch}" if arch else ""
-    others = OTHERS.replace("ARCH", said).replace("SERVED", said.removeprefix(", ") or "args: []")
-    return shortest(train=f"arch: {arch}" if arch else "", more=groups + others)
+    arch_key = f", arch: {arch}" if arch else ""
+    sections = OTHERS.replace("ARCH", arch_key).replace("SERVED", arch_key.removeprefix(", ") or "args: []")
+    return shortest(train=f"arch: {arch}" if arch else "", more=groups + sections)
 
 
 def homes(settings: StackSettings) -> dict[str, str]:
@@ -109,7 +111,7 @@ def processors(settings: StackSettings) -> dict[str, object]:
 
 
 def test_where_processors_differ_a_pod_goes_to_amd64(tmp_path: Path) -> None:
-    """The ARM group is the cheaper one, and no image here was said to be for it."""
+    """The ARM group is cheaper, and no image states that it supports it."""
     settings = loaded(both(), tmp_path)
 
     assert set(homes(settings).values()) == {"flexible"}
@@ -177,7 +179,7 @@ def test_a_selector_of_the_file_counts_as_the_choice(tmp_path: Path) -> None:
 
 
 def required(*expressions: str) -> str:
-    terms = ", ".join(f"{{ matchExpressions: [{each}] }}" for each in expressions)
+    terms = ", ".join(f"{{ matchExpressions: [{expression}] }}" for expression in expressions)
     rule = f"requiredDuringSchedulingIgnoredDuringExecution: {{ nodeSelectorTerms: [{terms}] }}"
     return f"pod: {{ affinity: {{ nodeAffinity: {{ {rule} }} }} }}"
 
@@ -267,7 +269,7 @@ def test_a_group_that_could_not_be_read_leaves_the_processor_open(tmp_path: Path
 
 
 def test_on_a_cluster_of_others_the_file_alone_says_it(tmp_path: Path) -> None:
-    """Nothing is known of its nodes."""
+    """Its nodes are unknown."""
     text = onprem(train="arch: arm64, pod: { nodeSelector: { disktype: ssd } }")
 
     assert loaded(text, tmp_path).workers["train"].arch is Architecture.ARM64

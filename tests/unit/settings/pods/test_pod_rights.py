@@ -1,4 +1,4 @@
-"""What a pod may do, as the stack file says it: on AWS, by an account of others, and at the API server."""
+"""Permissions of a pod in the stack file: on AWS, by an existing account, and at the API server."""
 
 from pathlib import Path
 

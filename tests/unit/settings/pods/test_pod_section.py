@@ -1,4 +1,4 @@
-"""The section that every pod has: what it takes, and one line for each fault of it."""
+"""The keys that every pod has: accepted values, and one line per fault."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Floors in the stack file: what is read, what is refused, one line each, and what only a warning is worth."""
+"""Floors in the stack file: accepted values, refusals with one line each, and warnings."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -131,13 +131,13 @@ def test_a_forecast_takes_a_prometheus_that_this_stack_gives_rules(tmp_path: Pat
 
 
 def test_a_forecast_takes_a_memory_of_a_week(tmp_path: Path) -> None:
-    def kept(span: str) -> tuple[str, str]:
+    def retention(span: str) -> tuple[str, str]:
         return "{ prometheus: bundled }", f"{{ prometheus: bundled, retention: {span} }}"
 
-    problem = problem_of(with_services(floor("floor: forecast"), kept("7d")), tmp_path)
+    problem = problem_of(with_services(floor("floor: forecast"), retention("7d")), tmp_path)
 
     assert problem.tells("floor.short-memory", "scale.floor:", "8d", "168h")
-    assert services_stack(floor("floor: forecast"), kept("8d"))
+    assert services_stack(floor("floor: forecast"), retention("8d"))
 
 
 def test_a_pool_has_no_forecast_and_is_told_by_which_figures(tmp_path: Path) -> None:

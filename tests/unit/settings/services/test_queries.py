@@ -1,4 +1,4 @@
-"""Queries of the stack file: what can never work is refused, what works by chance is warned of."""
+"""Queries in the stack file: those that can never work are refused, those that work by chance have a warning."""
 
 import json
 import shutil
@@ -124,21 +124,21 @@ def test_what_may_have_several_series_is_known(text: str) -> None:
 
 
 def test_two_vectors_that_are_matched_by_some_labels_need_one_series_each() -> None:
-    """Prometheus makes an error of a second partner."""
+    """A second partner is an error in Prometheus."""
     assert not has_one_series("a / on() sum(b)")
 
 
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on PATH (Debian's package prometheus has it)")
 def test_prometheus_itself_agrees(tmp_path: Path) -> None:
-    """Of two series of each metric. What is said to have one has one of them."""
-    asked = [
-        {"expr": f"count({text}) > bool 1 == 1", "eval_time": "10m", "exp_samples": found}
-        for texts, found in ((ONE, []), (SEVERAL, [{"value": 1}]))
+    """Each metric has two series. A query that is classified as having one returns one."""
+    questions = [
+        {"expr": f"count({text}) > bool 1 == 1", "eval_time": "10m", "exp_samples": results}
+        for texts, results in ((ONE, []), (SEVERAL, [{"value": 1}]))
         for text in texts
     ]
     file = tmp_path / "queries.yaml"
-    file.write_text(json.dumps({"tests": [{"interval": "1m", "input_series": SERIES, "promql_expr_test": asked}]}))
+    file.write_text(json.dumps({"tests": [{"interval": "1m", "input_series": SERIES, "promql_expr_test": questions}]}))
     done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The section of services: what a variant takes from its service, and what is refused, one line each."""
+"""The section of services: keys that variants inherit, and refusals with one line each."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -39,9 +39,9 @@ BY_WHEN = 'when: { header: "x-model-size: large" }'
 
 
 def served(name: str, *changes: tuple[str, str]) -> ServedWorkload:
-    found = services_stack(*changes).all_workloads[name]
-    assert isinstance(found, ServedWorkload)
-    return found
+    workload = services_stack(*changes).all_workloads[name]
+    assert isinstance(workload, ServedWorkload)
+    return workload
 
 
 def test_a_variant_has_the_keys_of_its_service_and_its_own() -> None:
@@ -269,7 +269,7 @@ def test_two_ways_to_name_a_model_are_one(tmp_path: Path) -> None:
 
 
 def test_a_header_is_asked_for_once(tmp_path: Path) -> None:
-    """Of two conditions on one header the API server takes none."""
+    """The API server refuses two conditions on one header."""
     problem = problem_of(with_services((BY_WHEN, 'when: { header: "x-model: embedder-xl" }')), tmp_path)
 
     assert problem.tells("variants.when-header", "variants.large.when:", "{ model: embedder-xl }")
@@ -421,7 +421,7 @@ BY_CPU = (TARGETS, "cpu: 70%")
 
 
 @pytest.mark.parametrize(
-    ("implementation", "changes", "told"),
+    ("implementation", "changes", "paths"),
     [
         ("other", (), ["services.ranker.route.host"]),
         ("envoy-gateway", (), []),
@@ -431,12 +431,12 @@ BY_CPU = (TARGETS, "cpu: 70%")
     ],
 )
 def test_http_and_grpc_under_one_host_are_warned_of_unless_the_gateway_is_envoys(
-    implementation: str, changes: tuple[tuple[str, str], ...], told: list[str]
+    implementation: str, changes: tuple[tuple[str, str], ...], paths: list[str]
 ) -> None:
     serving = f"ebbtide:serving: {{ gatewayClass: eg, implementation: {implementation} }}\n"
     cautions = warnings_of(services_stack(HERE, BY_CPU, GRPC_RANKER, *changes, more=serving))
 
-    assert [caution.path for caution in cautions if caution.code == "route.grpc-beside-http"] == told
+    assert [caution.path for caution in cautions if caution.code == "route.grpc-beside-http"] == paths
 
 
 def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:

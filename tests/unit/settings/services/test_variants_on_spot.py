@@ -1,4 +1,4 @@
-"""A variant on spot nodes: where it goes, who may evict it, what it stands beside, and what is refused in a line."""
+"""A variant on spot nodes: placement, evictions, its partner, and refusals with one line each."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -171,7 +171,7 @@ def test_the_name_of_its_service_is_one_that_no_pods_have(tmp_path: Path) -> Non
 def test_on_a_cluster_that_was_there_the_labels_of_spot_nodes_are_told(tmp_path: Path) -> None:
     groups = "ebbtide:nodeGroups: { fixed: { max: 8 }, flexible: { max: 12 }, gpu: { max: 12 }, spot: { max: 12 } }"
     cluster = "ebbtide:cluster: { kind: existing, context: here }\nebbtide:serving: { gatewayClass: eg, keda: true }"
-    told = cluster.replace("context: here", "context: here, nodeSelectors: { spot: { pool: spot } }")
+    labelled = cluster.replace("context: here", "context: here, nodeSelectors: { spot: { pool: spot } }")
 
     assert problem_of(with_services(*ON_SPOT, (groups, cluster)), tmp_path).tells("nodes.no-spot", "cheap.spot:")
-    assert home_of(spot_stack((groups, told)).all_workloads[SPOT]) is NodeKind.SPOT
+    assert home_of(spot_stack((groups, labelled)).all_workloads[SPOT]) is NodeKind.SPOT
