@@ -93,8 +93,8 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name, COMMANDS[name].help) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        front, others = _prices_first(args)
-        return super().parse_args(ctx, front + _with_new_names(others))
+        front, arguments = _prices_first(args)
+        return super().parse_args(ctx, front + _with_new_names(arguments))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
@@ -113,15 +113,15 @@ class LazyGroup(TyperGroup):
 def _prices_first(args: list[str]) -> tuple[list[str], list[str]]:
     """Split the arguments into `--prices`, which may follow the command's name too, and the others."""
     front: list[str] = []
-    others = list(args)
-    end = others.index("--") if "--" in others else len(others)
+    arguments = list(args)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
     for place in reversed(range(end)):
-        if others[place] == "--prices" and place + 1 < end:
-            front = [*others[place : place + 2], *front]
-            del others[place : place + 2]
-        elif others[place].startswith("--prices="):
-            front = [others.pop(place), *front]
-    return front, others
+        if arguments[place] == "--prices" and place + 1 < end:
+            front = [*arguments[place : place + 2], *front]
+            del arguments[place : place + 2]
+        elif arguments[place].startswith("--prices="):
+            front = [arguments.pop(place), *front]
+    return front, arguments
 
 
 def _with_new_names(args: list[str]) -> list[str]:

@@ -91,7 +91,7 @@ def sweep(
             stacks=stacks,
             traces=[name for seed_ranges in traces for name in seed_ranges.split(",")],
             vary=vary or [],
-            seeds=tuple(dict.fromkeys(number for each in seed_ranges for number in each)),
+            seeds=tuple(dict.fromkeys(number for numbers in seed_ranges for number in numbers)),
             objective=objective,
             strategy=strategy,
             options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),

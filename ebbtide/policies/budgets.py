@@ -9,7 +9,7 @@ from ebbtide.provisioning_labels import SAFE_TO_EVICT
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
 from ebbtide.recording.state import StackState
-from ebbtide.recording.values import value_at, whole
+from ebbtide.recording.values import value_at, whole_number
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, Category
 
@@ -19,10 +19,10 @@ _CLOSED_TEXT = "0%"
 def _opened(state: StackState) -> Hits:
     for budget in state.budgets:
         declared, least = (value_at(budget.inputs, f"spec.{key}") for key in ("maxUnavailable", "minAvailable"))
-        closed = whole(declared) == 0 or declared in (None, _CLOSED_TEXT)
+        closed = whole_number(declared) == 0 or declared in (None, _CLOSED_TEXT)
         under = [pods for pods in state.pods_under(budget) if pods.category]
         never_moved = [pods for pods in under if pods.category is not Category.FLEXIBLE and not state.saves(pods)]
-        open_to_all = declared == OPEN_TO_ALL or whole(least) == 0
+        open_to_all = declared == OPEN_TO_ALL or whole_number(least) == 0
         for_drains = under and open_to_all and all(map(state.stopped_together, under))
         evictable = [pods for pods in under if pods.annotations.get(SAFE_TO_EVICT) != "false"]
         if for_drains and evictable:
@@ -42,7 +42,7 @@ def _opened(state: StackState) -> Hits:
 
 
 def _closed_minimum(least: object) -> bool:
-    number = whole(least)
+    number = whole_number(least)
     return number is not None and number >= CLOSED_MINIMUM
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ebbtide.policies.rule import Hits, Rule, Severity
 from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.recording.state import StackState
-from ebbtide.recording.values import mappings, texts, value_at, whole, words
+from ebbtide.recording.values import mappings, texts, value_at, whole_number, words
 
 _CLUSTER = "aws:eks/cluster:Cluster"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -91,7 +91,7 @@ def _metadata_open(state: StackState) -> Hits:
         options = value_at(template.inputs, "metadataOptions")
         if value_at(options, "httpTokens") != "required":
             yield template, "instance metadata answers without a token, so a pod can take the node's role"
-        elif (whole(value_at(options, "httpPutResponseHopLimit")) or 0) != 1:
+        elif (whole_number(value_at(options, "httpPutResponseHopLimit")) or 0) != 1:
             yield template, "instance metadata answers pods too: its hop limit is not 1"
 
 
@@ -117,7 +117,7 @@ def _true(value: object) -> bool:
 def _without_retention(state: StackState) -> Hits:
     groups = state.of_type(_LOG_GROUP)
     for group in groups:
-        if not whole(group.inputs.get("retentionInDays")):
+        if not whole_number(group.inputs.get("retentionInDays")):
             yield group, "its logs are kept and billed forever"
     names = [group.inputs.get("name") for group in groups]  # any value is possible, also an unhashable one
     for cluster in state.of_type(_CLUSTER):

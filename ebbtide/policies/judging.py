@@ -50,7 +50,7 @@ def _judged(rule: Rule, state: StackState, today: date) -> Iterator[PolicyResult
         yield PolicyResult(
             id=rule.id,
             severity=Severity.WARNING,
-            resource="the whole stack",
+            resource="the entire stack",
             reason=f"the rule could not be judged ({type(error).__name__}: {error}): {rule.law}",
             fix="check by hand, and report this: it is a bug of Ebbtide, not of the stack",
             source=rule.source,

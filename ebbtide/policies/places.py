@@ -11,7 +11,7 @@ from ebbtide.recording.drainable import SAFE_VOLUMES, SYSTEM_NAMESPACE, Pin, loc
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupInZone, StackState
-from ebbtide.recording.values import mappings, texts, value_at, whole
+from ebbtide.recording.values import mappings, texts, value_at, whole_number
 from ebbtide.settings.placement import fits, room_text
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
@@ -85,7 +85,7 @@ def _preempting(state: StackState) -> Hits:
         value_at(priority_class.inputs, "metadata.name")
         for priority_class in state.of_kind("PriorityClass")
         if priority_class.inputs.get("preemptionPolicy") == "Never"
-        or (whole(priority_class.inputs.get("value")) or 0) < 0
+        or (whole_number(priority_class.inputs.get("value")) or 0) < 0
     }
     for pods in state.pods:
         name = pods.spec.get("priorityClassName")

@@ -12,7 +12,7 @@ from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import namespace_of
 from ebbtide.recording.state import StackState, kubernetes_minor
-from ebbtide.recording.values import mappings, selects, texts, value_at, whole
+from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number
 from ebbtide.units.durations import format_duration
 
 _DEFAULT_SHARE = "25%"  # of a rolling update without maxUnavailable
@@ -53,7 +53,7 @@ def _keeps_all(pods: Pods) -> bool:
     text = _DEFAULT_SHARE if share is None else str(share)
     if text.endswith("%") and text[:-1].isdecimal():
         return math.floor(pods.replicas * int(text[:-1]) / 100) == 0
-    return whole(share) == 0
+    return whole_number(share) == 0
 
 
 def _apart_from_itself(pods: Pods) -> list[str]:
@@ -66,9 +66,7 @@ def _places(state: StackState, pods: Pods, key: str) -> float:
     if key == ZONE and not state.existing:
         return len(state.settings.cluster.zones)
     if key == HOST and state.groups:
-        return sum(
-            whole(value_at(group.resource.inputs, "scalingConfig.maxSize")) or 0 for group in state.groups_for(pods)
-        )
+        return sum(group.most for group in state.groups_for(pods))
     return math.inf
 
 
@@ -111,7 +109,7 @@ def _cut_off(state: StackState) -> Hits:
     flag = state.autoscaler_flags.get(_GRACE_FLAG, "")
     autoscaler_grace = int(flag) if flag.isdecimal() else _AUTOSCALER_GRACE
     for pods in state.pods:
-        declared = whole(pods.spec.get("terminationGracePeriodSeconds"))
+        declared = whole_number(pods.spec.get("terminationGracePeriodSeconds"))
         grace = _DEFAULT_GRACE if declared is None else declared
         if grace > autoscaler_grace and pods.kind != "DaemonSet" and state.moves_at_night(pods):
             yield (
@@ -123,7 +121,7 @@ def _cut_off(state: StackState) -> Hits:
 def _killed_early(state: StackState) -> Hits:
     for pods in state.pods:
         pool = state.settings.workers.get(pods.labels.get(POOL, ""))
-        declared = whole(pods.spec.get("terminationGracePeriodSeconds"))
+        declared = whole_number(pods.spec.get("terminationGracePeriodSeconds"))
         grace = _DEFAULT_GRACE if declared is None else declared
         if pool is not None and grace < pool.stop_time.total_seconds():
             job_text = "its jobs take" if pool.stop_time == pool.longest_job else "its jobs are saved in"
@@ -151,7 +149,7 @@ def _other_version(state: StackState) -> Hits:
 
 def _unknown_when_empty(state: StackState) -> Hits:
     for group in state.groups:
-        if whole(value_at(group.resource.inputs, "scalingConfig.minSize")) != 0:
+        if whole_number(value_at(group.resource.inputs, "scalingConfig.minSize")) != 0:
             continue
         expected = {f"{_TEMPLATE}/label/{key}": value for key, value in group.labels.items()}
         for taint in group.taints:

@@ -58,7 +58,7 @@ def side_now(stack: str, root: Path) -> Side:
         text = read_file(path, MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return _unreadable(stack, root)
-    return _side_of(text, stack=name_of(path), file=_inside(path, root), beside=files_in(path.parent))
+    return _side_of(text, stack=name_of(path), file=_inside(path, root), files=files_in(path.parent))
 
 
 def side_at(stack: str, ref: str, root: Path) -> Side | None:
@@ -71,8 +71,8 @@ def side_at(stack: str, ref: str, root: Path) -> Side | None:
     stack_file = _inside(path, root)
     text = _text_at(commit, stack_file, root)
     if text is not None:
-        beside = _files_beside(stack_file, commit, root)
-        return _side_of(text, stack=name_of(path), file=f"{stack_file} at {ref}", beside=beside)
+        files = _files_beside(stack_file, commit, root)
+        return _side_of(text, stack=name_of(path), file=f"{stack_file} at {ref}", files=files)
     try:
         customer = load_stack(stack, root).customer
     except StackInvalid:
@@ -98,17 +98,17 @@ def _unreadable(stack: str, root: Path) -> Side:
     return Side(stack=settings.stack, settings=settings, resources=record(settings))
 
 
-def _side_of(text: str, *, stack: str, file: str, beside: Beside) -> Side:
+def _side_of(text: str, *, stack: str, file: str, files: Beside) -> Side:
     try:
-        return _valid_side(text, stack, beside if "file:" in text else no_files)
+        return _valid_side(text, stack, files if "file:" in text else no_files)
     except StackInvalid as invalid:
         return _invalid(stack, [replace(problem, file=file) for problem in invalid.problems])
 
 
 @lru_cache(maxsize=2)
-def _valid_side(text: str, stack: str, beside: Beside) -> Side:
+def _valid_side(text: str, stack: str, files: Beside) -> Side:
     """Cached for the other side: if only the code changes, both sides have the same file."""
-    settings = stack_of_text(text, stack=stack, file="", beside=beside)
+    settings = stack_of_text(text, stack=stack, file="", beside=files)
     encrypted = encrypted_values(text) if "secure:" in text else {}
     return Side(stack=stack, settings=settings, resources=record(settings), encrypted=encrypted)
 
@@ -135,8 +135,8 @@ def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
         text = None if (root / path).exists() else _text_at(commit, path, root)
         if text is None:
             continue
-        beside = _files_beside(path, commit, root)
-        side = _side_of(text, stack=name_of(Path(path)), file=f"{path} at {ref}", beside=beside)
+        files = _files_beside(path, commit, root)
+        side = _side_of(text, stack=name_of(Path(path)), file=f"{path} at {ref}", files=files)
         if side.settings is not None and side.settings.customer == customer:
             line = (
                 f"{path} at {ref} has the same customer, {customer}: the stack was renamed, so it is compared with "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
-from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole
+from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole_number
 from ebbtide.settings.placement import PodSize
 from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, SPEC, WORKLOAD, Category
@@ -124,7 +124,7 @@ def pods_of(resource: Resource) -> Iterator[Pods]:
     if resource.read or not (kind == "Pod" or kind in _TEMPLATES):
         return
     template = mapping(resource.inputs if kind == "Pod" else value_at(resource.inputs, _TEMPLATES[kind]))
-    replicas = whole(value_at(resource.inputs, "spec.replicas"))
+    replicas = whole_number(value_at(resource.inputs, "spec.replicas"))
     yield Pods(
         resource=resource,
         kind=kind,

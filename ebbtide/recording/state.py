@@ -9,7 +9,7 @@ from ebbtide.provisioning_labels import ARCH, POOL, NodeKind
 from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of
-from ebbtide.recording.values import mappings, selects, texts, value_at, whole, words
+from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number, words
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import offered, smallest_node
 from ebbtide.settings.sections.node_groups import Reserved
@@ -137,7 +137,7 @@ class StackState:
 
     @cached_property
     def groups_over_zones(self) -> Mapping[str, GroupOverZones]:
-        """By the name in the stack file."""
+        """The groups, by their name in the stack file."""
         names = dict.fromkeys(group.name for group in self.groups)
         return {name: GroupOverZones(tuple(group for group in self.groups if group.name == name)) for name in names}
 
@@ -215,8 +215,8 @@ def _group(resource: Resource, reserved: Reserved) -> GroupInZone:
         kind=labels.get(NODE_KIND, ""),
         labels=labels,
         taints=mappings(resource.inputs.get("taints")),
-        least=whole(value_at(resource.inputs, "scalingConfig.minSize")) or 0,
-        most=whole(value_at(resource.inputs, "scalingConfig.maxSize")) or 0,
+        least=whole_number(value_at(resource.inputs, "scalingConfig.minSize")) or 0,
+        most=whole_number(value_at(resource.inputs, "scalingConfig.maxSize")) or 0,
         room=room,
         arch=arch,
     )

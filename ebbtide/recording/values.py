@@ -44,7 +44,7 @@ def value_at(value: object, path: str) -> Any:
     return value
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """A whole number; None for other values, including booleans."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -68,7 +68,7 @@ def _amount(amounts: Amounts | None, field: str) -> float | None:
 
 
 def money_text(cost: CostComparison) -> str:
-    """`1,200 → 2,300 at min (+1,100), 5,000 at max`: US dollars a month of the whole stack."""
+    """`1,200 → 2,300 at min (+1,100), 5,000 at max`: US dollars a month of the stack."""
     fields = [field for field in cost_fields(cost) if _total(cost, field) != _NONE]
     return ", ".join(f"{_total(cost, field)} at {field}{_more(cost, field)}" for field in fields) or "not known"
 
