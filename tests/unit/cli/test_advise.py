@@ -1,4 +1,4 @@
-"""`ebbtide advise`: figures, files that are whole, and one clear line for what is wrong."""
+"""`ebbtide advise`: figures, complete files, and one clear line for each fault."""
 
 import json
 from pathlib import Path

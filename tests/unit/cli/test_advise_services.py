@@ -1,4 +1,4 @@
-"""Advice about services on the command line: text, JSON, patch, and one clear line for what is wrong."""
+"""Advice about services on the command line: text, JSON, patch, and one clear line for each fault."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ OWN = (SMALL, "cpu: 3, memory: 12Gi, scale: { metrics: { inFlight: 3 }, min: 6, 
 
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By its path from the working folder, with a comment on the line that is to change."""
+    """A stack by its path from the working folder, with a comment on the line that changes."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "stacks" / "Pulumi.acme.yaml"
     path.parent.mkdir()

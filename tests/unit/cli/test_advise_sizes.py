@@ -1,4 +1,4 @@
-"""`ebbtide advise sizes`: the page, the document, the patch, and one line for what is wrong."""
+"""`ebbtide advise sizes`: text, JSON, patch, and one line for each fault."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`ebbtide check` as an operator meets it: what it prints, and the exit code."""
+"""`ebbtide check`: its output and its exit code."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from tests.paths import ROOT
 
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty stacks/ folder in a working directory of its own."""
+    """An empty stacks/ folder in a temporary working directory."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "stacks"
     folder.mkdir()
@@ -28,7 +28,7 @@ def ebbtide(*arguments: str) -> Result:
 
 
 def in_august(stack: StackSettings) -> tuple[Caution, ...]:
-    """Later there is a warning about the end of support of the version that a cluster has by default."""
+    """In August the default version of a cluster has no warning about the end of support yet."""
     return warnings_of(stack, date(2026, 8, 1))
 
 

@@ -1,4 +1,4 @@
-"""`ebbtide demo` as a person runs it: a process, its output, its files, and Ctrl-C in the middle."""
+"""`ebbtide demo` as a process: its output, its files, and Ctrl-C."""
 
 import json
 import signal
@@ -85,7 +85,7 @@ def is_alive(pid: int) -> bool:
 
 
 def stats() -> dict[int, list[str]]:
-    """State, parent and the rest, by process."""
+    """The fields of each process from its state on."""
     found: dict[int, list[str]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""The commands on a stack whose cluster is there already: what works offline, and what says that it cannot."""
+"""The commands on a stack with an existing cluster: those that work offline, and those that refuse."""
 
 from pathlib import Path
 

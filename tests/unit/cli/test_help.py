@@ -1,4 +1,4 @@
-"""The list of commands, and options that had another name."""
+"""The list of commands, and former names of options."""
 
 import pytest
 from typer.testing import CliRunner

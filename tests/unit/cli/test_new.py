@@ -1,4 +1,4 @@
-"""`ebbtide new`: the file it writes is sound, says why, and is never written over another one."""
+"""`ebbtide new`: the written file is valid and explained, and never replaces another one."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Advice applied to a stack file: every change or none, in the text that its owner wrote."""
+"""Advice applied to a stack file: all changes or none, and other lines stay."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`ebbtide preview`: its formats, its exit codes, and what it says to wrong use."""
+"""`ebbtide preview`: its formats, its exit codes, and its messages about wrong use."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Answer = Callable[..., Result]
 
 @pytest.fixture
 def preview(monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """The command over a page that is made already."""
+    """Run the command with a given page."""
 
     def run(*arguments: str, page: PreviewDocument | None = None) -> Result:
         def made(stacks: tuple[str, ...], root: Path, asked: PageRequest) -> PreviewDocument:

@@ -33,7 +33,7 @@ def ebbtide(*arguments: str) -> Result:
 
 @pytest.fixture(autouse=True)
 def shipped_prices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a command sets for the processes it starts ends with the test."""
+    """Restore the environment that a command sets for child processes."""
     monkeypatch.setenv(ENVIRONMENT, "")
 
 

@@ -1,4 +1,4 @@
-"""`ebbtide render`: what it prints, what it writes, and how it ends."""
+"""`ebbtide render`: its output, its files, and its exit code."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ebbtide simulate`: figures, files that are whole, and one clear line for what is wrong."""
+"""`ebbtide simulate`: figures, complete files, and one clear line for each fault."""
 
 import json
 import subprocess

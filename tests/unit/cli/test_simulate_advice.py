@@ -1,4 +1,4 @@
-"""`ebbtide simulate` beyond one replay: several stacks, shifted starts, and what a trace is like."""
+"""`ebbtide simulate` with several stacks, shifted starts, and the description of a trace."""
 
 import json
 from pathlib import Path

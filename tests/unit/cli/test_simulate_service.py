@@ -1,4 +1,4 @@
-"""Services on the command line: the ways to have pods, the advice about floors, what a load is like, and bad input."""
+"""Services on the command line: strategies, advice about floors, descriptions of a load, and bad input."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ebbtide sweep`: what it prints and writes, and that nothing is written when anything is wrong."""
+"""`ebbtide sweep`: its output and its files; a fault prevents all writes."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.unit.sweep.stacks import a_stack_file, a_trace_file
 
 @pytest.fixture(autouse=True)
 def _code_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To read all sources takes a second; tests/unit/sweep/test_plan.py does."""
+    """Skip the hash of all sources, which takes a second and is tested in tests/unit/sweep/test_plan.py."""
 
     def digest_of(_module: str = "") -> str:
         return "of-this-tree"

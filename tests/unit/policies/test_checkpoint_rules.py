@@ -1,4 +1,4 @@
-"""Budgets of pools whose jobs are saved: who may open them, and what stands on spot nodes."""
+"""Budgets of pools with checkpoints: their writers, and spot nodes."""
 
 from datetime import date
 from functools import cache

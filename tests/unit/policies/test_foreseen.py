@@ -1,4 +1,4 @@
-"""`check` says of a stack file what the policies say of the resources that follow from it."""
+"""`check` reports for a stack file what the policies report for its resources."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -111,7 +111,7 @@ def test_what_the_preview_blocks_fails_the_check_and_stays_a_valid_file(tmp_path
 def test_an_autoscaler_of_another_version_has_a_way_out_that_the_file_takes(
     version: str, way_out: str, tmp_path: Path
 ) -> None:
-    """Of a version that this release does not know there is no autoscaler to fall back to."""
+    """A version that this release does not know has no default autoscaler."""
     cluster = {"version": version, **({"addOnVersions": ALL_ADD_ONS} if version == "1.37" else {})}
     images = {"autoscaler": "example.com/ca:v1.35.0"}
     exception = {"policy": "EB025", "resource": "autoscaler-deployment", "reason": "none yet", "until": "2026-12-31"}

@@ -1,4 +1,4 @@
-"""The rules against a stack with a job and a cron job, and against pods that nobody counts."""
+"""The rules against a stack with a job and a cron job, and against pods without a scale subresource."""
 
 from datetime import date
 from functools import cache
@@ -45,7 +45,7 @@ def least(number: object) -> Change:
 
 
 def bare(workload: str) -> Change:
-    """A pod that a hub started, with the labels of what it was started for."""
+    """A pod that a hub started, with the labels of its workload."""
     labels = {WORKLOAD: workload, CATEGORY: "fixed"}
     pod = {"metadata": {"name": "notebook-ada", "namespace": "ebbtide", "labels": labels}, "spec": {}}
     return added("kubernetes:core/v1:Pod", "notebook-ada", pod)

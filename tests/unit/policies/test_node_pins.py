@@ -1,4 +1,4 @@
-"""Pods as somebody may write them into the program: which would keep a flexible node all night, or lose a job."""
+"""Pods of a team's program that keep a flexible node all night, or lose a job."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""The same rules as the engine runs them: the pack on the real `pulumi_policy`, asked in the engine's own messages."""
+"""The rules in the policy pack, on the real `pulumi_policy` with the engine's messages."""
 
 import json
 import os
@@ -46,7 +46,7 @@ Violations: TypeAlias = list[tuple[str, str, str]]
 
 
 class Analyzer(Protocol):
-    """The pack's side of the protocol, in this process or in one of its own."""
+    """The pack's side of the protocol, in this process or in another one."""
 
     def GetAnalyzerInfo(self, request: empty_pb2.Empty, context: Any = None, /) -> rpc.AnalyzerInfo: ...  # noqa: N802
 
@@ -62,7 +62,7 @@ def pack(monkeypatch: pytest.MonkeyPatch) -> Analyzer:
 
 @pytest.fixture
 def some(monkeypatch: pytest.MonkeyPatch) -> Analyzer:
-    """With a few of the rules: the SDK reads all resources anew for each, which takes its time."""
+    """Run a few rules: for each of them the SDK reads all resources again, which is slow."""
     return started(monkeypatch, "EB001", "EB002", "EB019", "EB030", "EB031")
 
 
@@ -92,7 +92,7 @@ def options(one: Resource) -> rpc.AnalyzerResourceOptions:
 
 
 def show(pack: Analyzer, resources: Sequence[Resource], *, stack: str = DEMO, made: bool = True) -> Violations:
-    """Each resource with its inputs, and then all of them with their outputs, of which there are none before `made`."""
+    """Pass each resource with its inputs, then all with their outputs, which are empty before `made`."""
     named = [replace(one, urn=one.urn.replace(f"urn:pulumi:{DEMO}::", f"urn:pulumi:{stack}::")) for one in resources]
     for one in named:
         inputs, opts = struct(one.inputs), options(one)
@@ -122,7 +122,7 @@ def changed(change: Change) -> tuple[Resource, ...]:
 
 
 def not_named_yet(resources: Sequence[Resource]) -> tuple[Resource, ...]:
-    """As in a first preview: the namespaces' names are not known where others name them."""
+    """A first preview: references to the names of namespaces are unknown."""
     made = {one.inputs["metadata"]["name"]: one.urn for one in resources if one.type == "kubernetes:core/v1:Namespace"}
 
     def early(one: Resource) -> Resource:
@@ -158,7 +158,7 @@ def test_the_engine_finds_nothing_in_a_shipped_stack(pack: Analyzer, made: bool)
 
 
 def test_the_engine_finds_what_the_plain_functions_find(pack: Analyzer) -> None:
-    """All changes by hand to one stack that can stand together: of two to one object the later one counts."""
+    """All compatible manual changes of one stack; of two to one object the later counts."""
     together = both(*(MUTANTS[rule].change for rule in ("EB002", "EB003", "EB005", "EB009", "EB011", "EB014")))
     resources = both(together, *(MUTANTS[rule].change for rule in ("EB020", "EB025", "EB032", "EB036")))(recorded(DEMO))
     plain = judge(settings_of(DEMO), resources, datetime.now(UTC).date())
@@ -172,7 +172,7 @@ def test_the_engine_finds_what_the_plain_functions_find(pack: Analyzer) -> None:
 
 
 def test_a_breach_is_found_before_the_namespace_that_it_is_of_exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only in Ebbtide's namespaces every pod needs a category."""
+    """Pods need a category only in Ebbtide's namespaces."""
     broken = not_named_yet(changed(MUTANTS["EB012"].change))
 
     ((_, message, _),) = show(started(monkeypatch, "EB012"), broken, made=False)
@@ -188,7 +188,7 @@ def test_a_breach_names_its_resource(some: Analyzer) -> None:
 
 
 def test_a_number_is_shown_as_it_was_written(some: Analyzer) -> None:
-    """The engine hands over floats."""
+    """The engine passes floats."""
     ((_, message, _),) = show(some, changed(MUTANTS["EB001"].change))
 
     assert "declared as 1, so ray-head" in message
@@ -211,7 +211,7 @@ def test_what_is_not_known_before_the_update_breaks_no_rule(monkeypatch: pytest.
 
 
 def test_no_message_shows_a_secret(some: Analyzer) -> None:
-    """In the engine they come in the clear."""
+    """The engine passes secrets in the clear."""
     leaking = both(
         edited("Secret ebbtide/ebbtide-redis", "stringData", {"password": CANARY}),
         edited("Deployment ebbtide/api", "spec.template.spec.containers.0.env.0", {"name": "TOKEN", "value": CANARY}),
@@ -225,7 +225,7 @@ def test_no_message_shows_a_secret(some: Analyzer) -> None:
 
 
 def test_a_rule_that_raises_is_one_line_of_advice_and_the_others_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the rule itself is mandatory: a fault of ours stops no update."""
+    """Although the rule is mandatory, a fault of Ebbtide stops no update."""
     monkeypatch.setattr("ebbtide.policies.RULES", tuple(faulty if it.id == faulty.id else it for it in RULES))
 
     found = show(started(monkeypatch, "EB001", "EB019"), changed(MUTANTS["EB019"].change))
@@ -262,7 +262,7 @@ def test_a_config_that_is_wrong_is_told_once(some: Analyzer, monkeypatch: pytest
 
 
 def test_an_exception_of_the_config_that_runs_counts(some: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever stands in a file beside the pack."""
+    """Files next to the pack have no effect."""
     entry = {"policy": "EB019", "resource": "dashboards", "reason": "read in the morning", "until": "2999-01-31"}
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps({**CONFIG, "ebbtide:exceptions": json.dumps([entry])}))
 
@@ -271,7 +271,7 @@ def test_an_exception_of_the_config_that_runs_counts(some: Analyzer, monkeypatch
 
 @contextmanager
 def as_a_process() -> Generator[Analyzer]:
-    """As Pulumi's language host starts it."""
+    """Start the pack as Pulumi's language host does."""
     command = [sys.executable, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(PACK)]
     environment = {**os.environ, "PULUMI_CONFIG": json.dumps(CONFIG)}
     process = subprocess.Popen(command, cwd=PACK, env=environment, stdout=subprocess.PIPE, text=True)

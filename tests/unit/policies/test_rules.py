@@ -1,4 +1,4 @@
-"""The rules against whole stacks: the shipped ones keep them all, and each rule finds the change that breaks it."""
+"""The rules against complete stacks: the shipped ones keep all rules, and each rule finds the change that breaks it."""
 
 import re
 from dataclasses import replace
@@ -217,7 +217,7 @@ FURTHER: dict[str, tuple[str, str, Change]] = {
 
 
 def test_an_image_that_check_warns_of_is_not_told_twice() -> None:
-    """The stack file names it without a version; one that a hand put in its place is nowhere else to be state."""
+    """`check` warns of the image in the stack file; only the rule reports one that was set by hand."""
     workload = settings_of(DEMO).workloads["api"].model_copy(update={"image": "registry.example.com/api"})
     loose = settings_of(DEMO).model_copy(update={"workloads": {**settings_of(DEMO).workloads, "api": workload}})
     named, other = (
@@ -407,7 +407,7 @@ def test_every_rule_names_an_issue_or_a_chapter(rule: Rule) -> None:
 
 @cache
 def takes_tags(type_: str) -> bool:
-    """As the SDK's source says: loading its classes would take seconds."""
+    """Read the SDK's source, since loading its classes takes seconds."""
     _, module, name = type_.split(":")
     spec = find_spec("pulumi_aws")
     assert spec is not None
@@ -436,7 +436,7 @@ JUNK: st.SearchStrategy[Any] = st.one_of(
 
 
 def with_junk(value: Any, data: st.DataObject) -> Any:
-    """The same value with something else somewhere inside."""
+    """The same value with another value somewhere inside."""
     if isinstance(value, dict | list) and value and data.draw(st.integers(0, 9)):
         held = cast("dict[str, Any] | list[Any]", value)
         keys: list[Any] = list(range(len(held))) if isinstance(held, list) else sorted(held)

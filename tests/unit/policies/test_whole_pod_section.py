@@ -1,4 +1,4 @@
-"""A stack that uses every key of a pod breaks no rule: what the rules ask for, the rendered pods have."""
+"""A stack that uses every key of a pod breaks no rule."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""A small customer with a pod of each kind, and what two recordings say of replacements and deletions."""
+"""A small customer with a pod of each kind, and the replacements and deletions between two recordings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _SIZE = {"image": "registry.example.com/ml/one:1", "cpu": 1, "memory": "2Gi"}
 
 
 def one_of_each() -> dict[str, Any]:
-    """What stands below `config:` of a small customer with a pod of each kind."""
+    """Return the config of a small customer with a pod of each kind."""
     pools = sound_config("shortest")["ebbtide:workers"]
     return {
         **sound_config("shortest"),
@@ -30,7 +30,7 @@ def one_of_each() -> dict[str, Any]:
 
 
 def replaced(before: Sequence[Resource], after: Sequence[Resource]) -> list[str]:
-    """`name: path` for every resource of both whose change could not be made in place."""
+    """Return `name: path` for every resource whose change cannot be made in place."""
     mutable = mutable_kinds(after)
     old = {resource.urn: resource for resource in before}
     return [
@@ -42,6 +42,6 @@ def replaced(before: Sequence[Resource], after: Sequence[Resource]) -> list[str]
 
 
 def gone(before: Sequence[Resource], after: Sequence[Resource]) -> set[str]:
-    """The names of what an update would delete."""
+    """Return the names of the resources that an update deletes."""
     kept = {resource.urn for resource in after}
     return {resource.name for resource in before if resource.custom and resource.urn not in kept}

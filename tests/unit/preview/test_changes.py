@@ -1,4 +1,4 @@
-"""Two recordings side by side: what is a change, what is shown of it, and what comes first."""
+"""Changes between two recordings: their kinds, fields and order."""
 
 import json
 from dataclasses import replace
@@ -168,7 +168,7 @@ def test_what_names_a_replaced_resource_is_replaced_with_it() -> None:
 
 
 def test_what_goes_with_a_replaced_resource_is_replaced_with_it() -> None:
-    """Though it names only what that one will make: the tags of an Auto Scaling group."""
+    """The tags name only the Auto Scaling group that the node group will create."""
     groups = [resource(GROUP, "flexible", instanceTypes=[one]) for one in ("m7i.large", "m6i.large")]
     tag = replace(resource("aws:autoscaling/tag:Tag", "label"), deleted_with=groups[1].urn)
 
@@ -181,7 +181,7 @@ def test_what_goes_with_a_replaced_resource_is_replaced_with_it() -> None:
 
 
 def test_resources_of_one_name_and_kind_come_in_one_order() -> None:
-    """Below components of different types they differ in their URN alone."""
+    """Under components of different types only their URNs differ."""
     both = [
         replace(resource(), urn=f"urn:pulumi:acme::ebbtide::ebbtide:components:{one}${DEPLOYMENT}::api") for one in "AB"
     ]

@@ -1,4 +1,4 @@
-"""Two estimates side by side: lines, totals, hours, and how far to trust them."""
+"""Two compared estimates: lines, totals, hours, and confidence."""
 
 from datetime import date
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The estimate: one bill worked by hand, and what is left open when something is not known."""
+"""The estimate: one bill calculated by hand, and the effect of unknown parts."""
 
 from datetime import date
 from pathlib import Path

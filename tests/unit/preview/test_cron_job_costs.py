@@ -1,4 +1,4 @@
-"""What cron jobs ask of a month's nodes, and how the estimate speaks of it."""
+"""The node-hours of cron jobs, and their sentence in the estimate."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The demo customer with one key changed: what a reviewer is told, and what is said of what it touches."""
+"""Dangers of the demo customer with one changed key: sentence, impact and fix."""
 
 from dataclasses import replace
 from functools import cache
@@ -35,7 +35,7 @@ BLOCKING, WARNING, NOTE = Severity.BLOCKING, Severity.WARNING, Severity.NOTE
 
 
 def existing(context: str, cluster_id: str | None = None) -> Side:
-    """A customer on a cluster of their own; what is rendered for it is not asked here."""
+    """A customer on an existing cluster, without a recording."""
     cluster = ClusterSettings(kind=ClusterKind.EXISTING, context=context, cluster_id=cluster_id)
     return Side(stack="acme", settings=stack_settings(cluster=cluster), resources=())
 
@@ -113,7 +113,7 @@ def test_two_versions_at_once_are_refused() -> None:
 
 @cache
 def everyday() -> Side:
-    """Changes that do not touch one another, in one recording."""
+    """Independent changes in one recording."""
     image = "registry.example.com/ml/new:1"
     return demo(
         put("workloads", "ray-head", category="flexible"),
@@ -146,7 +146,7 @@ def test_of_changes_of_every_day_those_that_interrupt_somebody_are_told() -> Non
 
 
 def hidden_key(config: dict[str, object]) -> None:
-    """Of the digests, without which there may be no section of secrets."""
+    """The key of the digests, which the section `secrets` requires."""
     config["ebbtide:digestKey"] = SECRET
 
 
@@ -311,7 +311,7 @@ def test_another_context_may_be_another_cluster_unless_its_id_says_that_it_is_th
 
 
 def by_the_engine(kind: ChangeKind, type_: str, name: str, *fields: FieldChange, lost: bool = False) -> ResourceChange:
-    """A change of a plan: `lost` is what the state has, and no file."""
+    """A change of a plan: only the state has the resource `lost`."""
     known = [resource.urn for resource in demo_now().resources if resource.name == name and resource.custom]
     urn = f"urn:pulumi:demo::ebbtide::aws:any:{type_}::{name}" if lost else known[0]
     component, why = name.removesuffix("-nodes"), ("amiType",)

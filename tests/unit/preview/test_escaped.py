@@ -1,4 +1,4 @@
-"""Words of a file inside a comment: all of them, and nothing but words."""
+"""Escaped text in a comment is complete, and is only text."""
 
 from hypothesis import given
 from hypothesis import strategies as st

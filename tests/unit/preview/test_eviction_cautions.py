@@ -1,4 +1,4 @@
-"""What a page says of evictions is seen on the pods: a probe counts, wherever it comes from."""
+"""Warnings about evictions read the pods, so a probe counts no matter what added it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A changed job of the demo customer: what a reviewer is told before it is stopped and runs again."""
+"""Dangers of a changed job, which is stopped and runs again."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The comment: dangers in sight, the rest folded, never longer than a comment may be."""
+"""The comment: dangers are visible, other parts are folded, and the limit holds."""
 
 from dataclasses import replace
 

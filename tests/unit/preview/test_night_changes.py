@@ -1,4 +1,4 @@
-"""What is said of a change to the nights, one sentence for each thing that differs."""
+"""Sentences about a change of the nights, one for each difference."""
 
 from datetime import timedelta
 from typing import Any
@@ -49,7 +49,7 @@ def test_days_that_come_and_go() -> None:
 
 @pytest.mark.parametrize("now", ["08:00-12:00, 13:00-17:00", "22:00-06:00+1", "08:00-24:00"])
 def test_hours_in_parts_or_past_midnight_are_told_as_hours(now: str) -> None:
-    """Where an interval meets midnight, no window need begin or end at it."""
+    """If an interval meets midnight, no window has to begin or end there."""
     assert changes(stack_with(), week(mon_thu="08:00-19:00", fri=now))[0] == (
         f"Fridays: protected {now} instead of 08:00-17:00"
     )

@@ -1,4 +1,4 @@
-"""The coming nights, by example; that the controller does the same: `tests/properties/test_coming_nights.py`."""
+"""Examples of coming nights; `tests/properties/test_coming_nights.py` compares them with the controller."""
 
 from datetime import timedelta
 

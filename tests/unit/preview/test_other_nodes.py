@@ -1,4 +1,4 @@
-"""A pool, a job or a Ray group that selects another node group than before: who moves, and how to keep it there."""
+"""Pools, jobs and Ray groups that move to another node group, and how to keep them."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ def small_pools(**prep: Any) -> Change:
 
 
 def test_a_pool_that_goes_to_another_group_is_named_with_both() -> None:
-    """A smaller group comes, on which two small pods pay for less."""
+    """Add a smaller group, on which two small pods cost less."""
     found = dangers(demo(small_pools()), demo(small_pools(), SMALLER))
 
     assert (Severity.NOTE, DangerCode.GROUP_CHANGED, ("prep",)) in coded(found)
@@ -39,7 +39,7 @@ def test_a_group_that_the_file_names_stays() -> None:
 
 
 def test_what_a_former_release_chose_is_told_from_the_engines_changes() -> None:
-    """Both sides are rendered with this release, so files that are the same show nothing; the engine knows more."""
+    """Both sides are rendered with this release, so equal files show no change; the engine knows the former release."""
     now = demo(small_pools(), SMALLER)
     before = edited(now, lambda it: replace(it, inputs=_elsewhere(it.inputs)) if it.name == "prep-deployment" else it)
     found = dangers_of(now, now, changes_between(before.resources, now.resources))
@@ -57,7 +57,7 @@ def _elsewhere(inputs: Any) -> Any:
 
 
 def test_a_group_with_another_processor_moves_nobody_and_runs_no_job_again() -> None:
-    """Pods gain a selector, which rolls them; their nodes are those that they had."""
+    """Pods with a new selector roll, but stay on their nodes."""
     job = whole("jobs", fit={"image": "example.com/f:1", "cpu": 1, "memory": "2Gi", "longestRun": "2h"})
     found = dangers(demo(job), demo(job, ARM))
 
@@ -67,7 +67,7 @@ def test_a_group_with_another_processor_moves_nobody_and_runs_no_job_again() -> 
 
 
 def _alone(**groups: Any) -> Change:
-    """These groups and no others in the file."""
+    """The stack with only these groups in its file."""
     return lambda config: config.update({"ebbtide:nodeGroups": groups})
 
 

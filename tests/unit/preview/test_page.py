@@ -1,4 +1,4 @@
-"""Whole pages from stack files and git: what is compared, and what is still shown when one part cannot be read."""
+"""Complete pages from stack files and git: the compared sides, and the parts that remain if one cannot be read."""
 
 import subprocess
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ BROKEN = SHORTEST.replace("max: 4", "max: -4")
 
 
 class Repository:
-    """A customer's stack file, committed, and then changed or not."""
+    """Commit a customer's stack file, then change it if there is a new text."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,4 @@
-"""A secret is in no format of a page, however it came into a file, a commit or a plan."""
+"""No format of a page shows a secret of a file, a commit or a plan."""
 
 import json
 import subprocess

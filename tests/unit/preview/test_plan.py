@@ -1,4 +1,4 @@
-"""The engine's own plan as the changes of a page: only of this stack, project and program, and with nothing secret."""
+"""The engine's plan as the changes of a page: only of this stack, project and program, and without secrets."""
 
 import json
 from pathlib import Path
@@ -114,10 +114,9 @@ def test_a_plan_of_something_else_is_refused(urn: str, stack: str, words: str) -
         changes(step("update", urn), stack=stack)
 
 
-@pytest.mark.parametrize("type_", ["kubernetes:core/v1:ResourceQuota", "acme:Extra$ebbtide:components:WorkerPool"])
-def test_a_resource_of_the_teams_own_program_is_a_change(type_: str) -> None:
-    """No rendering has it, since that runs Ebbtide's part of the program alone."""
-    (change,) = changes(step("create", f"urn:pulumi:acme::ebbtide::{type_}::own"))
+def test_a_resource_of_the_teams_own_program_is_a_change() -> None:
+    """A rendering does not have it, since it runs only Ebbtide's part of the program."""
+    (quota,) = changes(step("create", "urn:pulumi:acme::ebbtide::kubernetes:core/v1:ResourceQuota::gpu-quota"))
 
     assert (change.kind, change.name) == (ChangeKind.CREATE, "own")
 
@@ -205,7 +204,7 @@ def test_what_goes_with_something_else_names_it() -> None:
 
 
 def test_what_keeps_its_name_goes_before_its_successor_comes() -> None:
-    """The CLI writes one step for a replacement; the provider's own rule says the rest."""
+    """The CLI writes one step for a replacement, and the provider's rule gives the order."""
     named = {"metadata": {"name": "train", "namespace": "ebbtide-workers"}}
 
     (found,) = changes(step("replace", before={**named, "spec": 1}, after={**named, "spec": 2}))

@@ -1,4 +1,4 @@
-"""What a preview says of values that are encrypted anew: whose pods roll."""
+"""Values that are encrypted again, and the pods that roll with them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which change of a pod section rolls which pods, and which rolls none."""
+"""Changes of a pod section, and the pods that they roll."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -209,7 +209,7 @@ def whole_stack(**cluster: Any) -> Side:
 
 
 def test_pods_that_all_end_first_are_told_however_many_there_are() -> None:
-    """Whoever writes such a strategy: a release makes the next pods once the last old one has ended."""
+    """With this strategy a release creates the next pods when the last old one has ended."""
     recreate = with_input("api-deployment", "spec.strategy", {"type": "Recreate"})
     found = dangers(edited(before(), recreate), edited(stack(env={"LOG_LEVEL": "debug"}), recreate))
 

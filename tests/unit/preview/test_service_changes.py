@@ -1,4 +1,4 @@
-"""A service that changes: what those who call it notice, and what it costs at its fewest and its most pods."""
+"""A changed service: the effect on clients, and its cost with the fewest and the most pods."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -119,7 +119,7 @@ WHEN_LARGE = 'when: { header: "x-model-size: large" }'
 
 
 def shared(small: int, large: int | None) -> tuple[tuple[str, str], ...]:
-    """Both with these weights, or small alone."""
+    """Both variants with these weights, or only `small`."""
     of_small = ("memory: 12Gi }", f"memory: 12Gi, weight: {small} }}")
     return (of_small, (LARGE, "") if large is None else (WHEN_LARGE, f"weight: {large}"))
 

@@ -1,4 +1,4 @@
-"""A stack file as it was at a git ref: what is compared, and one clear line where nothing can be."""
+"""A stack file at a git ref: the compared side, or one clear line."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture(autouse=True)
 def unrendered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Here it is asked which file is read: what comes of it is for the tests of components."""
+    """Record nothing: these tests check which file is read."""
 
     def nothing(_: StackSettings) -> tuple[Resource, ...]:
         return ()

@@ -1,4 +1,4 @@
-"""Services over a trace of requests on both sides of a change: the same load, and what each stack file asks for."""
+"""Services replayed on both sides of a change, with the same load and the strategies of the stack files."""
 
 from functools import partial
 
@@ -62,7 +62,7 @@ def test_a_planned_event_is_played_too() -> None:
 
 
 def test_both_sides_get_the_same_requests_although_max_changes() -> None:
-    """By itself the busiest window would ask for 80 % of max: six times as much."""
+    """Without a rate the busiest window would need 80 % of max, which is six times as much."""
     found = line(simulated_services(PLAIN, changed(("min: 2, max: 12", "min: 2, max: 72")), DAY))
 
     old, new = found.pod_hours

@@ -1,4 +1,4 @@
-"""A file now and at a git ref, both rendered: the way that a preview goes."""
+"""A file now and at a git ref, both rendered as in a preview."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Sentences that a page is made of."""
+"""The sentences of a page."""
 
 from dataclasses import replace
 

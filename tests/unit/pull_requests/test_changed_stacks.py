@@ -1,4 +1,4 @@
-"""Which stacks a change concerns: by names of files alone, and in a real repository."""
+"""The stacks that a change concerns, by file names and in a real repository."""
 
 import json
 import subprocess

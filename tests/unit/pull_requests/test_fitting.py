@@ -1,4 +1,4 @@
-"""A cut text stays within its limit, is cut between lines, and shows where the rest is."""
+"""A cut text keeps its limit, is cut between lines, and says where the entire text is."""
 
 from collections.abc import Callable
 from pathlib import Path

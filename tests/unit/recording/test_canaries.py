@@ -1,4 +1,4 @@
-"""A secret that is set as it should be reaches Kubernetes Secrets and AWS, and nothing that anybody reads."""
+"""A secret reaches only Kubernetes Secrets and AWS, and no file or output."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ KINDS = {
 
 
 def program(redis: dict[str, str], **changes: object) -> Recording:
-    """A customer with secrets, which Pulumi hands to the program in the clear."""
+    """A customer with secrets, which Pulumi passes to the program in the clear."""
     held = {"api": {"TOKEN": CANARY, "tls.key": f"{CANARY}\n{CANARY}"}}
     secret = {PASSWORD: 2 * CANARY, "aws:secretKey": CANARY, SECRETS: held, DIGEST_KEY: 4 * CANARY}
     sound = sound_config("shortest")

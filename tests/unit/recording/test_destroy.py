@@ -64,7 +64,7 @@ def named(part: str, *kinds: str) -> Kind:
 
 
 def has_pods(resource: Resource) -> bool:
-    """Pods of the customer: those of the system go with the nodes and the add-ons."""
+    """The customer's pods; system pods go with the nodes and the add-ons."""
     system = ("autoscaler", "device-plugin")
     return in_cluster(resource) and kind(*POD_OWNERS)(resource) and not resource.name.startswith(system)
 
@@ -148,7 +148,7 @@ RULES: dict[str, tuple[Kind, Kind]] = {
 
 
 def broken(recorded: Recorded, goes: Kind, stays: Kind) -> Iterable[str]:
-    """Each pair where the second may be deleted while the first is still there."""
+    """Return each pair whose second resource may be deleted while the first still exists."""
     lasting = [resource for resource in recorded.all if resource.custom and stays(resource)]
     for resource in recorded.all:
         if resource.custom and goes(resource):

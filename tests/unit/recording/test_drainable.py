@@ -1,4 +1,4 @@
-"""What may be drained: the rules about raw pods, held to the simulated autoscaler's and to each selector's meaning."""
+"""Drains: the rules about raw pods, compared with the simulated autoscaler's, and the meaning of selectors."""
 
 from itertools import product
 from typing import Any

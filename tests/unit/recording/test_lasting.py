@@ -1,4 +1,4 @@
-"""What a destroy refuses and what it leaves, as a recording shows it."""
+"""Resources that a destroy refuses or leaves behind, from a recording."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rendered manifests: complete, ordered, readable by both YAMLs, and without anything secret."""
+"""Rendered manifests: complete, ordered, readable by YAML 1.1 and 1.2, and without secrets."""
 
 from functools import cache
 from typing import Any
@@ -68,7 +68,7 @@ def test_what_others_stand_on_comes_first() -> None:
     ["PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "RuntimeClass", "ValidatingWebhookConfiguration"],
 )
 def test_pods_come_after_whatever_they_need(kind: str) -> None:
-    """Within a file kinds are sorted, and these would come after a Deployment."""
+    """Kinds are sorted within a file, and these would come after a Deployment."""
     files = manifests([kubernetes("Deployment"), kubernetes("CronJob"), kubernetes(kind)])
 
     assert [found["kind"] for found in objects(files)] == [kind, "CronJob", "Deployment"]

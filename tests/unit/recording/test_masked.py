@@ -1,4 +1,4 @@
-"""Resources as JSON: options included, nothing secret, the same text every time."""
+"""Resources as JSON: with options, without secrets, and reproducible."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ownership table as a recording shows it."""
+"""The ownership table of a recording."""
 
 from components.ownership import KINDS_OF_FIELD
 from ebbtide.recording.ownership import KEPT, OwnershipRow, ownership_rows

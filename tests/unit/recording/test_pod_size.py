@@ -1,4 +1,4 @@
-"""What the scheduler reserves for a pod, by the containers in it."""
+"""The scheduler's reservation for a pod, by its containers."""
 
 from typing import Any
 

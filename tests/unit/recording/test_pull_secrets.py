@@ -1,4 +1,4 @@
-"""Where the secrets of `images.pullSecrets` must be: in each namespace in which something that is rendered pulls."""
+"""The secrets of `images.pullSecrets` are needed in each namespace whose rendered pods pull images."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -43,7 +43,7 @@ OWN = {"ebbtide", "ebbtide-workers", "ebbtide-hub", "ebbtide-ray-flow"}
 
 
 def pulls(value: object) -> bool:
-    """Whether a pull secret is named anywhere in it. The spec of a Ray cluster is a text."""
+    """True if the inputs name a pull secret. The spec of a Ray cluster is a text."""
     if isinstance(value, Mapping):
         inner = cast("Mapping[str, Any]", value)
         return any(key == "imagePullSecrets" or pulls(it) for key, it in inner.items())

@@ -1,4 +1,4 @@
-"""The recording itself: what it sees, what it refuses, and that recordings leave nothing behind."""
+"""The recorder: recorded options, refused programs, and no side effects."""
 
 import asyncio
 
