@@ -108,9 +108,7 @@ def _public_nodes(state: StackState) -> Hits:
 
 def _leads_nowhere(state: StackState) -> Hits:
     namespaces = {name_of(resource) for resource in state.of_kind("Namespace")}
-    ports = {
-        (namespace_of(resource), name_of(resource)): set(_ports(resource)) for resource in state.of_kind("Service")
-    }
+    ports = {(namespace_of(svc), name_of(svc)): set(_ports(svc)) for svc in state.of_kind("Service")}
     for route in state.of_kind("HTTPRoute", "GRPCRoute"):
         for backend in _backends(route):
             place = str(backend.get("namespace", namespace_of(route))), str(backend.get("name"))

@@ -94,9 +94,8 @@ def plan_of(document: object, file: str) -> EnginePlan:
     if len(places) != 1:
         raise PlanUnusable(f"{file}: steps: found {len(places)} stacks, wanted the steps of one; {_WANTED}")
     stack, project = next(iter(places))
-    failed = any(
-        mapping(diagnostic).get("severity") == "error" for diagnostic in _list(mapping(document).get("diagnostics"))
-    )
+    diagnostics = map(mapping, _list(mapping(document).get("diagnostics")))
+    failed = any(diagnostic.get("severity") == "error" for diagnostic in diagnostics)
     if failed or not mapping(mapping(document).get("changeSummary")):
         raise PlanUnusable(f"{file}: the preview that wrote it failed, so it holds half of a plan; ignored")
     config = mapping(mapping(document).get("config"))
@@ -226,11 +225,7 @@ def _fields(offline: ResourceChange | None, steps: Sequence[Step]) -> tuple[Fiel
     shown = () if offline is None else offline.fields
     paths = dict.fromkeys(path for step in steps for path in mapping(step.get("detailedDiff")))
     input_paths = [field.path for field in shown]
-    provider_paths = [
-        path
-        for path in paths
-        if not any(_covers(input_path, path) or _covers(path, input_path) for input_path in input_paths)
-    ]
+    provider_paths = [path for path in paths if not any(_covers(i, path) or _covers(path, i) for i in input_paths)]
     return (*shown, *[FieldChange(path=path, before="", after="") for path in provider_paths])
 
 

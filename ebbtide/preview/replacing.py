@@ -127,10 +127,9 @@ def forcing_paths(type_: str, mutable: frozenset[str] = frozenset()) -> tuple[st
     if not type_.startswith("kubernetes:"):
         return ()
     kind = type_.split(":")[-1]
-    kind_paths = (
-        ("type",) if kind == "Secret" and kind in mutable else () if kind in mutable else _KUBERNETES.get(kind, ())
-    )
-    return (*_METADATA, *kind_paths)
+    if kind in mutable:
+        return (*_METADATA, "type") if kind == "Secret" else _METADATA
+    return (*_METADATA, *_KUBERNETES.get(kind, ()))
 
 
 def mutable_kinds(resources: Sequence[Resource]) -> frozenset[str]:

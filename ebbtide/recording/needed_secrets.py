@@ -42,12 +42,8 @@ def needed_secrets(resources: Sequence[Resource]) -> list[NeededSecret]:
     secrets = [secret_of(resource) for resource in written]
     needs = [need for resource in resources for pods in pods_of(resource) for need in _needs_of_pods(pods)]
     needs += [need for resource in resources if kind_of(resource) == "Gateway" for need in _needs_of_gateway(resource)]
-    needs += [
-        need
-        for resource in resources
-        if kind_of(resource) == "TriggerAuthentication"
-        for need in _needs_of_keda(resource, complete)
-    ]
+    triggers = [resource for resource in resources if kind_of(resource) == "TriggerAuthentication"]
+    needs += [need for trigger in triggers for need in _needs_of_keda(trigger, complete)]
     merged: dict[str, NeededSecret] = {}
     for need in (*secrets, *(need for need in needs if str(need) not in complete)):
         merged_need = merged.get(str(need))

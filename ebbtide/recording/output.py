@@ -174,11 +174,8 @@ def _without(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def _pools_note(resources: Sequence[Resource]) -> str:
     """One line for each namespace with pools that the controller scales."""
     pools = [_metadata(resource) for resource in resources if REPLICAS in resource.ignore_changes]
-    owned = [
-        metadata
-        for metadata in pools
-        if metadata.get("annotations", {}).get(REPLICAS_OWNER) == ReplicasOwner.CONTROLLER.value
-    ]
+    owner = ReplicasOwner.CONTROLLER.value
+    owned = [metadata for metadata in pools if metadata.get("annotations", {}).get(REPLICAS_OWNER) == owner]
     spaces = sorted({str(metadata.get("namespace", "default")) for metadata in owned})
     return "".join(_POOLS_NOTE.format(space) for space in spaces)
 

@@ -226,10 +226,9 @@ def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
 
 def _public_entrances(settings: StackSettings) -> list[str]:
     """Workloads with a public load balancer, which has an address in each zone."""
-    exposed = [
-        name for name, workload in settings.workloads.items() if workload.expose is not None and workload.expose.public
-    ]
-    routed = settings.serving.public and any(workload.route is not None for workload in settings.services.values())
+    entrances = {name: workload.expose for name, workload in settings.workloads.items()}
+    exposed = [name for name, expose in entrances.items() if expose is not None and expose.public]
+    routed = settings.serving.public and any(service.route is not None for service in settings.services.values())
     return [*exposed, *(["the gateway"] if routed else [])]
 
 

@@ -84,12 +84,7 @@ def simulated_services(
     services = tuple(_both(before, after, trace, options))
     if not any(service.pod_hours[1] is not None for service in services):
         raise Unreplayable("; ".join(dict.fromkeys(service.note for service in services if service.note)))
-    return SimulatedServices(
-        trace=trace.name,
-        days=trace.days if played_days is None else played_days,
-        trace_days=trace.days,
-        services=services,
-    )
+    return SimulatedServices(trace=trace.name, days=played_days or trace.days, trace_days=trace.days, services=services)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,7 @@ def _resized_groups(compared: Compared) -> Iterator[Danger]:
 
 def _size_words(old: GroupOverZones, new: GroupOverZones) -> str:
     parts = [("min", old.least, new.least), ("max", old.most, new.most)]
-    return ", ".join(
-        f"{bound} {old_bound} → {new_bound}" for bound, old_bound, new_bound in parts if old_bound != new_bound
-    )
+    return ", ".join(f"{bound} {before} → {after}" for bound, before, after in parts if before != after)
 
 
 def _each_size(parts: Sequence[ResourceChange]) -> str:

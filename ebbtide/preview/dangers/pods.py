@@ -81,26 +81,20 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
                 name = name_of(compared.former(change)) or change.name
                 moved.setdefault((field.before, field.after), {})[name] = None
     for (before, after), names in moved.items():
-        group_advice = (
-            f"nodeGroup: {before} keeps it where it was" if before in groups else f"{before} is no longer there"
-        )
+        advice = f"nodeGroup: {before} keeps it where it was" if before in groups else f"{before} is no longer there"
         yield Danger(
             code=DangerCode.GROUP_CHANGED,
             severity=Severity.NOTE,
             subjects=tuple(names),
             what=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
             impact=compared.impact(old for old, _ in compared.pairs if old.name in names),
-            fix=f"{group_advice}; without nodeGroup Ebbtide takes the group where its pods cost least together",
+            fix=f"{advice}; without nodeGroup Ebbtide takes the group where its pods cost least together",
         )
 
 
 def _unprotected(compared: Compared) -> Iterator[Danger]:
     old = compared.old
-    names = tuple(
-        resource.name
-        for key, resource in compared.new.items()
-        if not resource.protect and key in old and old[key].protect
-    )
+    names = tuple(new.name for key, new in compared.new.items() if not new.protect and key in old and old[key].protect)
     if names:
         yield Danger(
             code=DangerCode.PROTECTION_REMOVED,

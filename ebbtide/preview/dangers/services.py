@@ -68,11 +68,8 @@ def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Ite
 
 
 def _first_to_zero(variants: Iterable[VariantSettings]) -> str:
-    return (
-        "set its weight to 0 first, and remove it with the next change; "
-        if any(variant.weight for variant in variants)
-        else ""
-    )
+    weighted = any(variant.weight for variant in variants)
+    return "set its weight to 0 first, and remove it with the next change; " if weighted else ""
 
 
 def _shares_at_once(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
@@ -125,9 +122,8 @@ def _less_time(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterato
 
 def _scaling_changed(pods: str, old: VariantSettings, new: VariantSettings) -> Iterator[Danger]:
     old_targets, new_targets = _targets(old.scale.metrics), _targets(new.scale.metrics)
-    sides = {
-        key: (old_targets.get(key, "none"), new_targets.get(key, "none")) for key in {**old_targets, **new_targets}
-    }
+    keys = {**old_targets, **new_targets}
+    sides = {key: (old_targets.get(key, "none"), new_targets.get(key, "none")) for key in keys}
     changed = [f"{key} {before} → {after}" for key, (before, after) in sides.items() if before != after]
     bounds = {"min": (old.scale.min, new.scale.min), "max": (old.scale.max, new.scale.max)}
     lowered = [f"{key} {before} → {after}" for key, (before, after) in bounds.items() if after < before]
@@ -147,11 +143,8 @@ def _scaling_changed(pods: str, old: VariantSettings, new: VariantSettings) -> I
 def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterator[Danger]:
     """Removed events are only a note: they may be over, and a preview does not read the date."""
     old_floors, new_floors = _floors(old), _floors(new)
-    lowered = [
-        f"{key} {most} → {new_floors.get(key, 'none')}"
-        for key, most in old_floors.items()
-        if new_floors.get(key, 0) < most
-    ]
+    fewer = [(key, number) for key, number in old_floors.items() if new_floors.get(key, 0) < number]
+    lowered = [f"{key} {number} → {new_floors.get(key, 'none')}" for key, number in fewer]
     if old.floor is FloorKind.FORECAST and new.floor is not FloorKind.FORECAST:
         lowered.append(f"floor forecast → {new.floor or 'none'}")
     elif new.margin < old.margin:

@@ -66,9 +66,8 @@ def eviction_cautions(state: StackState) -> Iterator[str]:
 
     Read from the resources, since a transformation may have added or removed a probe.
     """
-    silent = {
-        pods.name for pods in state.pods if pods.category is Category.FLEXIBLE and pods.lasting and not pods.has_probe
-    }
+    flexible = [pods for pods in state.pods if pods.category is Category.FLEXIBLE and pods.lasting]
+    silent = {pods.name for pods in flexible if not pods.has_probe}
     if silent:
         yield no_readiness_text(sorted(silent))
     yield from map(str, spot_cautions(state.settings))

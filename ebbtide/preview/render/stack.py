@@ -40,9 +40,7 @@ def _services(settings: StackSettings) -> list[RenderableType]:
     costs = service_costs(settings)
     if not costs:
         return []
-    rows = [
-        (cost.pods, f"{cost.least} to {cost.most}", _share(cost.usd_at_min), _share(cost.usd_at_max)) for cost in costs
-    ]
+    rows = [(c.pods, f"{c.least} to {c.most}", _share(c.usd_at_min), _share(c.usd_at_max)) for c in costs]
     heading = ("service", ">pods", ">at min", ">at max")
     return ["", "Of these, the nodes that services take: US dollars per month, on demand", table(heading, rows)]
 
