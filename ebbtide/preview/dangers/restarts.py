@@ -19,17 +19,16 @@ from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 from ebbtide.vocabulary.labels import CONTROLLER, Category
 
 _TEMPLATE = "spec.template."
-
 _ALL, _ONLY = "all of its pods end", "the only one ends"
-WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
-WHILE_AWAY = "choose a time without requests; ebbtide check says how the next pod can start first"
+_WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
+_WHILE_AWAY = "choose a time without requests; ebbtide check says how the next pod can start first"
 _OWN_PODS: Mapping[str, str] = {
     PROMETHEUS: "none needed: what it has is on its disk, and about a minute of samples is missing",
     ALERTMANAGER: "none needed: silences are on its disk, and alerts come a little later",
     IN_CLUSTER_REDIS: "choose a quiet time: jobs are on its disk, and until it is back none is added or taken",
 }
 _STATELESS = "none needed: it holds no state, and what it does waits until it is back"
-WHILE_ROLLING: Mapping[Category, str] = {
+_WHILE_ROLLING: Mapping[Category, str] = {
     Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet and what fills its nodes "
     "replace one after another",
     Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
@@ -48,7 +47,7 @@ def _restarted(compared: Compared) -> Iterator[Danger]:
     for paths, pods in _with_new_template(compared, Category.FIXED):
         alike: dict[str, list[Pods]] = {}
         for entry in pods:
-            fix = WHILE_RESTARTING if entry.name in of_the_file else _OWN_PODS.get(entry.name, _STATELESS)
+            fix = _WHILE_RESTARTING if entry.name in of_the_file else _OWN_PODS.get(entry.name, _STATELESS)
             alike.setdefault(fix, []).append(entry)
         for fix, entries in alike.items():
             names = tuple(entry.name for entry in entries)
@@ -64,7 +63,7 @@ def _restarted(compared: Compared) -> Iterator[Danger]:
 
 def _rolled(compared: Compared) -> Iterator[Danger]:
     """Flexible pods and workers whose template changes, which is routine."""
-    for category, fix in WHILE_ROLLING.items():
+    for category, fix in _WHILE_ROLLING.items():
         for paths, pods in _with_new_template(compared, category):
             by_end: dict[str, list[Pods]] = {_ALL: [], _ONLY: [], "": []}
             for entry in pods:
@@ -93,7 +92,7 @@ def _away(compared: Compared, pods: Sequence[Pods], which: str, paths: Sequence[
             subjects=names,
             what=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
             impact=compared.impact(pods),
-            fix=WHILE_AWAY,
+            fix=_WHILE_AWAY,
         )
 
 
@@ -158,5 +157,5 @@ def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
             subjects=names,
             what=f"{effect} if a value has changed: {why} is encrypted again",
             impact=impact_on(before.state, pods),
-            fix=WHILE_RESTARTING if fixed else WHILE_ROLLING[category],
+            fix=_WHILE_RESTARTING if fixed else _WHILE_ROLLING[category],
         )

@@ -14,6 +14,8 @@ from ebbtide.settings.sections.ray import FaultTolerance, RayPod, RaySettings, n
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.units.durations import format_duration
 
+_AT_ONCE = {"min", "max", "idle_after"}
+"""Fields of a group that are written while it runs; a lower maximum takes effect as its workers end."""
 _WHEN = {
     Interruptible.IN_WINDOW: "in the disruption window, one at a time",
     Interruptible.ALWAYS: "at any time, in business hours too, one at a time",
@@ -91,10 +93,6 @@ def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Dange
         if pool.must_save
         else "give it checkpoints, required: true",
     )
-
-
-_AT_ONCE = {"min", "max", "idle_after"}
-"""Fields of a group that are written while it runs; a lower maximum takes effect as its workers end."""
 
 
 def ray_dangers(compared: Compared) -> Iterator[Danger]:
