@@ -114,9 +114,10 @@ def test_a_plan_of_something_else_is_refused(urn: str, stack: str, words: str) -
         changes(step("update", urn), stack=stack)
 
 
-def test_a_resource_of_the_teams_own_program_is_a_change() -> None:
+@pytest.mark.parametrize("type_", ["kubernetes:core/v1:ResourceQuota", "acme:Extra$ebbtide:components:WorkerPool"])
+def test_a_resource_of_the_teams_own_program_is_a_change(type_: str) -> None:
     """A rendering does not have it, since it runs only Ebbtide's part of the program."""
-    (quota,) = changes(step("create", "urn:pulumi:acme::ebbtide::kubernetes:core/v1:ResourceQuota::gpu-quota"))
+    (change,) = changes(step("create", f"urn:pulumi:acme::ebbtide::{type_}::own"))
 
     assert (change.kind, change.name) == (ChangeKind.CREATE, "own")
 
