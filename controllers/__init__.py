@@ -1,1 +1,1 @@
-"""The bundled controller: scales queue workers and flips budgets. Knows no Pulumi, imports the vocabulary alone."""
+"""The bundled controllers: scaler, workload controller, exporter and closer. They import only `ebbtide.vocabulary`."""

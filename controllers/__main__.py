@@ -1,4 +1,4 @@
-"""`python -m controllers --config FILE` runs the scaler."""
+"""Entry point of the scaler."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""What the controller sees and does, as values and protocols; adapters and the simulator implement them.
+"""The controllers' inputs and outputs as values and protocols; adapters and the simulator implement them.
 
-Shapes: a *reading* says what is known of one pool's queues; `ObservedCluster` is what the cluster holds; an
-*action* is one change with the reason for it; an *outcome* is what became of it.
+A *reading* is the knowledge about one pool's queues; `ObservedCluster` is the state of the cluster; an *action* is one
+change with its reason; an *outcome* is the result of an action.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from ebbtide.vocabulary.holds import Hold
 PoolName: TypeAlias = str
 PodName: TypeAlias = str
 BudgetName: TypeAlias = str
-NO_LONGER = "no longer: "  # how a note begins that tells the end of what was noted before
+NO_LONGER = "no longer: "  # begins a note on the end of a condition
 
 
 # --- demand -----------------------------------------------------------------------------------------------------------
@@ -28,13 +28,13 @@ class Known:
     waiting: int
     in_transit: int  # popped, not yet registered as running
     running: int
-    stale: int = 0  # dead workers' entries and overdue jobs: only a worker without a job clears or moves them
+    stale: int = 0  # dead workers' entries and overdue jobs: only a worker without a job clears them
     due_soon: int = 0  # scheduled jobs due by the look-ahead, and not overdue
     oldest_wait: timedelta | None = None
-    idle: frozenset[PodName] = frozenset()  # pods whose workers all say idle; every other pod counts as busy
-    names_idle: bool = True  # False: this source cannot tell pod from pod, only that nothing at all is in flight
+    idle: frozenset[PodName] = frozenset()  # pods whose workers all report idle; every other pod counts as busy
+    names_idle: bool = True  # False: this source cannot distinguish pods, it only shows if anything is in flight
     seen_before: bool = True  # False: no worker and no job ever used these queues; is the name right?
-    warning: str = ""  # what workers report of their settings that an operator should change; the counts are right
+    warning: str = ""  # settings reported by workers that an operator should change; the counts are right
     kind: Literal["known"] = "known"
 
     @property
@@ -44,7 +44,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nothing could be read: hold the last decision. `why` is shown to the operator."""
+    """No reading: hold the last decision. `why` is shown to the operator."""
 
     why: str
     kind: Literal["unknown"] = "unknown"
@@ -63,7 +63,7 @@ Reading: TypeAlias = Known | Unknown | Untrusted
 
 
 class DemandSource(Protocol):
-    """One consistent reading per pool; how demand is kept (lists, streams, an API) is the adapter's business."""
+    """Gives one consistent reading per pool; the adapter knows how demand is stored (lists, streams, an API)."""
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]: ...
 
@@ -72,11 +72,11 @@ class DemandSource(Protocol):
 
 
 class PodPhase(StrEnum):
-    PENDING = "pending"  # asked for, not yet running: capacity that is on its way
+    PENDING = "pending"  # requested, not yet running: coming capacity
     RUNNING = "running"
-    FAILING = "failing"  # crashes in a loop or cannot get its image: no capacity, and none of its containers runs
+    FAILING = "failing"  # crashes in a loop or cannot pull its image: no capacity, and none of its containers runs
     UNREACHABLE = "unreachable"  # its node is silent: no capacity, but its job may still run
-    TERMINATING = "terminating"  # ends by itself; neither capacity nor a candidate
+    TERMINATING = "terminating"  # neither capacity nor a candidate for removal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +88,15 @@ class ObservedPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPool:
-    """`replicas` is what is asked for; `version` the resourceVersion that a lowering write is bound to."""
+    """`replicas` are the requested ones; `version` is the resourceVersion to which a write is bound."""
 
     replicas: int
-    existing: int  # pods by the cluster's own count, neither ended nor terminating; `pods` may be older than this
+    existing: int  # pods by the cluster's count, neither ended nor terminating; `pods` may be older
     pods: tuple[ObservedPod, ...]
     settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
     version: str = ""
-    refused: str = ""  # why the cluster creates no more pods (a quota, an admission rule), in its own words
-    conflicting_manager: str = ""  # who else writes the replicas: an autoscaler or a GitOps tool
+    refused: str = ""  # the cluster's message on why it creates no more pods (a quota, an admission rule)
+    conflicting_manager: str = ""  # another writer of the replicas: an autoscaler or a GitOps tool
     hold: Hold | None = None
 
     @property
@@ -114,7 +114,7 @@ class ObservedBudget:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """What the caches hold now; an object that does not exist is missing."""
+    """The content of the caches; a nonexistent object is missing."""
 
     pools: Mapping[PoolName, ObservedPool] = field(default_factory=dict[PoolName, ObservedPool])
     budgets: Mapping[BudgetName, ObservedBudget] = field(default_factory=dict[BudgetName, ObservedBudget])
@@ -122,9 +122,9 @@ class ObservedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Set a pool's replicas. `version` is the one seen: the write must fail if the object has changed since.
+    """Set a pool's replicas. `version` is the observed one: the write must fail if the object has changed since.
 
-    Raises carry it too: decided on a cache that lags, a raise from 2 to 4 may cut 7 workers to 4.
+    Raises carry it, too: decided on a lagging cache, a raise from 2 to 4 may cut 7 workers to 4.
     """
 
     pool: PoolName
@@ -135,7 +135,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Rank a pod first (`idle` true) or last again for removal; must be seen in the cluster before replicas fall."""
+    """Rank a pod first for removal (`idle` true) or undo that; the cluster must show marks before replicas fall."""
 
     pool: PoolName
     pod: PodName
@@ -145,7 +145,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBudget:
-    """Set a budget's maxUnavailable, 0 or 1. `version` is given when this opens."""
+    """Set a budget's maxUnavailable, 0 or 1. An opening carries a `version`."""
 
     budget: BudgetName
     max_unavailable: int
@@ -158,21 +158,20 @@ Action: TypeAlias = Scale | Mark | SetBudget
 
 class Outcome(StrEnum):
     DONE = "done"
-    STALE = "stale"  # the object changed since it was seen: the next reconcile decides anew
+    STALE = "stale"  # the object changed since it was observed: the next reconcile decides again
     REFUSED = "refused"  # not allowed, or gone
     FAILED = "failed"  # the cluster could not be reached
-    FENCED = "fenced"  # not sent: this process may no longer be the one that acts
+    FENCED = "fenced"  # not sent: this process may no longer hold the Lease
 
 
 class Cluster(Protocol):
-    """`observe` tells what the caches hold, without a call over the network; `act` raises for nothing that a cluster
-    can answer."""
+    """`observe` returns the content of the caches, without a network call; `act` raises for no answer of a cluster."""
 
     def observe(self) -> ObservedCluster | Unknown: ...
     def act(self, action: Action) -> Outcome: ...
 
 
-# --- time, waking, telling --------------------------------------------------------------------------------------------
+# --- time, waking, reports --------------------------------------------------------------------------------------------
 
 
 class Clock(Protocol):
@@ -180,7 +179,7 @@ class Clock(Protocol):
 
 
 class Waker(Protocol):
-    """Returns after `timeout` or sooner on an event, when something changed; False when it is time to stop.
+    """`wait` returns after `timeout`, or sooner on an event; False if the process is to stop.
 
     An event is a reason to read sooner, never a fact.
     """
@@ -190,11 +189,11 @@ class Waker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReport:
-    """What one reconcile observed of a pool and wants for it."""
+    """Observations and decision of one reconcile for a pool."""
 
     name: PoolName
     reading: Reading
-    workers: int | None  # replicas asked for as seen; None: its Deployment is not in the cluster
+    workers: int | None  # requested replicas as observed; None: its Deployment is not in the cluster
     wanted: int | None  # None: nothing could be decided
     reason: str
     pending: int = 0
@@ -202,7 +201,7 @@ class PoolReport:
     terminating: int = 0
     failing: int = 0
     unreachable: int = 0
-    idle: int = 0  # of the running ones, for the pop window
+    idle: int = 0  # running ones that have been idle for the pop window
     floor: int = 0
     note: str = ""
 
@@ -225,24 +224,24 @@ class ReconcileReport:
     window_open: bool
     window_reason: str
     window_until: datetime | None
-    trouble: tuple[str, ...] = ()  # what concerns no single object: cluster, clocks, calendar, config
+    trouble: tuple[str, ...] = ()  # conditions of no single object: cluster, clocks, calendar, config
     pools: tuple[PoolReport, ...] = ()
     budgets: tuple[BudgetReport, ...] = ()
 
 
 class Journal(Protocol):
     def reconciled(self, report: ReconcileReport) -> None:
-        """Called at the end of every reconcile; cheap."""
+        """Take in a report at the end of every reconcile; cheap."""
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
-        """Something an operator should know, noted when it changes and not in every reconcile."""
+        """Report a condition that an operator should know, when it changes and not in every reconcile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """All the edges of the controller. The simulator gives its own."""
+    """All edges of the scaler. The simulator supplies its own."""
 
     demand: DemandSource
     cluster: Cluster
@@ -250,4 +249,4 @@ class Ports:
     waker: Waker
     journal: Journal
     doubt: Callable[[], str] = lambda: ""
-    """Why the edges distrust clock or config now (empty: they do not): then nothing is opened and nothing lowered."""
+    """Returns why clock or config are distrusted now (empty: trusted): then nothing is opened and nothing lowered."""

@@ -1,1 +1,1 @@
-"""The only input and output of the controller: Redis, clock, waking, the log."""
+"""All input and output of the controllers: Redis, the Kubernetes API, clocks, waking, logs and metrics."""

@@ -1,8 +1,8 @@
-"""What a job framework must tell for its queues to be read: one Lua function and a few words.
+"""The description of a job framework whose queues are read: one Lua function and a few facts.
 
-The frame around it is the same for all: one read-only call reads many queues at one instant, so that a job on its way
-from list to registry is in exactly one place of the reply. Only queues that hold something are in the reply, as JSON
-in one string: the client's time goes into replies, not into asking.
+The surrounding script is the same for all: one read-only call reads many queues at one instant, so that a job on its
+way from list to registry is in exactly one place of the reply. The reply holds only queues that are not empty, as JSON
+in one string: the client's time goes into replies, not into calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,15 +66,15 @@ def _nothing(_reports: Sequence[str], _pool: PoolPolicy) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """How one framework keeps its jobs. `wakes` gives the key prefixes whose changes are news for these queues.
+    """The way in which one framework stores its jobs. `wakes` returns the key prefixes whose changes concern queues.
 
-    `contradicts` compares the reported settings with the pool: why its counts are in doubt, and what else to say.
+    `contradicts` compares the reported settings with the pool; it returns why the counts are in doubt, and warnings.
     """
 
     kind: str
     lua: str
     wakes: Callable[[Sequence[str]], tuple[str, ...]]
-    pool_at_once: bool = False  # `queue` gets all of a pool's queues, with blanks between them, and makes one row
+    pool_at_once: bool = False  # `queue` receives all of a pool's queues, separated by blanks, and returns one row
     contradicts: Callable[[Sequence[str], PoolPolicy], tuple[str, str]] = _nothing
 
     @property

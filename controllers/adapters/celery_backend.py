@@ -1,12 +1,13 @@
 """Celery's keys, read without Celery: late acknowledgement only, since other running tasks are in no key of Redis.
 
-`unacked` holds what all queues handed out; an entry ends in the exchange and routing key that say whose it is. Only our
-report (`ebbtide.jobs.celery_worker`) tells pod from pod, and the visibility timeout; else nothing is called stale.
+`unacked` holds the messages that all queues handed out; an entry ends in exchange and routing key, which show its
+queue. Only the report of `ebbtide.jobs.celery_worker` distinguishes pods and gives the visibility timeout; without it
+nothing is called stale.
 
 A pool's queues are read together: a worker that serves several of them reports under each, and is one worker.
 
-A task that a worker holds and does not run (it is due later, or its turn comes later) can be taken by no other worker.
-It keeps the worker that holds it, which does not report idle, and is no reason for another one.
+No other worker can take a task that a worker holds without running it (it is due later, or its turn comes later). It
+keeps its worker, which does not report idle, and requires no other one.
 
 A message that was just handed out and that no report explains is in transit: a worker that still reports idle has it.
 """
@@ -194,7 +195,7 @@ end
 
 
 def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(minutes=5)) -> Backend:
-    """Celery with these names of its keys. A delayed task counts from `node_startup` before it is due."""
+    """Return the backend for these key names. A delayed task counts from `node_startup` before it is due."""
     keys = keys or CeleryKeys()
     head = _HEAD.format(
         prefix=_text(keys.prefix),
@@ -213,76 +214,76 @@ def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(m
     )
 
 
-_MOST = 1e9  # of a reported number; NaN and infinity are not below it either
+_MAX_NUMBER = 1e9  # in a report; NaN and infinity exceed it, too
 
 
 def _text(value: str) -> str:
-    """A literal of Lua, whatever is in it."""
+    """Return a Lua literal of any text."""
     return "'" + "".join(f"\\{byte:03d}" for byte in value.encode()) + "'"
 
 
 def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
-    """Compare reported settings with the pool: return why its counts are in doubt, and the other warnings."""
+    """Compare reported settings with the pool; return why its counts are in doubt, and other warnings."""
     doubts: dict[str, None] = {}
     warnings: dict[str, None] = {}
-    for told in map(_settings, dict.fromkeys(reports)):
-        doubts |= dict.fromkeys(_other_keys(told, pool.celery or CeleryKeys()))
-        warnings |= dict.fromkeys(_unsafe_settings(told, pool))
+    for settings in map(_settings, dict.fromkeys(reports)):
+        doubts |= dict.fromkeys(_other_keys(settings, pool.celery or CeleryKeys()))
+        warnings |= dict.fromkeys(_unsafe_settings(settings, pool))
     return "; ".join(doubts), "; ".join(warnings)
 
 
 def _settings(text: str) -> Mapping[str, Any]:
     try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):  # anybody may write to Redis
+        settings = json.loads(text)
+    except (ValueError, RecursionError):  # any client may write to Redis
         return {}
-    return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}
+    return cast("Mapping[str, Any]", settings) if isinstance(settings, dict) else {}
 
 
-def _other_keys(told: Mapping[str, Any], keys: CeleryKeys) -> Iterator[str]:
-    own = {
+def _other_keys(settings: Mapping[str, Any], keys: CeleryKeys) -> Iterator[str]:
+    expected = {
         "keyPrefix": ("global_keyprefix", keys.prefix),
         "priorities": ("priority_steps", sorted(keys.priorities)),
         "separator": ("sep", keys.separator),
         "unackedKey": ("unacked_key", keys.unacked),
         "unackedIndexKey": ("unacked_index_key", keys.unacked_index),
     }
-    for key, (setting, here) in own.items():
-        if setting in told and told[setting] != here:
-            there = json.dumps(told[setting])
+    for key, (setting, here) in expected.items():
+        if setting in settings and settings[setting] != here:
+            there = json.dumps(settings[setting])
             yield (
                 f"tasks may wait unseen: the application's {setting} is {there}, and the pool's source has "
                 f"{json.dumps(here)}; write {key}: {there} under source"
             )
 
 
-def _unsafe_settings(told: Mapping[str, Any], pool: PoolPolicy) -> Iterator[str]:
-    timeout, longest = _number(told, "visibility_timeout"), pool.longest_job.total_seconds()
+def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[str]:
+    timeout, longest = _number(settings, "visibility_timeout"), pool.longest_job.total_seconds()
     if 0 < timeout < longest:
         yield (
             f"the application's visibility_timeout is {_duration(timeout)}, and longestJob is {_duration(longest)}: "
             f"Celery runs a task of more than {_duration(timeout)} a second time while it runs; raise "
             "visibility_timeout in broker_transport_options above longestJob"
         )
-    at_once = _number(told, "concurrency")
+    at_once = _number(settings, "concurrency")
     if at_once > pool.jobs_per_worker:
         yield (
             f"each worker runs {at_once:g} tasks at once, and the pool counts {pool.jobs_per_worker} per worker: start "
             f"workers with --concurrency {pool.jobs_per_worker}, or write jobsPerWorker: {at_once:g}"
         )
-    if told.get("acks_late") is False:
+    if settings.get("acks_late") is False:
         yield "the application's task_acks_late is off: a running task is lost with its worker; set it"
-    if told.get("prefetch", 1) != 1:
-        multiplier = json.dumps(told["prefetch"])
+    if settings.get("prefetch", 1) != 1:
+        multiplier = json.dumps(settings["prefetch"])
         yield (
             f"the application's worker_prefetch_multiplier is {multiplier}: waiting tasks hide in busy workers; "
             "set it to 1"
         )
 
 
-def _number(told: Mapping[str, Any], name: str) -> float:
-    value = told.get(name)
-    return value if isinstance(value, int | float) and abs(value) <= _MOST else 0
+def _number(settings: Mapping[str, Any], name: str) -> float:
+    value = settings.get(name)
+    return value if isinstance(value, int | float) and abs(value) <= _MAX_NUMBER else 0
 
 
 def _duration(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """The Kubernetes API as raw JSON over one connection pool.
 
 The client library finds the server, the token (and its renewal) and the certificates; its models are not used: they
-cost 30 MB and raise on one odd object. Nothing is retried here: whoever asks decides what to do without an answer.
+cost 30 MB and raise on one malformed object. Nothing is retried here: the caller decides what to do without an answer.
 """
 
 import json
@@ -22,15 +22,15 @@ from urllib3.exceptions import HTTPError
 from yaml import YAMLError
 
 Json: TypeAlias = dict[str, Any]
-NoCluster = ConfigException  # where the API server is could not be found out; the message says why
+NoCluster = ConfigException  # the API server is not known; the message says why
 
 _JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
-_PATIENCE = Timeout(connect=2.0, read=5.0)  # an answer that comes later is late for a Lease of 15 s
+_PATIENCE = Timeout(connect=2.0, read=5.0)  # a later answer is too late for a Lease of 15 s
 
 
 class ApiError(Exception):
-    """The API server said no (`status` is HTTP's), or could not be reached (`status` is 0)."""
+    """The API server refused (`status` is HTTP's), or could not be reached (`status` is 0)."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -38,11 +38,11 @@ class ApiError(Exception):
 
 
 class KubeApi:
-    """Safe to use from several threads. `on_time` gets the server's time with every answer."""
+    """Safe to use from several threads. `on_time` receives the server's time with every answer."""
 
     def __init__(self, configuration: Configuration, on_time: Callable[[datetime], None] = lambda _: None) -> None:
         self._configuration, self._on_time = configuration, on_time
-        # A connection whose other end vanished would otherwise look like a quiet one.
+        # A connection without its other end would otherwise look like a quiet one.
         configuration.socket_options = tcp_keepalive_socket_options(idle=10, interval=5, count=3)
         configuration.connection_pool_maxsize = 16  # one per watch and thread
         self._pool = RESTClientObject(configuration).pool_manager
@@ -55,14 +55,14 @@ class KubeApi:
         return self._answer("POST", path, {}, body)
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Json:
-        """A whole object; with a resourceVersion in it the server refuses (409) if it has changed since."""
+        """Replace an object; if it names a resourceVersion, the server refuses (409) when that is outdated."""
         return self._answer("PUT", path, {}, body)
 
     def patch(self, path: str, body: Mapping[str, Any], kind: str = MERGE_PATCH, **query: str) -> Json:
         return self._answer("PATCH", path, query, body, kind)
 
     def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> Json:
-        """Server-side apply: what `body` names becomes the manager's own, whoever had it."""
+        """Apply on the server: the manager takes over every field that `body` names."""
         return self.patch(path, body, APPLY, fieldManager=manager, force="true")
 
     def delete(self, path: str) -> Json:
@@ -89,7 +89,7 @@ class KubeApi:
             response = self._pool.request(verb, url, headers=headers, retries=False, **how)
         except (HTTPError, OSError) as error:
             raise ApiError(0, f"the API server {self._configuration.host} cannot be reached: {error}") from error
-        with suppress(ValueError):  # a Date that a proxy dropped or mangled tells nothing
+        with suppress(ValueError):  # a proxy may drop or mangle the Date
             if (date := parsedate_to_datetime(response.headers.get("Date", ""))).tzinfo is not None:
                 self._on_time(date)
         if response.status >= 400:
@@ -101,16 +101,16 @@ class KubeApi:
 
 
 class Watch:
-    """The events of one open watch, as they come; ends when the server ends it."""
+    """The events of one open watch, as they arrive, until the server ends it."""
 
     def __init__(self, response: BaseHTTPResponse) -> None:
         self._response, self._stopped = response, False
 
     def __iter__(self) -> Iterator[Json]:
-        rest = b""
+        incomplete = b""
         try:
             for chunk in self._response.stream(amt=None, decode_content=True):
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, incomplete = (incomplete + chunk).split(b"\n")
                 yield from (json.loads(line) for line in lines if line)
         except (HTTPError, ValueError) as error:
             if not self._stopped:
@@ -119,18 +119,25 @@ class Watch:
             self._response.close()
 
     def stop(self) -> None:
-        """End it from another thread, at once, even in the middle of a wait."""
+        """End the watch from another thread, at once, even while it waits."""
         self._stopped = True
-        with suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
+        with suppress(ValueError, RuntimeError, OSError):  # it has already ended
             self._response.shutdown()
 
 
 def from_kubeconfig(file: str | None = None, context: str | None = None) -> Configuration:
-    """As kubectl finds it. Raises `NoCluster`, whatever is wrong with the file."""
+    """Read a kubeconfig as kubectl does. Raises `NoCluster` for every fault of the file."""
     configuration = Configuration()
     try:
         load_kube_config(file, context, configuration)
-    except (YAMLError, OSError, LookupError, AttributeError, TypeError, ValueError) as error:  # it checks little itself
+    except (
+        YAMLError,
+        OSError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:  # the library checks little
         raise NoCluster(f"not a kubeconfig: {' '.join(str(error).split())}") from error
     if "://" not in configuration.host:
         raise NoCluster(f"server: wanted https://host:port, found {configuration.host}")
@@ -138,7 +145,7 @@ def from_kubeconfig(file: str | None = None, context: str | None = None) -> Conf
 
 
 def from_pod_or(kubeconfig: str | None) -> Configuration:
-    """From the pod's own service account where no file is given. Raises `NoCluster`."""
+    """Return the access from a kubeconfig, or else from the pod's service account. Raises `NoCluster`."""
     if kubeconfig:
         return from_kubeconfig(kubeconfig)
     load_incluster_config(configuration := Configuration())

@@ -1,7 +1,7 @@
-"""The cluster port on Kubernetes: caches to see with, one write per action, bound to the version it was decided on.
+"""The cluster port on Kubernetes: caches, and one write per action, bound to the version that it was decided on.
 
-A pool is built anew only when something of it changed. Deployments are read before their pods: a version that is too
-old costs one refused write, pods that are too old could cost a job.
+A pool is rebuilt only when a part of it changed. Deployments are read before their pods: an outdated version costs one
+refused write, outdated pods could cost a job.
 """
 
 import math
@@ -39,34 +39,34 @@ _PASSING = (0, 401, 408, 429)  # no answer, an expired token, too slow, too many
 
 
 class Measures:
-    """How long flexible pods take to end, and from creation to ready: the newest few hundred of each."""
+    """Durations of flexible pods' terminations and startups: the newest few hundred of each."""
 
     def __init__(self) -> None:
         self._drains, self._startups = deque[float](maxlen=500), deque[float](maxlen=500)  # seconds
-        self._before: dict[str, Mapping[str, Lifetime]] = {}
+        self._previous: dict[str, Mapping[str, Lifetime]] = {}
         self._ending: dict[str, float] = {}
 
     def observe(self, namespace: str, pods: Mapping[str, Lifetime]) -> None:
-        """What is there now, by uid; called at every change, from one thread for each namespace."""
-        known = self._before.get(namespace, {})
-        self._before[namespace] = pods
-        for uid in known.keys() - pods.keys():
+        """Take in the existing pods by uid; called at every change, from one thread for each namespace."""
+        previous = self._previous.get(namespace, {})
+        self._previous[namespace] = pods
+        for uid in previous.keys() - pods.keys():
             if uid in self._ending:
                 self._drains.append(monotonic() - self._ending.pop(uid))
-        for uid, now in pods.items():
-            before = known.get(uid)
-            if now.ending:
+        for uid, pod_lifetime in pods.items():
+            last = previous.get(uid)
+            if pod_lifetime.ending:
                 self._ending.setdefault(uid, monotonic())
-            elif now.startup is not None and before is not None and before.startup is None:
-                self._startups.append(now.startup.total_seconds())
+            elif pod_lifetime.startup is not None and last is not None and last.startup is None:
+                self._startups.append(pod_lifetime.startup.total_seconds())
 
     def p99(self) -> dict[str, float | None]:
-        """Seconds; None while nothing was measured."""
+        """Return seconds; None while nothing was measured."""
         return {"drain": _p99(self._drains), "startup": _p99(self._startups)}
 
 
 class KubeCluster:
-    """`last_error` is the server's own word on the last write; empty if it was done."""
+    """`last_error` is the server's message on the last write; empty if it was done."""
 
     def __init__(
         self, api: KubeApi, config: ControllerConfig, *, may_write: Callable[[], bool], notify: Callable[[], None]
@@ -76,18 +76,21 @@ class KubeCluster:
         self._budgets = {policy.name: policy for policy in config.budgets}
         workers, apps = {policy.namespace for policy in config.pools}, {policy.namespace for policy in config.budgets}
         # Without a selector, so that no lost label can hide a worker.
-        self._deployments = {it: KubeCache(api, f"{_APPS}/{it}/deployments", deployment, notify) for it in workers}
-        self._sets = {it: KubeCache(api, f"{_APPS}/{it}/replicasets", replica_set, notify) for it in workers}
-        self._pods = {it: KubeCache(api, f"{_CORE}/{it}/pods", pod, notify) for it in workers}
-        self._pdbs = {it: KubeCache(api, f"{_POLICY}/{it}/poddisruptionbudgets", budget, notify) for it in apps}
+        self._deployments = {ns: KubeCache(api, f"{_APPS}/{ns}/deployments", deployment, notify) for ns in workers}
+        self._sets = {ns: KubeCache(api, f"{_APPS}/{ns}/replicasets", replica_set, notify) for ns in workers}
+        self._pods = {ns: KubeCache(api, f"{_CORE}/{ns}/pods", pod, notify) for ns in workers}
+        self._pdbs = {ns: KubeCache(api, f"{_POLICY}/{ns}/poddisruptionbudgets", budget, notify) for ns in apps}
         flexible = f"{CATEGORY}={Category.FLEXIBLE}"
         self._lives = {
-            it: KubeCache(api, f"{_CORE}/{it}/pods", lifetime, partial(self._measure, it), labelSelector=flexible)
-            for it in {policy.namespace for policy in config.budgets if policy.name not in self._pools}
+            ns: KubeCache(api, f"{_CORE}/{ns}/pods", lifetime, partial(self._measure, ns), labelSelector=flexible)
+            for ns in {policy.namespace for policy in config.budgets if policy.name not in self._pools}
         }
         kinds: list[dict[str, KubeCache[Any]]] = [self._deployments, self._sets, self._pods, self._pdbs]
         self._caches = [cache for kind in kinds for cache in kind.values()]
-        self._all_caches = [*self._caches, *self._lives.values()]  # what is only measured makes nobody blind
+        self._all_caches = [
+            *self._caches,
+            *self._lives.values(),
+        ]  # a failed measurement does not make the cluster unknown
         self.measures = Measures()
         self._revisions: list[int] = []
         self._inputs: dict[str, tuple[Any, ...]] = {}
@@ -111,7 +114,7 @@ class KubeCluster:
             return Unknown(why)
         revisions = [cache.revision for cache in self._caches]
         if revisions != self._revisions:
-            self._revisions, self._seen = revisions, self._look()
+            self._revisions, self._seen = revisions, self._rebuild()
         return self._seen
 
     def act(self, action: Action) -> Outcome:
@@ -122,27 +125,28 @@ class KubeCluster:
             self._send(action)
         except ApiError as error:
             self.last_error = str(error)
-            if error.status == 409 and isinstance(action, Scale):  # what it was decided on is old
+            if error.status == 409 and isinstance(action, Scale):  # it was decided on an outdated state
                 self._catch_up(self._pools[action.pool].namespace)
             return outcome_of(error)
         return Outcome.DONE
 
-    def _look(self) -> ObservedCluster:
+    def _rebuild(self) -> ObservedCluster:
         pools: dict[str, ObservedPool] = {}
-        for space, cache in self._deployments.items():
+        for namespace, cache in self._deployments.items():
             deployments = cache.snapshot()
-            sets, pods = _by_owner(self._sets[space]), _by_owner(self._pods[space])
+            sets, pods = _by_owner(self._sets[namespace]), _by_owner(self._pods[namespace])
             for name, policy in self._pools.items():
-                if policy.namespace == space and (kept := deployments.get(policy.deployment)) is not None:
-                    own = sets.get(kept.uid, [])
-                    inputs = (kept.seen, own, [each for one in own for each in pods.get(one.uid, ())])
+                if policy.namespace == namespace and (stored := deployments.get(policy.deployment)) is not None:
+                    owned_sets = sets.get(stored.uid, [])
+                    owned_pods = [stored_pod for owner in owned_sets for stored_pod in pods.get(owner.uid, ())]
+                    inputs = (stored.seen, owned_sets, owned_pods)
                     same = name in self._seen.pools and self._inputs[name] == inputs
                     self._inputs[name], pools[name] = inputs, self._seen.pools[name] if same else _pool(*inputs)
         budgets: dict[str, ObservedBudget] = {}
-        for space, cache in self._pdbs.items():
-            for name, kept in cache.snapshot().items():
-                if name in self._budgets and self._budgets[name].namespace == space:
-                    self._uids[name], budgets[name] = kept.uid, kept.seen
+        for namespace, cache in self._pdbs.items():
+            for name, stored in cache.snapshot().items():
+                if name in self._budgets and self._budgets[name].namespace == namespace:
+                    self._uids[name], budgets[name] = stored.uid, stored.seen
         return ObservedCluster(pools, budgets)
 
     def _catch_up(self, namespace: str) -> None:
@@ -150,25 +154,27 @@ class KubeCluster:
             caches[namespace].reconnect()
 
     def _check_pods(self, name: str) -> None:
-        """A watch may be connected and silent: the pods that a lowering was decided on must be those that are there.
+        """Check that a lowering was decided on the existing pods: a watch may be connected and silent.
 
-        Raises `ApiError`: a conflict if they are not.
+        Raises `ApiError`: a conflict if the pods differ.
         """
         policy, (_, sets, cached) = self._pools[name], self._inputs[name]
-        own, path = {kept.uid for kept in sets}, f"{_CORE}/{policy.namespace}/pods"
-        found = pages(self._api, path, labelSelector=f"{WORKLOAD}={policy.deployment}")
-        listed = {pod(item) for page in found for item in page["items"]}
-        if {kept for kept in listed if kept is not None and kept.owner in own} != {*cached}:
+        owners, path = {stored.uid for stored in sets}, f"{_CORE}/{policy.namespace}/pods"
+        results = pages(self._api, path, labelSelector=f"{WORKLOAD}={policy.deployment}")
+        listed = {pod(item) for page in results for item in page["items"]}
+        if {stored for stored in listed if stored is not None and stored.owner in owners} != {*cached}:
             raise ApiError(409, "the pods differ from those that the watch reported")
 
     def _measure(self, namespace: str) -> None:
-        self.measures.observe(namespace, {kept.uid: kept.seen for kept in self._lives[namespace].snapshot().values()})
+        self.measures.observe(
+            namespace, {stored.uid: stored.seen for stored in self._lives[namespace].snapshot().values()}
+        )
 
     def _send(self, action: Action) -> None:
         if isinstance(action, SetBudget):
             name, body = action.budget, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
             path = f"{_POLICY}/{_named(self._budgets, name).namespace}/poddisruptionbudgets/{name}"
-            # Without its uid an apply would make anew a budget that has just been deleted.
+            # Without its uid an apply would recreate a budget that has just been deleted.
             metadata = {"uid": self._uids[name]} if name in self._uids else {}
             spec = {"maxUnavailable": action.max_unavailable}
         else:
@@ -194,15 +200,15 @@ def outcome_of(error: ApiError) -> Outcome:
 
 
 def _pool(seen: ObservedPool, sets: list[Stored[int]], pods: list[Stored[ObservedPod]]) -> ObservedPool:
-    active = [kept.seen for kept in sets if kept.seen]  # two of them: a rollout
+    active = [stored.seen for stored in sets if stored.seen]  # two of them: a rollout
     settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
-    return replace(seen, settled=settled, pods=tuple(sorted((kept.seen for kept in pods), key=attrgetter("name"))))
+    return replace(seen, settled=settled, pods=tuple(sorted((stored.seen for stored in pods), key=attrgetter("name"))))
 
 
 def _by_owner(cache: KubeCache[Stored[T]]) -> Mapping[str, list[Stored[T]]]:
     owned: defaultdict[str, list[Stored[T]]] = defaultdict(list)
-    for kept in cache.snapshot().values():
-        owned[kept.owner].append(kept)
+    for stored in cache.snapshot().values():
+        owned[stored.owner].append(stored)
     return owned
 
 

@@ -1,4 +1,4 @@
-"""What is kept of Kubernetes objects. Pure. Any field may be missing (a number is then 0), and none is refused."""
+"""The cached parts of the scaler's objects. Pure. Any field may be missing (a number is then 0); none is refused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")  # any other wait of a container is a failure
-# They write the number when they create, or when a person asks; "before-first-apply" is whoever had no name.
+# They write the number on creation or on request of a person; "before-first-apply" stands for writers without a name.
 _ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
 _ONE_WRITE = timedelta(seconds=10)
 
@@ -22,21 +22,21 @@ _ONE_WRITE = timedelta(seconds=10)
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[T_co]):
     uid: str
-    owner: str  # the uid of what made it
+    owner: str  # uid of its controller
     seen: T_co
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     ending: bool
-    startup: timedelta | None  # from creation to ready; None while it is not
+    startup: timedelta | None  # from creation to ready; None until then
 
 
 def deployment(item: Json) -> Stored[ObservedPool]:
-    """Without its pods, and settled as far as the Deployment alone can say."""
+    """Keep a Deployment as a pool without pods, settled as far as the Deployment alone shows."""
     metadata, replicas, refusal = item["metadata"], item["spec"].get("replicas", 0), _condition(item, "ReplicaFailure")
     version, hold = metadata["resourceVersion"], hold_of(_annotations(metadata))
-    # Each refused pod has another name, and the same refusal must read the same.
+    # Each refused pod has another name, but the same refusal must have the same text.
     refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2] if refusal else ""
     existing: int = item.get("status", {}).get("replicas", 0)
     settled = _observed(item) and (bool(refusal) or existing == replicas)
@@ -46,14 +46,16 @@ def deployment(item: Json) -> Stored[ObservedPool]:
 
 
 def replica_set(item: Json) -> Stored[int]:
-    """Of a ReplicaSet the pods that it wants or still has; -1 while it has not taken in what it should want."""
-    wanted, has = item["spec"].get("replicas", 0), item.get("status", {}).get("replicas", 0)
-    return _stored(item["metadata"], max(wanted, has) if _observed(item) else -1)
+    """Keep the pods that a ReplicaSet requests or still has; -1 until it has observed its newest spec."""
+    requested, existing = item["spec"].get("replicas", 0), item.get("status", {}).get("replicas", 0)
+    return _stored(item["metadata"], max(requested, existing) if _observed(item) else -1)
 
 
 def pod(item: Json) -> Stored[ObservedPod] | None:
     metadata = item["metadata"]
-    phase = _PHASES.get(item.get("status", {}).get("phase", "Pending"), PodPhase.RUNNING)  # an unknown one may work
+    phase = _PHASES.get(
+        item.get("status", {}).get("phase", "Pending"), PodPhase.RUNNING
+    )  # a pod in an unknown phase may work
     if phase is None:
         return None
     if "deletionTimestamp" in metadata:
@@ -67,13 +69,13 @@ def pod(item: Json) -> Stored[ObservedPod] | None:
 
 
 def _is_unreachable(item: Json) -> bool:
-    """When a node falls silent the node controller turns `Ready` alone; a kubelet turns it with its containers'."""
+    """On a silent node the node controller changes `Ready` alone; a kubelet changes `ContainersReady`, too."""
     ungated = not item["spec"].get("readinessGates")
     return ungated and bool(_condition(item, "Ready", "False") and _condition(item, "ContainersReady"))
 
 
 def _is_failing(item: Json) -> bool:
-    """A container of it waits for what does not come by itself, and no main container runs: one might hold a job."""
+    """Return True if a container is stuck and no main container runs, since a running one might hold a job."""
     status = item.get("status", {})
     main, early = (_states(status.get(kind)) for kind in ("containerStatuses", "initContainerStatuses"))
     waits: list[str] = [state["waiting"].get("reason", "") for state in main + early if "waiting" in state]
@@ -86,7 +88,7 @@ def _states(containers: Sequence[Json] | None) -> list[Json]:
 
 
 def budget(item: Json) -> Stored[ObservedBudget]:
-    """A percentage is open by its number, and so is `minAvailable`; a budget without either allows no disruption."""
+    """A percentage counts by its number, `minAvailable` counts as open; without either no disruption is allowed."""
     metadata, number = item["metadata"], str(item["spec"].get("maxUnavailable", int("minAvailable" in item["spec"])))
     number, hold, version = number.rstrip("%"), hold_of(_annotations(metadata)), metadata["resourceVersion"]
     most = int(number) if number.isdecimal() else 1
@@ -101,7 +103,7 @@ def lifetime(item: Json) -> Stored[Lifetime]:
 
 
 def conflicting_manager_of(metadata: Mapping[str, Any]) -> str:
-    """Who writes the replicas beside us, through `scale` or by applying a number again; empty if nobody does."""
+    """Return the other writer of the replicas, through `scale` or by repeated applies; empty if there is none."""
     for entry in metadata.get("managedFields", ()):
         if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
             name, through_scale = entry.get("manager", ""), entry.get("subresource") == "scale"
@@ -112,7 +114,7 @@ def conflicting_manager_of(metadata: Mapping[str, Any]) -> str:
 
 
 def _is_later(time: str | None, created: str | None) -> bool:
-    """Whether it is of another write than the creation, whose two times may lie in two different seconds."""
+    """Return True for a write after the creation, whose two times may lie in two different seconds."""
     return not (time and created) or datetime.fromisoformat(time) - datetime.fromisoformat(created) > _ONE_WRITE
 
 

@@ -1,8 +1,8 @@
-"""Leader election on a Lease that exists already: whoever holds it acts, and nobody else.
+"""Leader election on an existing Lease: only its holder acts.
 
-Clocks of two machines are never compared. Our own hold ends by our monotonic clock, counted from *before* the renewal
-was sent; another's ends when we have seen it unchanged for its whole duration. So a process that was frozen wakes up
-without the Lease, whatever it still believes, and `held` is asked before every write.
+Clocks of two machines are never compared. This process's hold ends by its monotonic clock, counted from *before* the
+renewal was sent; another's hold ends when it has been observed unchanged for its entire duration. So a process that was
+frozen wakes up without the Lease, and `held` is checked before every write.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Now: TypeAlias = Callable[[], float]  # seconds
 
 
 class Lease:
-    """`duration` is in seconds; `holder` has it, as last seen (empty: nobody); `why` it cannot be had or seen now."""
+    """`duration` is in seconds; `holder` is the last observed one (empty: none); `why` says why it is out of reach."""
 
     def __init__(
         self, api: KubeApi, namespace: str, me: str, name: str = CONTROLLER, duration: int = 15, clock: Now = monotonic
@@ -29,14 +29,14 @@ class Lease:
         self._renew, self._retry = duration / 3, duration / 7.5
         self._margin = duration / 5  # a write that `held` allowed may take a while to arrive
         self._deadline = float("-inf")
-        self._acquired = ""  # when we took it: tells us from an earlier process of the same name
-        self._lease: Json | None = None  # as we last wrote it, so that a renewal is one request
-        self._theirs: tuple[Json, float] = ({}, float("-inf"))  # another's hold, and since when it has not changed
+        self._acquired = ""  # time of this process's acquisition: tells it from an earlier process of the same name
+        self._lease: Json | None = None  # as last written, so that a renewal is one request
+        self._theirs: tuple[Json, float] = ({}, float("-inf"))  # another's hold, and since when it is unchanged
         self._ended = Event()
         self._thread: Thread | None = None
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Try for it until `release`; `changed` is called when it is won or lost, changes hands or is out of reach."""
+        """Compete until `release`; call `changed` when the Lease is won, lost, out of reach or has another holder."""
         self._thread = Thread(target=self._run, args=(changed,), name="lease", daemon=True)
         self._thread.start()
 
@@ -44,13 +44,13 @@ class Lease:
         return not self._ended.is_set() and self._clock() < self._deadline
 
     def release(self) -> None:
-        """Give it back, so that a successor need not wait; a server that does not answer is not waited for."""
+        """Give the Lease back, so that a successor need not wait; wait only briefly for the server."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(self._retry)
 
     def step(self) -> float:
-        """Take it, renew it or look who has it; returns after how many seconds to do so again."""
+        """Take the Lease, renew it or read its holder; return the seconds until the next step."""
         try:
             lease = self._lease or self._api.get(self._path)
             spec: Json = lease.get("spec") or {}
@@ -58,7 +58,10 @@ class Lease:
                 self._write(lease, spec)
         except ApiError as error:
             refused = {401: "the API server refuses our token: ", 403: "a right is missing: "}.get(error.status, "")
-            self._lease, self.why = None, "" if error.status == 409 else f"{refused}{error}"  # 409: another was faster
+            self._lease, self.why = (
+                None,
+                "" if error.status == 409 else f"{refused}{error}",
+            )  # 409: another process was faster
             return self._retry
         self.why = ""
         return min(wait, self._retry) if wait > 0 else self._renew
@@ -78,7 +81,7 @@ class Lease:
         return spec.get("holderIdentity") == self._identity and spec.get("acquireTime") == self._acquired
 
     def _theirs_for(self, spec: Json) -> float:
-        """For how many seconds more another's hold must be respected."""
+        """Return the seconds for which another's hold must still be respected."""
         self.holder = spec.get("holderIdentity") or ""
         if not self.holder:
             return 0
@@ -95,5 +98,5 @@ class Lease:
                 changed()
         if self._lease is not None and self._is_ours(self._lease["spec"]):
             free = {**self._lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
-            with suppress(ApiError):  # it will run out by itself
+            with suppress(ApiError):  # it expires by itself
                 self._api.replace(self._path, {**self._lease, "spec": free})

@@ -1,7 +1,7 @@
-"""A plain list whose consumers move each job to a processing list (BLMOVE): popped, it would run in no key at all.
+"""A plain list whose consumers move each job to a processing list (BLMOVE): a popped job would be in no key at all.
 
-With a list per consumer and a heartbeat (`ebbtide.jobs.list_worker`) a dead consumer's jobs can be told from running
-ones and idle pods from busy ones; with one shared processing list neither can. See docs/reference/backends.md.
+A list per consumer and a heartbeat (`ebbtide.jobs.list_worker`) distinguish a dead consumer's jobs from running ones,
+and idle pods from busy ones; one shared processing list does neither. See docs/reference/backends.md.
 """
 
 from controllers.adapters.backend import Backend

@@ -32,7 +32,7 @@ Sample: TypeAlias = tuple[Mapping[str, str], float | None]
 
 
 class Meter:
-    """Keep the last report of the leader, and accumulate the counters."""
+    """Keeps the last report of the leader, and accumulates the counters."""
 
     def __init__(self) -> None:
         self.report: ReconcileReport | None = None  # None: this process is not the leader
@@ -41,9 +41,9 @@ class Meter:
         self._reconciles, self._reconcile_seconds = 0, 0.0
 
     def reconciled(self, report: ReconcileReport) -> None:
-        if (before := self.report) is not None:
-            hours = max(0.0, (report.at - before.at).total_seconds() / 3600)
-            for pool in before.pools:
+        if (previous := self.report) is not None:
+            hours = max(0.0, (report.at - previous.at).total_seconds() / 3600)
+            for pool in previous.pools:
                 so_far = self._worker_hours.get(pool.name, 0.0)
                 self._worker_hours[pool.name] = so_far + hours * (pool.running + pool.terminating + pool.unreachable)
         self._known_at |= {pool.name: report.at for pool in report.pools if isinstance(pool.reading, Known)}
@@ -75,7 +75,7 @@ class Meter:
             family("pool_reading", "State of the last queue reading (known, unknown, untrusted)", states),
             family("pool_reading_age_seconds", "Time since the last known queue reading", ages),
         ]
-        return "".join([*families, *(_of(self.report) if self.report else ())])
+        return "".join([*families, *(_report_families(self.report) if self.report else ())])
 
 
 def family(name: str, meaning: str, samples: Iterable[Sample]) -> str:
@@ -94,7 +94,7 @@ def _by(label: str, values: Iterable[tuple[str, float | None]]) -> list[Sample]:
     return [({label: name}, value) for name, value in values]
 
 
-def _of(report: ReconcileReport) -> Iterator[str]:
+def _report_families(report: ReconcileReport) -> Iterator[str]:
     until = report.window_until.timestamp() if report.window_until else None
     yield family("window_open", "1 if the disruption window is open", [({}, report.window_open)])
     yield family(
@@ -113,11 +113,13 @@ def _of(report: ReconcileReport) -> Iterator[str]:
     for name, meaning in _POOL.items():
         values = _by("pool", [(pool.name, getattr(pool, name)) for pool in report.pools])
         yield family(f"pool_{name}", meaning, values)
-    seen = [(it.name, it.reading.seen if isinstance(it.reading, Untrusted) else it.reading) for it in report.pools]
-    seen = [(name, known) for name, known in seen if isinstance(known, Known)]
-    jobs = [({"pool": name, "part": part}, getattr(known, part)) for name, known in seen for part in _PARTS]
+    readings = [
+        (pool.name, pool.reading.seen if isinstance(pool.reading, Untrusted) else pool.reading) for pool in report.pools
+    ]
+    counted = [(name, reading) for name, reading in readings if isinstance(reading, Known)]
+    jobs = [({"pool": name, "part": part}, getattr(counts, part)) for name, counts in counted for part in _PARTS]
     yield family("pool_jobs", "Jobs in the queues of a pool", jobs)
-    waits = [(name, known.oldest_wait.total_seconds()) for name, known in seen if known.oldest_wait is not None]
+    waits = [(name, wait.total_seconds()) for name, counts in counted if (wait := counts.oldest_wait) is not None]
     yield family("pool_oldest_wait_seconds", "Wait of the oldest job in the queues of a pool", _by("pool", waits))
-    unused = [(name, not known.seen_before) for name, known in seen]
+    unused = [(name, not counts.seen_before) for name, counts in counted]
     yield family("pool_never_seen", "1 if the queues of the pool were never used", _by("pool", unused))

@@ -1,6 +1,6 @@
-"""What is wrong with the way to Redis, asked once at the start: one line per fault, with what to do about it.
+"""Faults of the way to Redis, examined once at the start: one line per fault, with its remedy.
 
-A fault found here stops nothing: the pools concerned are held until a reading succeeds.
+A fault stops nothing: the pools concerned are held until a reading succeeds.
 """
 
 import socket
@@ -17,24 +17,24 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 
 
 def probe(config: ControllerConfig, environment: Mapping[str, str]) -> list[str]:
-    """The faults of the config's Redis and of its pools' queues; none: all is well."""
-    where = config.redis
+    """Return the faults of the config's Redis and of its pools' queues."""
+    endpoint = config.redis
     try:
-        with connect(where, environment) as client:
+        with connect(endpoint, environment) as client:
             client.ping()
             return [*_server_faults(client), *dict.fromkeys(_queue_faults(client, config))]
     except (MissingPassword, UnknownSource) as error:
         return [str(error)]
     except AuthenticationError as error:
-        user = f"user {where.username or 'default'}"
-        if where.password_env is None:
+        user = f"user {endpoint.username or 'default'}"
+        if endpoint.password_env is None:
             return [f"Redis wants a password of {user}: give one ({error})"]
-        return [f"Redis refused the password of {user}: does {where.password_env} hold the right one? ({error})"]
+        return [f"Redis refused the password of {user}: does {endpoint.password_env} hold the right one? ({error})"]
     except RedisError as error:
-        if where.sentinels or not _speaks_the_other(where):
+        if endpoint.sentinels or not _uses_other_protocol(endpoint):
             return [explain(error)]
-        port = f"port {where.port} of {where.host}"
-        if where.tls:
+        port = f"port {endpoint.port} of {endpoint.host}"
+        if endpoint.tls:
             return [f"{port} does not speak TLS and was spoken to with it: is there a TLS port? else use redis://"]
         return [f"{port} speaks TLS and was spoken to without: use rediss://"]
 
@@ -60,13 +60,13 @@ def _queue_faults(client: Redis, config: ControllerConfig) -> Iterator[str]:
                 yield f"warning: queue {name} was never used by a worker or a job: is its name right?"
 
 
-def _speaks_the_other(where: RedisEndpoint) -> bool:
-    """Whether TLS is on where it should be off, or off. Nothing secret is sent: whose certificate it is matters not."""
+def _uses_other_protocol(endpoint: RedisEndpoint) -> bool:
+    """Return True if TLS is on although it should be off, or the reverse. Sends no secret, so it trusts any server."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with socket.create_connection((where.host, where.port), SOCKET_TIMEOUT) as plain:
-            if where.tls:
+        with socket.create_connection((endpoint.host, endpoint.port), SOCKET_TIMEOUT) as plain:
+            if endpoint.tls:
                 plain.sendall(b"PING\r\n")
                 return plain.recv(1) in (b"+", b"-")
             with context.wrap_socket(plain):

@@ -1,8 +1,8 @@
-"""Connections to Redis that report trouble at once, and words for that trouble.
+"""Connections to Redis that report errors at once, and messages for these errors.
 
-The client library retries ten times with growing pauses unless told otherwise: a dead server would take seconds to
-report. Whoever reads decides when to try again. With Sentinels the primary is asked for at every new connection; they
-are asked without a password, and with the same TLS.
+By default the client library retries ten times with growing pauses: a dead server would take seconds to report. The
+caller decides when to try again. With Sentinels, every new connection asks them for the primary, without a password and
+with the same TLS settings.
 """
 
 import ssl
@@ -20,33 +20,38 @@ _WRONG_NAME = (62, 64)  # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_
 
 
 class MissingPassword(ValueError):
-    """The variable that should hold the password is not set."""
+    """The environment variable of the password is not set."""
 
 
 def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
-    """A client for `endpoint`; connects on first use, and again after any trouble. Raises `MissingPassword`."""
+    """Return a client that connects on first use, and again after any error. Raises `MissingPassword`."""
     password = environment.get(endpoint.password_env or "")
     if endpoint.password_env is not None and password is None:
         raise MissingPassword(f"the Redis password is missing: set the variable {endpoint.password_env}")
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "socket_timeout": SOCKET_TIMEOUT,
         "socket_connect_timeout": SOCKET_TIMEOUT,
-        "retry": None,  # else ten times
-        "driver_info": None,  # saying which library this is would take one more right
+        "retry": None,  # the default is ten times
+        "driver_info": None,  # naming the library would require another right
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # likewise
     }
     if endpoint.tls:
-        how |= {"ssl": True, "ssl_cert_reqs": "required", "ssl_check_hostname": True, "ssl_ca_certs": endpoint.ca_file}
-    password = password or None  # "": Redis asks for none
-    own: dict[str, Any] = {"username": endpoint.username, "password": password, "db": endpoint.db, **how}
+        options |= {
+            "ssl": True,
+            "ssl_cert_reqs": "required",
+            "ssl_check_hostname": True,
+            "ssl_ca_certs": endpoint.ca_file,
+        }
+    password = password or None  # "": Redis requires none
+    access: dict[str, Any] = {"username": endpoint.username, "password": password, "db": endpoint.db, **options}
     if not endpoint.sentinels:
-        return Redis(host=endpoint.host, port=endpoint.port, decode_responses=True, **own)
-    split = (address.rpartition(":") for address in endpoint.sentinels)
-    sentinel = Sentinel([(host.strip("[]"), int(port)) for host, _, port in split], sentinel_kwargs=how)
-    return sentinel.master_for(endpoint.sentinel_service, decode_responses=True, **own)
+        return Redis(host=endpoint.host, port=endpoint.port, decode_responses=True, **access)
+    addresses = (address.rpartition(":") for address in endpoint.sentinels)
+    sentinel = Sentinel([(host.strip("[]"), int(port)) for host, _, port in addresses], sentinel_kwargs=options)
+    return sentinel.master_for(endpoint.sentinel_service, decode_responses=True, **access)
 
 
-_WORDS: Mapping[type[exceptions.RedisError], str] = {  # the first that fits; RedisError itself is our own and complete
+_MESSAGES: Mapping[type[exceptions.RedisError], str] = {  # the first match counts; a plain RedisError is complete
     exceptions.AuthenticationError: "Redis refused the user name or password: ",
     exceptions.NoPermissionError: "Redis user lacks a right (docs/reference/queues.md lists them): ",
     exceptions.BusyLoadingError: "Redis is still loading its data: ",
@@ -59,12 +64,12 @@ _WORDS: Mapping[type[exceptions.RedisError], str] = {  # the first that fits; Re
 
 
 def explain(error: exceptions.RedisError) -> str:
-    """What an operator can do about it, in one line."""
-    return _explain_tls(error) or next(f"{words}{error}" for kind, words in _WORDS.items() if isinstance(error, kind))
+    """Return a remedy for the operator, in one line."""
+    return _explain_tls(error) or next(f"{text}{error}" for kind, text in _MESSAGES.items() if isinstance(error, kind))
 
 
 def _explain_tls(error: BaseException | None) -> str:
-    """The library keeps the fault of a TLS handshake as the context of its own error."""
+    """Explain the fault of a TLS handshake, which the library keeps as the context of its error."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if error is None:

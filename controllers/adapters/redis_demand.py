@@ -1,8 +1,8 @@
 """Demand read from Redis: each framework's queues by one script, in chunks, over one connection.
 
-Whatever goes wrong becomes an `Unknown` with its reason; then nothing is tried for up to two seconds, so that a frozen
-server does not make every reconcile wait for a timeout. Commands are packed once, because packing ten thousand names in
-Python takes longer than Redis takes to answer.
+Every fault becomes an `Unknown` with its reason; then no read is tried for up to two seconds, so that a frozen server
+does not make every reconcile wait for a timeout. Commands are packed once, because packing ten thousand names in Python
+takes longer than Redis takes to answer.
 """
 
 import json
@@ -33,24 +33,24 @@ _REFUSED: Mapping[str, str] = {
 }
 
 QUEUES_PER_CALL = 200  # keeps other clients' waits short
-CALLS_AHEAD = 2  # sent before the first is read: the server is never idle, and never has a long row of them
-LONGEST_PAUSE = 2.0  # seconds between two tries after trouble
+CALLS_AHEAD = 2  # sent before the first reply is read: the server is never idle, and never has a long queue
+LONGEST_PAUSE = 2.0  # seconds between two tries after an error
 _NONE = timedelta()
 _EMPTY = Known(waiting=0, in_transit=0, running=0)
 
 OnTime: TypeAlias = Callable[[datetime], None]
-_Chunk: TypeAlias = tuple[Sequence[PoolName], Sequence[bytes]]  # whose each queue of the call is; the call
-_Row: TypeAlias = Sequence[Any]  # a queue's, as `backend` describes it, or the sum of several
+_Chunk: TypeAlias = tuple[Sequence[PoolName], Sequence[bytes]]  # the pool of each queue of the call; the packed call
+_Row: TypeAlias = Sequence[Any]  # of a queue, as `backend` describes it, or the sum of several
 _NOTHING: _Row = (*(0,) * 7, "", ())
 
 
 class UnknownSource(ValueError):
-    """A pool's demand source is of a kind that cannot be read; the message says why."""
+    """The kind of a pool's demand source cannot be read; the message says why."""
 
 
 @dataclass
 class RedisDemand:
-    """One framework's pools. `on_time` gets the server's time at each reading; `policies` are compared with reports."""
+    """Reads one framework's pools. `on_time` receives the server's time; `policies` are compared with reports."""
 
     connection: Redis
     backend: Backend
@@ -63,7 +63,7 @@ class RedisDemand:
     _sha: str = field(default="", init=False)
     _command: str = field(default="EVALSHA_RO", init=False)
     _plan: tuple[Sequence[PoolName], Sequence[_Chunk]] = field(default=((), ()), init=False)
-    _trouble: tuple[float, str] = field(default=(float("-inf"), ""), init=False)  # until when nothing is tried, and why
+    _trouble: tuple[float, str] = field(default=(float("-inf"), ""), init=False)  # until when no read is tried, and why
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         if self.monotonic() >= self._trouble[0]:
@@ -103,7 +103,7 @@ class RedisDemand:
                     reply = json.loads(raw.decode("utf-8", "replace"))
                     readings |= self._judge(chunks[number - CALLS_AHEAD][0], reply, at)
         except BaseException:
-            link.disconnect()  # answers on their way must not meet the next question; a Sentinel is to be asked again
+            link.disconnect()  # pending replies must not answer the next call; Sentinels are to be asked again
             raise
         finally:
             self.connection.connection_pool.release(link)
@@ -111,7 +111,7 @@ class RedisDemand:
         return readings
 
     def _chunks(self, pools: Sequence[PoolName], link: AbstractConnection) -> Iterator[_Chunk]:
-        """The first one also asks for the server; a pool's queues are never split."""
+        """Yield the calls: the first also describes the server; a pool's queues are never split."""
         chunks: list[list[tuple[PoolName, str]]] = [[]]
         count = 0
         for pool in pools:
@@ -126,7 +126,7 @@ class RedisDemand:
             yield tuple(owner for owner, _ in chunk), link.pack_command(self._command, *arguments)
 
     def _judge(self, owners: Sequence[PoolName], reply: Sequence[Any], at: float) -> dict[PoolName, Reading]:
-        """The readings of one call. Raises `RedisError` where this server's answers are no readings at all."""
+        """Return the readings of one call. Raises `RedisError` if this server's answers cannot be used."""
         seconds, microseconds, server, places, rows, failures = reply
         now = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
         if server:
@@ -142,27 +142,27 @@ class RedisDemand:
         held: dict[PoolName, list[_Row]] = {}
         for place, row in cast("Iterator[tuple[int, _Row]]", zip(places, rows, strict=True)):
             held.setdefault(owners[place - 1], []).append(row)
-        for pool, own in ({pool: [_NOTHING] for pool in doubtful} | held).items():
-            row = own[0] if len(own) == 1 else _sum(own)
+        for pool, pool_rows in ({pool: [_NOTHING] for pool in doubtful} | held).items():
+            row = pool_rows[0] if len(pool_rows) == 1 else _sum(pool_rows)
             hosts: Sequence[tuple[str, bool]] = [*zip(row[8][::2], row[8][1::2], strict=True)] if row[8] else ()
-            known = self._known(pool, row, hosts, now)
+            counts = self._counts(pool, row, hosts, now)
             doubt = self.trust.doubts(pool, hosts, at) if hosts or pool in doubtful else None
             if len(row) > len(_NOTHING):
-                own_doubt, known = self._compared(pool, row, known)
-                doubt = doubt or own_doubt
-            readings[pool] = Untrusted(doubt, known) if doubt else known
+                row_doubt, counts = self._compared(pool, row, counts)
+                doubt = doubt or row_doubt
+            readings[pool] = Untrusted(doubt, counts) if doubt else counts
         failed = cast("Sequence[tuple[int, str]]", failures)
         return readings | {owners[place - 1]: Unknown(why) for place, why in failed}
 
-    def _compared(self, pool: PoolName, row: _Row, known: Known) -> tuple[str, Known]:
-        """Why the row is in doubt, by itself or beside its pool, and the reading with what else workers report."""
+    def _compared(self, pool: PoolName, row: _Row, counts: Known) -> tuple[str, Known]:
+        """Return why the row or its comparison with the pool is in doubt, and the counts with the workers' warnings."""
         doubt, reports = row[len(_NOTHING) :]
         if pool not in self.policies:
-            return doubt, known
+            return doubt, counts
         contradiction, warning = self.backend.contradicts(reports or (), self.policies[pool])
-        return "; ".join(filter(None, (contradiction, doubt))), replace(known, warning=warning) if warning else known
+        return "; ".join(filter(None, (contradiction, doubt))), replace(counts, warning=warning) if warning else counts
 
-    def _known(self, pool: PoolName, row: _Row, hosts: Sequence[tuple[str, bool]], now: datetime) -> Known:
+    def _counts(self, pool: PoolName, row: _Row, hosts: Sequence[tuple[str, bool]], now: datetime) -> Known:
         waiting, in_transit, running, stale, due_soon, never_used, blind, oldest = row[:8]
         return Known(
             waiting=waiting,
@@ -178,25 +178,25 @@ class RedisDemand:
 
 
 def _sum(rows: Sequence[_Row]) -> _Row:
-    """Of all of a pool's queues in one go: there may be hundreds, and a worker of several appears under each."""
+    """Add up the rows of a pool's queues: there may be hundreds, and a worker of several appears under each."""
     counts = map(sum, zip(*(row[:7] for row in rows), strict=True))
     oldest = min((row[7] for row in rows if row[7]), default="")
     return (*counts, oldest, [word for row in rows for word in row[8]])
 
 
 def _age(oldest: str | float, now: datetime) -> timedelta | None:
-    """None when it cannot be told: a deleted job has no time, and that is not an age of zero."""
+    """Return the age, or None if it is unknown: a deleted job has no time, and that is not an age of zero."""
     try:
         then = datetime.fromisoformat(oldest) if isinstance(oldest, str) else datetime.fromtimestamp(oldest, UTC)
     except (ValueError, OverflowError, OSError):
         return None
     age = now - (then if then.tzinfo is not None else then.replace(tzinfo=UTC))
-    return age if age > _NONE else _NONE  # the clock of whoever enqueued it may be ahead
+    return age if age > _NONE else _NONE  # the enqueuing client's clock may be ahead
 
 
 @dataclass
 class Demand:
-    """Every pool is read by the source of its kind."""
+    """Reads every pool from the source of its kind."""
 
     sources: Sequence[RedisDemand]
 
@@ -217,7 +217,9 @@ def demand_sources(
     """Return the reader of all pools, with one connection per kind and key layout. Raises `UnknownSource`."""
     return Demand(
         [
-            RedisDemand(connect(), backend, {it.name: it.queues for it in pools}, policies_of(pools), on_time=on_time)
+            RedisDemand(
+                connect(), backend, {pool.name: pool.queues for pool in pools}, policies_of(pools), on_time=on_time
+            )
             for backend, pools in by_backend(config)
         ]
     )
@@ -228,7 +230,7 @@ def policies_of(pools: Sequence[PoolPolicy]) -> Mapping[PoolName, PoolPolicy]:
 
 
 def by_backend(config: ControllerConfig) -> Sequence[tuple[Backend, Sequence[PoolPolicy]]]:
-    """The pools that one script reads. Raises `UnknownSource`."""
+    """Return each backend with the pools that its script reads. Raises `UnknownSource`."""
     groups: dict[tuple[str, CeleryKeys | None], list[PoolPolicy]] = {}
     for pool in config.pools:
         groups.setdefault((pool.source, pool.celery), []).append(pool)
@@ -236,7 +238,7 @@ def by_backend(config: ControllerConfig) -> Sequence[tuple[Backend, Sequence[Poo
 
 
 def backend_of(kind: str, keys: CeleryKeys | None = None, node_startup: timedelta = _NONE) -> Backend:
-    """Raises `UnknownSource` with the reason."""
+    """Return the backend of a kind. Raises `UnknownSource` with the reason."""
     if kind not in BACKENDS:
         why = _REFUSED.get(kind, f"this release reads {', '.join(sorted(BACKENDS))}")
         raise UnknownSource(f"demand source {kind}: {why}")
@@ -244,6 +246,8 @@ def backend_of(kind: str, keys: CeleryKeys | None = None, node_startup: timedelt
 
 
 def prefixes_to_watch(config: ControllerConfig) -> tuple[str, ...]:
-    """The key prefixes whose changes are news for some pool: what the listener wants."""
-    found = {prefix for backend, pools in by_backend(config) for pool in pools for prefix in backend.wakes(pool.queues)}
-    return tuple(sorted(found))
+    """Return the key prefixes whose changes concern a pool, for the listener."""
+    prefixes = {
+        prefix for backend, pools in by_backend(config) for pool in pools for prefix in backend.wakes(pool.queues)
+    }
+    return tuple(sorted(prefixes))

@@ -1,6 +1,6 @@
 """RQ's keys, read without RQ, whose counters clean up, retry or fail jobs as they count: docs/reference/queues.md.
 
-Most of ten thousand queues hold nothing: one EXISTS over all of a queue's keys tells, and says when to stop looking.
+Most of ten thousand queues are empty: one EXISTS over all of a queue's keys shows that, and when to stop reading.
 """
 
 from controllers.adapters.backend import Backend

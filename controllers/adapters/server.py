@@ -1,4 +1,4 @@
-"""Answers probes, Prometheus and `ebbtide status` over plain HTTP, to anyone: reading only, and never a secret."""
+"""HTTP server for probes, Prometheus and `ebbtide status`. Open to every client: it only reads, and shows no secret."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ NOT_FOUND: Page = 404, "text/plain", "try /status, /metrics, /healthz or /readyz
 
 
 def verdict(why_not: str) -> Page:
-    """For a probe: no reason against it means yes."""
+    """Return a probe's page: no reason against it means yes."""
     return 503 if why_not else 200, "text/plain", f"{why_not or 'ok'}\n"
 
 
@@ -23,20 +23,20 @@ def document(value: Mapping[str, Any]) -> Page:
 
 class Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, pages: Mapping[str, Callable[[], Page]]) -> None:
-        """Listens at once. Raises OSError."""
+        """Listen at once. Raises OSError."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.pages = pages
         super().__init__((host, port), _Handler)
         threading.Thread(target=self.serve_forever, name="server", daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who hangs up in mid-sentence is not news; anything else is a bug, told in full."""
+        """Ignore clients that disconnect; print any other error in full, since it is a bug."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = 5  # seconds: who connects and says nothing must not hold a thread for ever
+    timeout = 5  # seconds: a silent client must not occupy a thread forever
 
     def do_GET(self) -> None:
         assert isinstance(self.server, Server)
@@ -53,4 +53,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the library's own name
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-        """Probes come every few seconds; a line for each would bury what matters."""
+        """Log nothing: probes come every few seconds."""

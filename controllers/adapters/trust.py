@@ -1,10 +1,9 @@
-"""Whether a Redis that answers may be believed when it says "empty".
+"""Trust in a Redis that answers "empty".
 
 After a restart, a failover or a flush the queues read empty while jobs still run. Then only the pods know better: the
-readings stay untrusted until every host seen before has reported idle again, or until a limit has passed, for hosts
-that are gone never report. What no host reports stays busy in the controller's eyes whatever happens here. A host of
-several workers reports with all of them: after a flush the idle ones register at once, a busy one may not before its
-job ends.
+readings stay untrusted until every earlier host has reported idle again, or until a limit has passed, since a deleted
+host never reports. A host without a report counts as busy in any case. A host of several workers reports with all of
+them: after a flush the idle ones register at once, a busy one perhaps only after its job ends.
 """
 
 from collections import Counter
@@ -17,15 +16,19 @@ DISTRUST = timedelta(minutes=10)
 
 
 class Trust:
-    """Watches the server's identity and the hosts of each pool. `at` is monotonic seconds, one instant per reading."""
+    """Tracks the server's identity and the hosts of each pool. `at` is monotonic seconds, one instant per reading."""
 
     def __init__(self, limit: timedelta = DISTRUST) -> None:
         self._limit = limit.total_seconds()
         self._identity, self._queues_known = "", 0
-        self._hosts: dict[PoolName, Mapping[str, int]] = {}  # each pool's, and how many workers were registered
-        self._crews: dict[PoolName, dict[str, int]] = {}  # the same before the last change, until they are back
+        self._hosts: dict[PoolName, Mapping[str, int]] = {}  # each pool's hosts, and the number of registered workers
+        self._crews: dict[PoolName, dict[str, int]] = {}  # the same before the last change, until all are back
         self._suspects: dict[PoolName, set[str]] = {}
-        self._why, self._revealed, self._until = "", -1.0, -1.0  # when a change was seen, and how long it costs trust
+        self._why, self._revealed, self._until = (
+            "",
+            -1.0,
+            -1.0,
+        )  # when a change was noticed, and until when it costs trust
 
     def observe_server(self, identity: str, queues_known: int, at: float) -> None:
         why = ""
@@ -42,14 +45,14 @@ class Trust:
         self._identity, self._queues_known = identity, queues_known
 
     def concerned(self, pools: Set[PoolName], at: float) -> Set[PoolName]:
-        """Of these pools, those to ask about even if they hold nothing: most of ten thousand need no question."""
+        """Return the pools whose doubt must be examined even if their queues are empty; most need no examination."""
         return pools if at == self._revealed or self._suspects else pools & self._hosts.keys()
 
     def doubts(self, pool: PoolName, workers: Sequence[tuple[str, bool]], at: float) -> str | None:
-        """Why this pool's reading is not trusted now, given its hosts and whether they are idle."""
+        """Return why this pool's reading is not trusted now, given its hosts and their idleness; None if it is."""
         suspects = self._suspects.get(pool, set())
         suspects -= self.idle_hosts(pool, workers)
-        # The reading that reveals the change is untrusted in any case: it ends the run of trusted ones.
+        # The reading that reveals the change is untrusted in any case: it ends the series of trusted ones.
         if at == self._revealed or (suspects and at < self._until):
             return f"{self._why} ({len(suspects)} hosts to go)"
         self._suspects.pop(pool, None)
@@ -59,12 +62,12 @@ class Trust:
         return None
 
     def idle_hosts(self, pool: PoolName, workers: Sequence[tuple[str, bool]]) -> frozenset[str]:
-        """A host is idle only if every worker on it says so, and as many have registered as before a change."""
+        """Return the hosts on which every worker reports idle, and as many have registered as before a change."""
         verdict: dict[str, bool] = {}
         for host, idle in workers:
             verdict[host] = verdict.get(host, True) and idle
         crews = self._crews.get(pool)
         if crews:
-            back = Counter(host for host, _ in workers)
-            self._crews[pool] = crews = {host: crew for host, crew in crews.items() if back[host] < crew}
+            registered = Counter(host for host, _ in workers)
+            self._crews[pool] = crews = {host: crew for host, crew in crews.items() if registered[host] < crew}
         return frozenset(host for host, idle in verdict.items() if idle and not (crews and host in crews))

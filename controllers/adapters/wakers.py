@@ -1,7 +1,7 @@
-"""Redis itself tells which keys were written, so that a queue is read soon after it changed.
+"""Redis reports which keys were written, so that a queue is read soon after it changed.
 
-An event is a reason to read sooner, never a fact: a lost one costs a resync's time, one too many costs a reading. RESP3
-carries answers and news on one connection, so that there is no second one whose end silences the news unnoticed.
+An event is a reason to read sooner, never a fact: a lost event costs a resync interval, an extra one costs a reading.
+RESP3 carries replies and events on one connection, so that no second connection can fail unnoticed.
 """
 
 import random
@@ -15,15 +15,15 @@ from redis.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004 - the library's own name
 
 LOOK = 0.2  # seconds in which a closed listener notices
-SILENCE = 5.0  # seconds, then a ping; as many more without an answer and the connection is dead
-POLL, RETRY = 0.075, 60.0  # seconds between events while Redis tells nothing, and until it is asked to tell again
+SILENCE = 5.0  # seconds until a ping; after as many more without an answer the connection is dead
+POLL, RETRY = 0.075, 60.0  # seconds between events while Redis reports none, and until tracking is tried again
 MOST_PREFIXES = 100  # the server compares each written key with each of them
 
 
 class TrackingListener:
-    """Notifies when keys with these prefixes change, and at every connection made or lost: news in between are gone.
+    """Notifies when keys with these prefixes change, and at every new or lost connection: events in between are lost.
 
-    Where Redis refuses to tell (too old, or no right to), it notifies on a beat instead, and asks again now and then.
+    If Redis refuses tracking (too old, or a missing right), it notifies at a fixed interval and retries now and then.
     """
 
     def __init__(self, connect: Callable[[], Redis], prefixes: Iterable[str], notify: Callable[[], None]) -> None:
@@ -41,14 +41,14 @@ class TrackingListener:
         self._thread.join(timeout=1.0)
 
     def mode(self) -> str:
-        """`tracking`, `polling`, `down`, or `nothing to watch`."""
+        """Return `tracking`, `polling`, `down`, or `nothing to watch`."""
         return self._mode
 
     def _run(self) -> None:
         while self._options and not self._closing.is_set():
             try:
-                with self._client.client() as alone:  # one connection, its own
-                    self._listen(cast("AbstractConnection", alone.connection))
+                with self._client.client() as client:  # one dedicated connection
+                    self._listen(cast("AbstractConnection", client.connection))
             except ResponseError:
                 self._mode, until = "polling", time.monotonic() + RETRY
                 while time.monotonic() < until and not self._closing.wait(POLL):
@@ -64,22 +64,22 @@ class TrackingListener:
         link.read_response()
         self._mode = "tracking"
         self._notify()
-        heard, asked = time.monotonic(), False
+        heard, pinged = time.monotonic(), False
         while not self._closing.is_set():
             if link.can_read(timeout=LOOK):
                 if link.read_response(push_request=True) != "PONG":
                     self._notify()
-                heard, asked = time.monotonic(), False
+                heard, pinged = time.monotonic(), False
             elif time.monotonic() > heard + SILENCE:
-                if asked:
+                if pinged:
                     raise TimeoutError("no answer to a ping")
                 link.send_command("PING", check_health=False)
-                heard, asked = time.monotonic(), True
-        link.disconnect()  # it would go on telling
+                heard, pinged = time.monotonic(), True
+        link.disconnect()  # otherwise Redis keeps sending events
 
 
 def _covering(prefixes: Iterable[str]) -> list[str]:
-    """Without the ones that another covers, which the server refuses. Of too many, the one of every key."""
+    """Drop prefixes that another covers, which the server refuses. Too many become the prefix of every key."""
     chosen: list[str] = []
     for prefix in sorted(prefixes):
         if not chosen or not prefix.startswith(chosen[-1]):

@@ -1,5 +1,5 @@
-"""The exporter: tells Prometheus what the cluster has, what is asked of it and what happened there.
+"""The exporter: reports the cluster's capacity, its requests and its events to Prometheus.
 
-A process of its own with an account that may only read: kube-state-metrics need not be there, and nothing that acts on
-the cluster has to read all of it. It needs no Lease. What it does not see it leaves out.
+A separate process with a read-only account: kube-state-metrics is not required, and no process that acts on the cluster
+needs the right to read all of it. The exporter needs no Lease, and omits objects that it cannot see.
 """

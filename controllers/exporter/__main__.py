@@ -1,4 +1,4 @@
-"""`python -m controllers.exporter --config FILE` runs the exporter."""
+"""Entry point of the exporter."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""When the certificates of TLS endpoints end, asked of the endpoints themselves at most once an hour.
+"""Expiry of the certificates of TLS endpoints, read from each endpoint at most once an hour.
 
-What an endpoint presents is read without being trusted: nothing is sent to it and nothing but one date is taken from
-it, and an alert that a certificate has run out must not fall silent because nobody trusts that certificate any more.
-So no authority is needed either. An end that was read is told until another is read: a server that is away for a
-while has the same certificate afterwards.
+A certificate is read without being verified: nothing is sent to the endpoint, and only one date is taken from it. An
+alert on an expired certificate must not fall silent because the certificate is no longer trusted. So no CA is needed
+either. The last expiry is reported until another is read: a server that is down for a while returns with the same
+certificate.
 """
 
 import socket
@@ -15,19 +15,19 @@ from time import monotonic
 
 _HOUR = 3600.0  # seconds
 _PATIENCE = 5.0  # seconds for each step of the connection
-_LOOK = 5.0  # seconds until new endpoints are found
+_LOOK = 5.0  # seconds until new endpoints are read
 
 _SEQUENCE, _UTC_TIME, _GENERALIZED_TIME, _VERSION = 0x30, 0x17, 0x18, 0xA0
 
 
 class Certificates:
-    """`ends`: seconds since 1970 by endpoint; `whys`: why the last look failed. Both are replaced, never changed."""
+    """`ends`: expiry by endpoint; `whys`: why the last read failed. Both are replaced, never changed in place."""
 
     def __init__(self, read: Callable[[str], datetime] | None = None, clock: Callable[[], float] = monotonic) -> None:
         self.ends: dict[str, float] = {}
         self.whys: dict[str, str] = {}
         self._read, self._clock = read or end_of, clock
-        self._asked: dict[str, float] = {}
+        self._read_at: dict[str, float] = {}
         self._endpoints: Sequence[str] = ()
 
     def start(self) -> None:
@@ -38,29 +38,29 @@ class Certificates:
         self._endpoints = endpoints
 
     def look(self) -> None:
-        """At those whose hour has come."""
+        """Read the endpoints whose last read is an hour ago."""
         endpoints = self._endpoints
         for endpoint in endpoints:
-            if self._clock() - self._asked.get(endpoint, float("-inf")) < _HOUR:
+            if self._clock() - self._read_at.get(endpoint, float("-inf")) < _HOUR:
                 continue
-            self._asked[endpoint] = self._clock()
+            self._read_at[endpoint] = self._clock()
             try:
                 self.ends = {**self.ends, endpoint: self._read(endpoint).timestamp()}
                 self.whys = {**self.whys, endpoint: ""}
             except (OSError, ValueError, LookupError, OverflowError) as error:
                 self.whys = {**self.whys, endpoint: f"{endpoint}: {str(error) or repr(error)}"}
-        self.ends = {it: end for it, end in self.ends.items() if it in endpoints}
-        self.whys = {it: why for it, why in self.whys.items() if it in endpoints}
+        self.ends = {endpoint: end for endpoint, end in self.ends.items() if endpoint in endpoints}
+        self.whys = {endpoint: why for endpoint, why in self.whys.items() if endpoint in endpoints}
 
     def run(self, wait: Callable[[float], bool]) -> None:
-        """`wait` says, after so many seconds, whether it is time to end."""
+        """Read until `wait`, which takes seconds, returns True."""
         self.look()
         while not wait(_LOOK):
             self.look()
 
 
 def end_of(endpoint: str, patience: float = _PATIENCE) -> datetime:
-    """`host:port`. Raises OSError where nothing answers in TLS, ValueError for what is no certificate."""
+    """Read the expiry from `host:port`. Raises OSError if nothing answers in TLS, ValueError without a certificate."""
     host, _, port = endpoint.rpartition(":")
     host = host.strip("[]")
     context = ssl.create_default_context()
@@ -76,9 +76,9 @@ def end_of(endpoint: str, patience: float = _PATIENCE) -> datetime:
 
 
 def not_after(der: bytes) -> datetime:
-    """Of an X.509 certificate: the standard library reads dates only of those that it trusts. Raises ValueError.
+    """Parse the expiry of an X.509 certificate; the standard library does so only for trusted ones. Raises ValueError.
 
-    Source: RFC 5280, 4.1. Of the part that is signed: version (may be missing), number, algorithm, issuer, validity.
+    Source: RFC 5280, 4.1. The signed part holds: version (optional), number, algorithm, issuer, validity.
     """
     signed = _element(_element(der, 0)[1], 0)[1]
     tag, _, at = _element(signed, 0)
@@ -99,7 +99,7 @@ def not_after(der: bytes) -> datetime:
 
 
 def _element(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """One element of DER: its tag, what is in it, and where the next begins."""
+    """Return tag, content and end of the DER element at an offset."""
     if len(data) < at + 2:
         raise ValueError("what it presents is no certificate")
     tag, length, at = data[at], data[at + 1], at + 2

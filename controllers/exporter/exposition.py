@@ -1,37 +1,37 @@
-"""What Prometheus is told. Pure. A part that is out of sight is None, and nothing that stands on it is told."""
+"""The exporter's metrics as text. Pure. Unknown objects are None, and the metrics that depend on them are omitted."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.adapters.metrics import Sample, family
 from controllers.exporter.objects import ClosingJob, Hpa, Node, Pod
-from controllers.exporter.sight import WHAT
+from controllers.exporter.sight import KINDS
 from controllers.exporter.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterObjects:
     nodes: Collection[Node] | None
     pods: Collection[Pod] | None
     hpas: Collection[Hpa] | None
     cronjobs: Collection[ClosingJob] | None
 
 
-def text(seen: Seen, tally: Tally, dollars_per_hour: Mapping[str, float]) -> str:
-    """Of the cluster."""
-    sees = [({"what": what}, getattr(seen, what) is not None) for what in WHAT]
-    parts = [
+def text(objects: ClusterObjects, tally: Tally, dollars_per_hour: Mapping[str, float]) -> str:
+    """Render the families that describe the cluster."""
+    sees = [({"what": kind}, getattr(objects, kind) is not None) for kind in KINDS]
+    families = [
         family("exporter_sees", "1 if the series of these objects are up to date; otherwise they are omitted", sees)
     ]
-    if seen.nodes is not None:
-        parts += _of_nodes(seen.nodes, dollars_per_hour)
-    if seen.pods is not None:
-        parts += [*_of_pods(seen.pods), *_of_events(tally)]
-    parts += _of_hpas(seen.hpas or ())
-    parts += _of_closing_jobs(seen.cronjobs or ())
-    return "".join(parts)
+    if objects.nodes is not None:
+        families += _node_families(objects.nodes, dollars_per_hour)
+    if objects.pods is not None:
+        families += [*_pod_families(objects.pods), *_event_families(tally)]
+    families += _hpa_families(objects.hpas or ())
+    families += _closer_families(objects.cronjobs or ())
+    return "".join(families)
 
 
 def process_text(*, holidays_end: datetime | None, certificate_ends: Mapping[str, float]) -> str:
@@ -45,58 +45,60 @@ def process_text(*, holidays_end: datetime | None, certificate_ends: Mapping[str
     return "".join(families)
 
 
-def _of_nodes(nodes: Collection[Node], dollars_per_hour: Mapping[str, float]) -> Iterator[str]:
+def _node_families(nodes: Collection[Node], dollars_per_hour: Mapping[str, float]) -> Iterator[str]:
     infos: list[Sample] = [
         (
             {
-                "node": it.name,
-                "group": it.group,
-                "kind": it.kind,
-                "instance_type": it.instance_type,
-                "capacity_type": it.capacity_type,
-                "zone": it.zone,
+                "node": node.name,
+                "group": node.group,
+                "kind": node.kind,
+                "instance_type": node.instance_type,
+                "capacity_type": node.capacity_type,
+                "zone": node.zone,
             },
             1,
         )
-        for it in nodes
+        for node in nodes
     ]
-    named = [({"node": it.name}, it) for it in nodes]
+
+    def by_node(values: Iterable[float | None]) -> list[Sample]:
+        return [({"node": node.name}, value) for node, value in zip(nodes, values, strict=True)]
+
     yield family("node_info", "1 for each node; labels are empty if the node lacks them", infos)
-    yield family("node_cpu_cores", "CPU capacity of the node", [(at, it.capacity.cpu) for at, it in named])
-    yield family("node_memory_bytes", "Memory capacity of the node", [(at, it.capacity.memory) for at, it in named])
-    yield family("node_gpus", "GPU capacity of the node", [(at, it.capacity.gpus or None) for at, it in named])
-    yield family(
-        "node_created_timestamp_seconds",
-        "Time at which the node joined the cluster",
-        [(at, it.created) for at, it in named],
-    )
-    yield family(
-        "node_ready", "1 if the node is ready; 0 also if its kubelet is silent", [(at, it.ready) for at, it in named]
-    )
-    costs: list[Sample] = [(at, dollars_per_hour.get(it.instance_type)) for at, it in named]
+    yield family("node_cpu_cores", "CPU capacity of the node", by_node(node.capacity.cpu for node in nodes))
+    yield family("node_memory_bytes", "Memory capacity of the node", by_node(node.capacity.memory for node in nodes))
+    yield family("node_gpus", "GPU capacity of the node", by_node(node.capacity.gpus or None for node in nodes))
+    created = by_node(node.created for node in nodes)
+    yield family("node_created_timestamp_seconds", "Time at which the node joined the cluster", created)
+    ready = by_node(node.ready for node in nodes)
+    yield family("node_ready", "1 if the node is ready; 0 also if its kubelet is silent", ready)
+    costs = by_node(dollars_per_hour.get(node.instance_type) for node in nodes)
     yield family("node_dollars_per_hour", "On-demand list price, also of spot nodes; omitted if unknown", costs)
 
 
-def _of_pods(pods: Collection[Pod]) -> Iterator[str]:
-    alive = [it for it in pods if not it.ended]
-    placed = [({"namespace": it.namespace, "pod": it.name}, it) for it in alive if it.node]
+def _pod_families(pods: Collection[Pod]) -> Iterator[str]:
+    alive = [pod for pod in pods if not pod.ended]
+    scheduled = [({"namespace": pod.namespace, "pod": pod.name}, pod) for pod in alive if pod.node]
     infos: list[Sample] = [
-        ({**at, "node": it.node, "workload": it.workload, "category": it.category}, 1) for at, it in placed
+        ({**labels, "node": pod.node, "workload": pod.workload, "category": pod.category}, 1)
+        for labels, pod in scheduled
     ]
     yield family("pod_info", "1 for each pod that is on a node and has not ended", infos)
-    cpu, memory, gpus = ([(at, getattr(it.requested, part)) for at, it in placed] for part in ("cpu", "memory", "gpus"))
+    cpu, memory, gpus = (
+        [(labels, getattr(pod.requested, part)) for labels, pod in scheduled] for part in ("cpu", "memory", "gpus")
+    )
     yield family("pod_requested_cpu_cores", "CPU that the scheduler reserves for the pod", cpu)
     yield family("pod_requested_memory_bytes", "Memory that the scheduler reserves for the pod", memory)
     yield family("pod_requested_gpus", "GPUs that the scheduler reserves for the pod", gpus)
-    waiting = Counter({(it.workload, it.category): 0 for it in alive})
-    waiting.update((it.workload, it.category) for it in alive if not it.node)
+    pending = Counter({(pod.workload, pod.category): 0 for pod in alive})
+    pending.update((pod.workload, pod.category) for pod in alive if not pod.node)
     counts: list[Sample] = [
-        ({"workload": workload, "category": category}, count) for (workload, category), count in sorted(waiting.items())
+        ({"workload": workload, "category": category}, count) for (workload, category), count in sorted(pending.items())
     ]
     yield family("pods_pending", "Pods without a node", counts)
 
 
-def _of_events(tally: Tally) -> Iterator[str]:
+def _event_families(tally: Tally) -> Iterator[str]:
     restarts, kills, evictions = dict(tally.restarts), dict(tally.oom_kills), dict(tally.evictions)
     yield family("container_restarts_total", "Container restarts since the exporter started", _by_workload(restarts))
     yield family(
@@ -114,26 +116,20 @@ def _by_workload(counts: Mapping[str, int]) -> list[Sample]:
     return [({"workload": workload}, count) for workload, count in sorted(counts.items())]
 
 
-def _of_hpas(hpas: Collection[Hpa]) -> Iterator[str]:
-    named = [({"namespace": it.namespace, "hpa": it.name}, it) for it in hpas]
-    yield family(
-        "hpa_scaling_active", "1 if the HPA can read its metrics", [(at, it.scaling_active) for at, it in named]
-    )
-    yield family("hpa_able_to_scale", "1 if the HPA can scale its target", [(at, it.able_to_scale) for at, it in named])
-    yield family("hpa_replicas", "Current replicas", [(at, it.replicas) for at, it in named])
-    yield family("hpa_wanted_replicas", "Replicas that the HPA wants", [(at, it.wanted) for at, it in named])
-    yield family("hpa_max_replicas", "Maximum replicas", [(at, it.most) for at, it in named])
+def _hpa_families(hpas: Collection[Hpa]) -> Iterator[str]:
+    labels = [{"namespace": hpa.namespace, "hpa": hpa.name} for hpa in hpas]
+    for name, meaning, values in (
+        ("scaling_active", "1 if the HPA can read its metrics", [hpa.scaling_active for hpa in hpas]),
+        ("able_to_scale", "1 if the HPA can scale its target", [hpa.able_to_scale for hpa in hpas]),
+        ("replicas", "Current replicas", [hpa.replicas for hpa in hpas]),
+        ("wanted_replicas", "Replicas that the HPA wants", [hpa.wanted for hpa in hpas]),
+        ("max_replicas", "Maximum replicas", [hpa.most for hpa in hpas]),
+    ):
+        yield family(f"hpa_{name}", meaning, zip(labels, values, strict=True))
 
 
-def _of_closing_jobs(jobs: Collection[ClosingJob]) -> Iterator[str]:
-    named = [({"cronjob": it.name}, it) for it in jobs]
-    yield family(
-        "closer_last_success_timestamp_seconds",
-        "Time of the closer's last success",
-        [(at, it.last_success) for at, it in named],
-    )
-    yield family(
-        "closer_last_schedule_timestamp_seconds",
-        "Time of the closer's last start",
-        [(at, it.last_schedule) for at, it in named],
-    )
+def _closer_families(jobs: Collection[ClosingJob]) -> Iterator[str]:
+    successes = [({"cronjob": job.name}, job.last_success) for job in jobs]
+    yield family("closer_last_success_timestamp_seconds", "Time of the closer's last success", successes)
+    starts = [({"cronjob": job.name}, job.last_schedule) for job in jobs]
+    yield family("closer_last_schedule_timestamp_seconds", "Time of the closer's last start", starts)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from controllers.adapters.kube_cache import KubeCache
 from controllers.exporter.certificates import Certificates
-from controllers.exporter.exposition import Seen, process_text, text
+from controllers.exporter.exposition import ClusterObjects, process_text, text
 from controllers.exporter.sight import Sight
 from controllers.exporter.tally import Tally
 from controllers.process import ConfigFile, Process, start
@@ -21,7 +21,7 @@ _PATIENCE = 60.0  # seconds without a turn after which the process is unhealthy
 
 
 def main(arguments: list[str]) -> int:
-    description, read = "Tells Prometheus what the cluster has and what is asked of it.", partial(load, ExporterConfig)
+    description, read = "Reports the cluster's capacity and requests to Prometheus.", partial(load, ExporterConfig)
     return start("controllers.exporter", description, "the exporter's document", read, ExporterProcess, arguments)
 
 
@@ -68,14 +68,14 @@ class ExporterProcess(Process[ExporterConfig]):
     def metrics(self) -> str:
         config, sight = self.file.config, self.sight
         troubles = sight.troubles()
-        seen = Seen(
+        objects = ClusterObjects(
             nodes=_objects({"": sight.nodes}, troubles["nodes"]),
             pods=_objects({"": sight.pods}, troubles["pods"]),
             hpas=_objects(sight.hpas, troubles["hpas"]),
             cronjobs=_objects(sight.cron_jobs, troubles["cronjobs"]),
         )
         own = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
-        return super().metrics() + own + text(seen, self.tally, config.dollars_per_hour)
+        return super().metrics() + own + text(objects, self.tally, config.dollars_per_hour)
 
 
 def _objects(caches: Mapping[str, KubeCache[T]], trouble: str) -> Collection[T] | None:

@@ -1,6 +1,6 @@
-"""What is kept of nodes, pods, HPAs and CronJobs. Pure. Any field may be missing, and nothing is refused.
+"""The cached parts of nodes, pods, HPAs and CronJobs. Pure. Any field may be missing, and no object is refused.
 
-Units: cores, bytes, whole devices, seconds since 1970. None is what cannot be told, and is told to nobody.
+Units: cores, bytes, devices, seconds since 1970. None: unknown, and omitted from the metrics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from kubernetes.utils import quantity as library
+
 from controllers.adapters.kube_api import Json
-from controllers.exporter.quantities import quantity
 from ebbtide.vocabulary.labels import CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -18,6 +19,7 @@ _CAPACITY_TYPE = "eks.amazonaws.com/capacityType"
 _ZONE = "topology.kubernetes.io/zone"
 _ENDED = ("Succeeded", "Failed")
 _TRUTH = {"True": True, "False": False}
+_QUANTITY_LIMIT = Decimal(10) ** 30  # far above any capacity, and within the range of a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,14 @@ class Pod:
     uid: str
     namespace: str
     name: str
-    node: str  # "" while it waits for one
+    node: str  # "" while it is not scheduled
     workload: str
     category: str
     ended: bool
     requested: Amounts
-    restarts: tuple[tuple[str, int], ...]  # by container, since the pod began
-    out_of_memory: tuple[tuple[str, str], ...]  # by container, when the kernel last ended it for its memory
-    disruption: str  # why it is or was ended from outside; "" if it is not
+    restarts: tuple[tuple[str, int], ...]  # by container
+    out_of_memory: tuple[tuple[str, str], ...]  # by container: time of the last kill for lack of memory
+    disruption: str  # reason of its eviction; "" if there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class ClosingJob:
 
 def node(item: Json) -> Node:
     labels, capacity = _part(item, "metadata", "labels"), _part(item, "status", "capacity")
-    ready = next((it.get("status") for it in _conditions(item) if it.get("type") == "Ready"), None)
+    ready = next((entry.get("status") for entry in _conditions(item) if entry.get("type") == "Ready"), None)
     return Node(
         name=item["metadata"]["name"],
         group=labels.get(NODE_GROUP, ""),
@@ -89,12 +91,12 @@ def node(item: Json) -> Node:
             *(_number(capacity[key]) if key in capacity else None for key in ("cpu", "memory", GPU_RESOURCE))
         ),
         created=_instant(_part(item, "metadata").get("creationTimestamp")),
-        ready=None if ready is None else ready == "True",  # of a silent node it is Unknown: nothing runs there for sure
+        ready=None if ready is None else ready == "True",  # Unknown for a silent node: nothing there is known to run
     )
 
 
 def pod(item: Json) -> Pod:
-    """Those that have ended too: an eviction may be seen on them first."""
+    """Keep ended pods, too: an eviction may show first on them."""
     metadata, spec, status = (_part(item, key) for key in ("metadata", "spec", "status"))
     labels, containers = _part(metadata, "labels"), [*_containers(status)]
     return Pod(
@@ -106,76 +108,79 @@ def pod(item: Json) -> Pod:
         category=labels.get(CATEGORY, ""),
         ended=status.get("phase") in _ENDED,
         requested=Amounts(*(_requested(spec, key) for key in ("cpu", "memory", GPU_RESOURCE))),
-        restarts=tuple((name, it.get("restartCount") or 0) for name, it in containers),
-        out_of_memory=tuple((name, at) for name, it in containers if (at := _out_of_memory(it))),
+        restarts=tuple((name, state.get("restartCount") or 0) for name, state in containers),
+        out_of_memory=tuple((name, at) for name, state in containers if (at := _out_of_memory(state))),
         disruption=_disruption(item),
     )
 
 
 def hpa(item: Json) -> Hpa:
-    """Before its first look an HPA says that it wants 0: nothing is told until it has a condition."""
+    """An HPA without conditions has not read its metrics yet, and its 0 means nothing: it is unknown."""
     status = _part(item, "status")
-    known = {it.get("type"): _TRUTH.get(it.get("status", "")) for it in _conditions(item)}
+    conditions = {entry.get("type"): _TRUTH.get(entry.get("status", "")) for entry in _conditions(item)}
     return Hpa(
         namespace=item["metadata"].get("namespace", ""),
         name=item["metadata"]["name"],
-        scaling_active=known.get("ScalingActive"),
-        able_to_scale=known.get("AbleToScale"),
-        replicas=status.get("currentReplicas", 0) if known else None,  # the API leaves a 0 out
-        wanted=status.get("desiredReplicas", 0) if known else None,
+        scaling_active=conditions.get("ScalingActive"),
+        able_to_scale=conditions.get("AbleToScale"),
+        replicas=status.get("currentReplicas", 0) if conditions else None,  # the API omits a 0
+        wanted=status.get("desiredReplicas", 0) if conditions else None,
         most=_part(item, "spec").get("maxReplicas"),
     )
 
 
 def closing_job(item: Json) -> ClosingJob | None:
-    """By the label of its pods: it has none itself. None for another CronJob."""
+    """Recognise the closer's CronJob by the label of its pods; return None for another CronJob."""
     labels = _part(item, "spec", "jobTemplate", "spec", "template", "metadata", "labels")
     if labels.get(WORKLOAD) != CLOSER:
         return None
     status = _part(item, "status")
-    last = [_instant(status.get(key)) for key in ("lastSuccessfulTime", "lastScheduleTime")]
-    return ClosingJob(name=item["metadata"]["name"], last_success=last[0], last_schedule=last[1])
+    success, schedule = (_instant(status.get(key)) for key in ("lastSuccessfulTime", "lastScheduleTime"))
+    return ClosingJob(name=item["metadata"]["name"], last_success=success, last_schedule=schedule)
 
 
 def _requested(spec: Mapping[str, Any], resource: str) -> float | None:
-    """What the scheduler keeps free for it: what runs at once, or an init container where that asks for more.
+    """Return what the scheduler reserves: the sum of concurrent containers, or an init container that requests more.
 
-    An init container that is always restarted is a sidecar: it runs on beside all that come after it. What the pod asks
-    for as a whole goes before the sum of its containers. Source: Kubernetes, "Sidecar containers", resource sharing.
+    An init container that is always restarted is a sidecar: it runs along with all later containers. A request of the
+    pod itself replaces the sum of its containers. Source: Kubernetes, "Sidecar containers", resource sharing.
     """
     try:
-        sidecars, most = Decimal(0), Decimal(0)
+        sidecars, init_peak = Decimal(0), Decimal(0)
         for container in spec.get("initContainers") or ():
-            asked = _ask(container, resource)
-            sidecars += asked if container.get("restartPolicy") == "Always" else 0
-            most = max(most, sidecars + (0 if container.get("restartPolicy") == "Always" else asked))
-        main = sum((_ask(container, resource) for container in spec.get("containers") or ()), sidecars)
-        whole = _ask(spec, resource) if resource in _part(spec, "resources", "requests") else max(main, most)
-        return float(whole + quantity(_part(spec, "overhead").get(resource, 0)))
+            request = _request(container, resource)
+            if container.get("restartPolicy") == "Always":
+                sidecars += request
+                request = Decimal(0)
+            init_peak = max(init_peak, sidecars + request)
+        total = sum((_request(container, resource) for container in spec.get("containers") or ()), sidecars)
+        has_own = resource in _part(spec, "resources", "requests")
+        request = _request(spec, resource) if has_own else max(total, init_peak)
+        return float(request + quantity(_part(spec, "overhead").get(resource, 0)))
     except ValueError:
         return None
 
 
-def _ask(holder: Mapping[str, Any], resource: str) -> Decimal:
+def _request(holder: Mapping[str, Any], resource: str) -> Decimal:
     return quantity(_part(holder, "resources", "requests").get(resource, 0))
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for kind in ("initContainerStatuses", "containerStatuses"):
-        yield from ((it.get("name", ""), it) for it in status.get(kind) or ())
+        yield from ((state.get("name", ""), state) for state in status.get(kind) or ())
 
 
 def _out_of_memory(container: Mapping[str, Any]) -> str:
-    """When it ended so for the last time that can be seen. Times of one form sort as text; "" if it cannot be seen."""
+    """Return the time of the last visible kill for lack of memory, or "". Times of one format sort as text."""
     ends = [_part(container, state, "terminated") for state in ("state", "lastState")]
     return max((end.get("finishedAt") or "" for end in ends if end.get("reason") == "OOMKilled"), default="")
 
 
 def _disruption(item: Json) -> str:
-    """The condition's reason; pods that the kubelet evicts have had the other sign for longer."""
-    for it in _conditions(item):
-        if (it.get("type"), it.get("status")) == ("DisruptionTarget", "True"):
-            return it.get("reason") or "unknown"
+    """Return the reason of an eviction. Kubelets marked theirs in the status before the condition existed."""
+    for entry in _conditions(item):
+        if (entry.get("type"), entry.get("status")) == ("DisruptionTarget", "True"):
+            return entry.get("reason") or "unknown"
     return "Evicted" if _part(item, "status").get("reason") == "Evicted" else ""
 
 
@@ -184,10 +189,22 @@ def _conditions(item: Json) -> Sequence[Mapping[str, Any]]:
 
 
 def _part(holder: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """What lies there; empty for what is missing or null."""
+    """Return the nested object; an empty one if it is missing or null."""
     for key in keys:
         holder = holder.get(key) or {}
     return holder
+
+
+def quantity(value: object) -> Decimal:
+    """Parse a quantity, exactly: 3920m is 3.92. Raises ValueError for other text, negative numbers and overflows."""
+    try:
+        number = library.parse_quantity(str(value))
+    except ArithmeticError as error:  # an exponent beyond those of Decimal, or a signalling NaN
+        raise ValueError(f"{str(value)[:50]!r} is no quantity") from error
+    # The library accepts NaN, infinities and any other exponent.
+    if not (number.is_finite() and 0 <= number < _QUANTITY_LIMIT):
+        raise ValueError(f"{str(value)[:50]!r} is no quantity")
+    return number
 
 
 def _number(text: object) -> float | None:

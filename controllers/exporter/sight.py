@@ -1,8 +1,7 @@
-"""What the exporter sees of the cluster, cache by cache.
+"""The caches of the exporter.
 
-A watch that is lost is given five seconds to come back, and one that says nothing is believed for 150 (`KubeCache`):
-after that nothing of its cache is told. Nodes and pods are watched for as long as the process runs; what the config
-names comes and goes with it.
+A lost watch has five seconds to come back, and a silent one is believed for 150 (`KubeCache`); after that the objects
+of its cache are omitted. Nodes and pods are watched as long as the process runs, other objects as the config says.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,25 +15,25 @@ from ebbtide.vocabulary.exporter import ExporterConfig
 
 T = TypeVar("T")
 
-WHAT = ("nodes", "pods", "hpas", "cronjobs")
+KINDS = ("nodes", "pods", "hpas", "cronjobs")
 
 
 class _Pods(KubeCache[Pod]):
-    """Of all namespaces, so by namespace and name; tells the tally of each that comes by, in order."""
+    """Pods of all namespaces, by namespace and name; passes each one that a list or an event brings to the tally."""
 
     def __init__(self, api: KubeApi, tally: Tally) -> None:
-        super().__init__(api, "/api/v1/pods", pod, _nobody)
+        super().__init__(api, "/api/v1/pods", pod, _ignore)
         self._tally = tally
 
     def _list(self) -> str:
         version = super()._list()
-        self._tally.keep({it.uid for it in self._kept.values()})
+        self._tally.keep({pod.uid for pod in self._kept.values()})
         return version
 
     def _put(self, where: dict[str, Pod], item: Json, value: Pod | None) -> bool:
         name = f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
         if value is not None:
-            self._tally.see(value, counted=self.revision > 0)  # the first list shows what was before
+            self._tally.see(value, counted=self.revision > 0)  # the first list shows events of the past
         elif (gone := where.get(name)) is not None:
             self._tally.forget(gone.uid)
         return super()._put(where, {"metadata": {"name": name}}, value)
@@ -43,7 +42,7 @@ class _Pods(KubeCache[Pod]):
 class Sight:
     def __init__(self, api: KubeApi, tally: Tally) -> None:
         self._api = api
-        self.nodes = KubeCache(api, "/api/v1/nodes", node, _nobody)
+        self.nodes = KubeCache(api, "/api/v1/nodes", node, _ignore)
         self.pods = _Pods(api, tally)
         self.hpas: Mapping[str, KubeCache[Hpa]] = {}
         self.cron_jobs: Mapping[str, KubeCache[ClosingJob]] = {}
@@ -53,24 +52,25 @@ class Sight:
         self.pods.start()
 
     def follow(self, config: ExporterConfig) -> None:
-        """Look where this config says, and nowhere else."""
-        hpas = [f"/apis/autoscaling/v2/namespaces/{it}/horizontalpodautoscalers" for it in config.hpa_namespaces]
-        self.hpas = self._followed(self.hpas, hpas, hpa)
-        jobs = [f"/apis/batch/v1/namespaces/{config.namespace}/cronjobs"]
-        self.cron_jobs = self._followed(self.cron_jobs, jobs, closing_job)
+        """Watch the namespaces of this config, and no others."""
+        namespaces = config.hpa_namespaces
+        hpas = [f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers" for namespace in namespaces]
+        self.hpas = self._updated(self.hpas, hpas, hpa)
+        cron_jobs = [f"/apis/batch/v1/namespaces/{config.namespace}/cronjobs"]
+        self.cron_jobs = self._updated(self.cron_jobs, cron_jobs, closing_job)
 
-    def _followed(
-        self, before: Mapping[str, KubeCache[T]], paths: list[str], slim: Callable[[Json], T | None]
+    def _updated(
+        self, previous: Mapping[str, KubeCache[T]], paths: list[str], slim: Callable[[Json], T | None]
     ) -> Mapping[str, KubeCache[T]]:
-        for path in before.keys() - paths:
-            before[path].close()
-        new = {path: KubeCache(self._api, path, slim, _nobody) for path in paths if path not in before}
+        for path in previous.keys() - paths:
+            previous[path].close()
+        new = {path: KubeCache(self._api, path, slim, _ignore) for path in paths if path not in previous}
         for cache in new.values():
             cache.start()
-        return {path: new.get(path) or before[path] for path in paths}
+        return {path: new.get(path) or previous[path] for path in paths}
 
     def troubles(self) -> dict[str, str]:
-        """Of each of `WHAT`: why it is not told now; empty if it is."""
+        """Return for each of `KINDS` why it is omitted now; empty if it is not."""
         return {
             "nodes": self.nodes.trouble(),
             "pods": self.pods.trouble(),
@@ -83,5 +83,5 @@ def _first(caches: Mapping[str, KubeCache[T]]) -> str:
     return next(filter(None, (cache.trouble() for cache in caches.values())), "")
 
 
-def _nobody() -> None:
-    """Whoever asks looks for himself."""
+def _ignore() -> None:
+    """Do nothing on a change: a scrape reads the caches."""

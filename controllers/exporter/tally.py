@@ -1,7 +1,7 @@
-"""What has happened to pods since the process began, from what is seen of them one after the other. No clock.
+"""Counts of restarts, kills and evictions since the process started, from successive states of pods. No clock.
 
-The trap: a list after a pause shows pods again, and the first one shows what happened before. So each pod is remembered
-by its uid for as long as it is there, and what the first list shows is remembered and not counted.
+The trap: a list after a pause shows pods again, and the first list shows events of the past. So each existing pod is
+remembered by its uid, and the events of the first list are remembered without being counted.
 """
 
 from collections import Counter
@@ -18,36 +18,36 @@ REASONS = (
     "DeletionByPodGC",
     "Evicted",
 )
-"""Of evictions, those that Kubernetes gives. Told as 0 before the first: an increase is seen only after a number."""
+"""Reasons that Kubernetes gives for evictions. Reported as 0 at first: Prometheus needs a number to see an increase."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _PodRecord:
     restarts: dict[str, int] = field(default_factory=dict[str, int])
     out_of_memory: dict[str, str] = field(default_factory=dict[str, str])
     disrupted: bool = False
 
 
 class Tally:
-    """By workload. Written by one thread; a copy of a counter is one step to others."""
+    """Counters by workload. One thread writes them; for other threads, copying a counter is atomic."""
 
     def __init__(self) -> None:
         self.restarts, self.oom_kills = Counter[str](), Counter[str]()
         self.evictions = Counter[tuple[str, str]]()
-        self._known: dict[str, _Known] = {}
+        self._records: dict[str, _PodRecord] = {}
 
     def see(self, pod: Pod, *, counted: bool) -> None:
-        """`counted`: what is new about it happened since the process began."""
-        known = self._known.setdefault(pod.uid, _Known())
+        """Take in a pod; count its new events if `counted`: they happened since the process started."""
+        record = self._records.setdefault(pod.uid, _PodRecord())
         restarted = killed = 0
         for container, restarts in pod.restarts:
-            restarted += max(0, restarts - known.restarts.get(container, 0))
-            known.restarts[container] = max(restarts, known.restarts.get(container, 0))
+            restarted += max(0, restarts - record.restarts.get(container, 0))
+            record.restarts[container] = max(restarts, record.restarts.get(container, 0))
         for container, at in pod.out_of_memory:
-            killed += at > known.out_of_memory.get(container, "")
-            known.out_of_memory[container] = max(at, known.out_of_memory.get(container, ""))
-        evicted = bool(pod.disruption) and not known.disrupted
-        known.disrupted = known.disrupted or evicted
+            killed += at > record.out_of_memory.get(container, "")
+            record.out_of_memory[container] = max(at, record.out_of_memory.get(container, ""))
+        evicted = bool(pod.disruption) and not record.disrupted
+        record.disrupted = record.disrupted or evicted
         self.restarts[pod.workload] += restarted * counted
         self.oom_kills[pod.workload] += killed * counted
         for reason in REASONS:
@@ -56,9 +56,9 @@ class Tally:
             self.evictions[pod.workload, pod.disruption] += 1
 
     def forget(self, uid: str) -> None:
-        self._known.pop(uid, None)
+        self._records.pop(uid, None)
 
     def keep(self, uids: AbstractSet[str]) -> None:
-        """Forget all others."""
-        for uid in self._known.keys() - uids:
-            del self._known[uid]
+        """Forget all other pods."""
+        for uid in self._records.keys() - uids:
+            del self._records[uid]

@@ -1,7 +1,7 @@
 """Observe, decide, act: the one loop, in production and in the simulator.
 
-Level-based: every reconcile derives the wanted state from clock, policy and readings. Memory holds only since-when and
-what was written and is not seen yet, so a restart at any instant wants the same and at most lowers later.
+Level-based: every reconcile derives the target state from clock, policy and readings. Memory holds only start times and
+writes that no cache shows yet, so a restart at any instant decides the same and at most lowers later.
 """
 
 from collections.abc import Set
@@ -10,20 +10,19 @@ from typing import TypeAlias
 
 from controllers.ports import Action, ObservedCluster, Outcome, PoolReport, Ports, ReconcileReport, Unknown
 from controllers.reconciling import Expectations, Notes, ReportT, Result
-from controllers.scaler.budgets.decision import OPEN, WindowNow, wanted_of, window_at
-from controllers.scaler.budgets.reconcile import BudgetReconciler
+from controllers.scaler.budgets import OPEN, BudgetReconciler, WindowNow, target_of, window_at
 from controllers.scaler.workers.reconcile import PoolReconciler
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
-RETRY = timedelta(seconds=1)  # after a write that was not done, and while one is not seen yet
-_MEMO = timedelta(days=1)  # how long a window that never changes is believed
+RETRY = timedelta(seconds=1)  # after a write that was not done, and while no cache shows one
+_MEMO = timedelta(days=1)  # for which a window that never changes is kept
 _AT_ONCE = timedelta(milliseconds=1)
 _CLUSTER, _DOUBT, _CALENDAR = "cluster", "doubt", "calendar"
 _Reconciler: TypeAlias = BudgetReconciler | PoolReconciler
 
 
 def run(config: ControllerConfig, ports: Ports) -> None:
-    """Reconcile until the waker says stop, then close the budgets and leave everything else as it is."""
+    """Reconcile until the waker says stop, then close the budgets and change nothing else."""
     loop = Loop(config, ports)
     while ports.waker.wait(loop.reconcile(ports.clock.now())):
         pass
@@ -31,34 +30,38 @@ def run(config: ControllerConfig, ports: Ports) -> None:
 
 
 class Loop:
-    """One reconcile at a time. Holds no decision, only what reconciles must remember."""
+    """One reconcile at a time. Holds no decision, only the memory of reconciles."""
 
     def __init__(self, config: ControllerConfig, ports: Ports) -> None:
         self._config = config
         self._ports = ports
         self._expectations = Expectations[int]()
-        self._budgets = [BudgetReconciler(it.name, self._expectations, always=it.always) for it in config.budgets]
+        self._budgets = [
+            BudgetReconciler(policy.name, self._expectations, always=policy.always) for policy in config.budgets
+        ]
         self._pools = {policy.name: PoolReconciler(policy, config, self._expectations) for policy in config.pools}
         self._window: tuple[datetime, WindowNow] | None = None
         self._notes = Notes(ports.journal.noted)
-        self._edges: list[datetime | None] = []  # when the next reconcile must happen at the latest
+        self._edges: list[datetime | None] = []  # latest instants of the next reconcile
 
     def reconcile(self, now: datetime) -> timedelta:
-        """All objects once; returns after how long the next one must happen, at most the resync."""
+        """Reconcile every object once; return the longest pause until the next time, at most the resync."""
         self._edges = [now + self._config.resync]
         window, doubt = self._window_now(now), self._ports.doubt()
         self._notes.note(now, _DOUBT, doubt and f"nothing is opened or lowered: {doubt}")
         opens = window.decision.max_unavailable == OPEN
-        wanted = [(it, wanted_of(window.decision, doubt, always=it.always)) for it in self._budgets]
+        targets = [(budget, target_of(window.decision, doubt, always=budget.always)) for budget in self._budgets]
         cluster = self._ports.cluster.observe()
         if isinstance(cluster, Unknown):
             self._notes.note(now, _CLUSTER, f"cluster unknown, holding: {cluster.why}")
-            budgets = [self._carry_out(now, it, it.reconcile_unobserved(want)) for it, want in wanted]
+            budgets = [self._carry_out(now, budget, budget.reconcile_unobserved(target)) for budget, target in targets]
             pools = [pool.undecided(cluster) for pool in self._pools.values()]
         else:
             self._notes.note(now, _CLUSTER, "")
-            seen = cluster.budgets
-            budgets = [self._carry_out(now, it, it.reconcile(now, seen.get(it.name), want)) for it, want in wanted]
+            budgets = [
+                self._carry_out(now, budget, budget.reconcile(now, cluster.budgets.get(budget.name), target))
+                for budget, target in targets
+            ]
             pools = self._reconcile_pools(cluster, doubt)
         self._edges.append(window.until)
         if self._expectations:
@@ -77,7 +80,7 @@ class Loop:
         return max(min(edge for edge in self._edges if edge is not None) - now, _AT_ONCE)
 
     def stop(self, now: datetime, keep: Set[str] = frozenset()) -> None:
-        """On the way out: budgets closed, but those to `keep`; replicas and marks stay. No field is ever released."""
+        """Close the budgets, except those to `keep`; replicas and marks stay. No field is ever released."""
         cluster = self._ports.cluster.observe()
         for budget in self._budgets:
             if budget.name not in keep:
@@ -90,13 +93,13 @@ class Loop:
                 return window
         window = window_at(now, self._config.window)
         self._window = (now, window)
-        known = self._config.hours.knows_holidays_at(now)
-        self._notes.note(now, _CALENDAR, "" if known else "the holiday list has ended: every day counts as ordinary")
+        complete = self._config.hours.knows_holidays_at(now)
+        self._notes.note(now, _CALENDAR, "" if complete else "the holiday list has ended: every day counts as ordinary")
         return window
 
     def _reconcile_pools(self, cluster: ObservedCluster, doubt: str) -> list[PoolReport]:
         readings = self._ports.demand.read(tuple(self._pools))
-        now = self._ports.clock.now()  # writes to budgets may take long; stabilization windows count from the reading
+        now = self._ports.clock.now()  # writes to budgets may take long; stabilization windows start at the reading
         missing = Unknown("the demand source gave no reading")
         reports: list[PoolReport] = []
         for name, pool in self._pools.items():
@@ -114,7 +117,7 @@ class Loop:
 
     def _act(self, now: datetime, action: Action) -> Outcome:
         outcome = self._ports.cluster.act(action)
-        if outcome not in (Outcome.DONE, Outcome.REFUSED):  # what was refused is tried again at the resync
+        if outcome not in (Outcome.DONE, Outcome.REFUSED):  # a refused write is tried again at the resync
             self._edges.append(now + RETRY)
         self._ports.journal.acted(now, action, outcome)
         return outcome

@@ -1,5 +1,4 @@
-"""The workload controller: it writes what is neither worker replicas nor budgets, one file for each field.
+"""The workload controller: writes fields that are neither worker replicas nor budgets, one module per field.
 
-A process, an account and a Lease of its own. `frame` knows how a process of this kind runs and nothing of Ray; each
-kind of workload has a folder.
+It has its own process, account and Lease. `loop` knows nothing of Ray; each kind of workload has a subpackage.
 """

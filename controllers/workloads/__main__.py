@@ -1,4 +1,4 @@
-"""`python -m controllers.workloads --config FILE` runs the workload controller."""
+"""Entry point of the workload controller."""
 
 import sys
 

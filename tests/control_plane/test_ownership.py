@@ -14,7 +14,7 @@ from control_plane.plane.driver import ControlPlane
 
 from components.ownership import MAX_UNAVAILABLE, REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError
-from controllers.scaler.budgets.decision import window_at
+from controllers.scaler.budgets import window_at
 from ebbtide.operate.api import MANAGER as OPERATOR
 from ebbtide.operate.api import CannotOperate, Target
 from ebbtide.operate.release import AUTOSCALER, release_from_autoscaler, release_one

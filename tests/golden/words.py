@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 
-from controllers.scaler.budgets.decision import Reason as BudgetReason
+from controllers.scaler.budgets import Reason as BudgetReason
 from controllers.scaler.workers.decision import Reason as WorkerReason
 from ebbtide.policies import RULES
 from ebbtide.preview.document import DangerCode

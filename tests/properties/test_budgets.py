@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.scaler.budgets.decision import window_at
+from controllers.scaler.budgets import window_at
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, WeeklyInterval
 
 INSTANTS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.scaler.budgets.decision import OPEN, window_at
+from controllers.scaler.budgets import OPEN, window_at
 from controllers.scaler.workers.floors import floor_at
 from ebbtide.preview.document import ComingNights
 from ebbtide.preview.nights.coming import coming_nights

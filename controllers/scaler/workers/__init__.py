@@ -1,1 +1,1 @@
-"""How many workers a pool gets and which pods may go. Decides only: no clock, no client, no logging."""
+"""The number of workers of a pool, and the pods that may go. Decides only: no clock, no client, no logging."""

@@ -1,11 +1,11 @@
-"""How many workers a pool gets. Pure: no clock, no client, no logging.
+"""The number of workers of a pool. Pure: no clock, no client, no logging.
 
-Growth follows the newest reading. Shrinking follows the *highest* demand of the whole stabilization window, so a dip
-that ends soon costs nobody a restart, and zero means that nothing at all was seen for that long.
+Growth follows the newest reading. Shrinking follows the *highest* demand of the entire stabilization window, so a short
+dip causes no restart, and zero means that there was no demand at all for that long.
 
 Without a declared safe stop nothing is lowered, not even to zero after an empty stabilization window: a stock worker
-that is told to stop in the instant between taking a job and registering it loses the job, and a job may come to an
-empty queue at that very instant.
+that is stopped between taking a job and registering it loses the job, and a job may arrive at an empty queue at that
+very instant.
 """
 
 from dataclasses import dataclass
@@ -44,19 +44,19 @@ class Reason(StrEnum):
 class PoolReading:
     trusted: bool = True  # False: it may raise and not lower
     jobs: int  # waiting, in transit and running
-    chores: int = 0  # jobs that stale entries and soon-due jobs count for, which only a worker can move
+    chores: int = 0  # number of jobs for which stale entries and soon-due jobs count; only a worker can clear them
     peak_jobs: int  # the most jobs, or chores, at one moment of the stabilization window
     watched_for: timedelta  # the unbroken run of trusted readings up to now
     busy: int  # workers with a job, or not proven idle
-    workers: int  # replicas asked for, ready or not
+    workers: int  # requested replicas, ready or not
     floor: int = 0  # planned work, from the clock
-    settled: bool = True  # no rollout, and nothing asked that is not seen yet
+    settled: bool = True  # no rollout, and no write that the caches lack
     unreachable: int = 0  # workers on silent nodes: no capacity, and perhaps busy
     failing: bool = False  # some of its pods fail to start, and none is ready
-    missing: int = 0  # pods asked for that do not exist; below zero: pods that are to go and still exist
-    held: Reason | None = None  # why nothing may be lowered now: an operator's wish, a doubt
-    may_add: int | None = None  # what the growth limit leaves; None: no limit
-    granted: int | None = None  # as many as the cluster lets exist, never below those that do; None: no limit is known
+    missing: int = 0  # requested pods that do not exist; negative: pods that are to go and still exist
+    held: Reason | None = None  # why nothing may be lowered now: a hold of an operator, a doubt
+    may_add: int | None = None  # workers that the growth limit still allows; None: no limit
+    granted: int | None = None  # pods that the cluster allows, at least the existing ones; None: no known limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,27 @@ class WorkerDecision:
     reason: Reason
 
 
-def decide_workers(seen: PoolReading, policy: PoolPolicy) -> WorkerDecision:
+def decide_workers(reading: PoolReading, policy: PoolPolicy) -> WorkerDecision:
     """Grow at once; shrink only after the stabilization window, and never below the workers that may be busy."""
-    target = _clamped(max(seen.jobs, seen.chores), seen.floor, policy)
+    target = _clamped(max(reading.jobs, reading.chores), reading.floor, policy)
     if target:
-        target = min(target + seen.unreachable, policy.max_workers)
-    plain = seen.settled and seen.held is None and seen.trusted
-    if plain and seen.granted is not None and seen.granted < seen.workers:
-        return WorkerDecision(seen.granted, Reason.REFUSED)  # as many as exist: asking for no more touches none
-    if target > seen.workers:
-        return _growth(seen, target, policy)
-    if target == seen.workers:
-        return WorkerDecision(target, Reason.FAILING if seen.failing else Reason.STEADY)
-    obstacle = _obstacle(seen, policy)
+        target = min(target + reading.unreachable, policy.max_workers)
+    may_follow = reading.settled and reading.held is None and reading.trusted
+    if may_follow and reading.granted is not None and reading.granted < reading.workers:
+        return WorkerDecision(reading.granted, Reason.REFUSED)  # the existing ones: requesting no more removes none
+    if target > reading.workers:
+        return _growth(reading, target, policy)
+    if target == reading.workers:
+        return WorkerDecision(target, Reason.FAILING if reading.failing else Reason.STEADY)
+    obstacle = _obstacle(reading, policy)
     if obstacle is not None:
-        return WorkerDecision(seen.workers, obstacle)
-    lowest = max(target, _clamped(seen.peak_jobs, seen.floor, policy))
-    if lowest >= seen.workers:
-        return WorkerDecision(seen.workers, Reason.STABILIZING)
-    if seen.busy >= seen.workers:
-        return WorkerDecision(seen.workers, Reason.BUSY)
-    workers = max(lowest, seen.busy)
+        return WorkerDecision(reading.workers, obstacle)
+    lowest = max(target, _clamped(reading.peak_jobs, reading.floor, policy))
+    if lowest >= reading.workers:
+        return WorkerDecision(reading.workers, Reason.STABILIZING)
+    if reading.busy >= reading.workers:
+        return WorkerDecision(reading.workers, Reason.BUSY)
+    workers = max(lowest, reading.busy)
     return WorkerDecision(workers, Reason.SHRINK if workers else Reason.ZERO)
 
 
@@ -94,40 +94,40 @@ def _clamped(jobs: int, floor: int, policy: PoolPolicy) -> int:
     return min(max(ideal, policy.min_workers, floor), policy.max_workers)
 
 
-def _growth(seen: PoolReading, target: int, policy: PoolPolicy) -> WorkerDecision:
-    """As much of it as the cluster grants and the growth limit leaves; the first worker is never delayed.
+def _growth(reading: PoolReading, target: int, policy: PoolPolicy) -> WorkerDecision:
+    """Grow as far as the cluster and the growth limit allow; the first worker is never delayed.
 
-    Where no pod gets as far as to start, more of the same would only fill nodes with them.
+    If no pod manages to start, more of them would only fill nodes.
     """
-    if seen.failing and seen.workers:
-        return WorkerDecision(seen.workers, Reason.FAILING)
-    if seen.granted is not None and target > seen.granted:
-        target = max(seen.granted, seen.workers)
-        if target == seen.workers:
+    if reading.failing and reading.workers:
+        return WorkerDecision(reading.workers, Reason.FAILING)
+    if reading.granted is not None and target > reading.granted:
+        target = max(reading.granted, reading.workers)
+        if target == reading.workers:
             return WorkerDecision(target, Reason.REFUSED)
-    if seen.may_add is not None:
-        target = min(target, max(seen.workers + seen.may_add, 1))
-    return WorkerDecision(target, _why_more(seen, policy) if target > seen.workers else Reason.GROWTH)
+    if reading.may_add is not None:
+        target = min(target, max(reading.workers + reading.may_add, 1))
+    return WorkerDecision(target, _growth_reason(reading, policy) if target > reading.workers else Reason.GROWTH)
 
 
-def _why_more(seen: PoolReading, policy: PoolPolicy) -> Reason:
-    if -(-seen.jobs // policy.jobs_per_worker) > seen.workers:
+def _growth_reason(reading: PoolReading, policy: PoolPolicy) -> Reason:
+    if -(-reading.jobs // policy.jobs_per_worker) > reading.workers:
         return Reason.GROW
-    if seen.floor > seen.workers:
+    if reading.floor > reading.workers:
         return Reason.FLOOR
-    if policy.min_workers > seen.workers:
+    if policy.min_workers > reading.workers:
         return Reason.MINIMUM
-    return Reason.REPLACE if seen.unreachable else Reason.CHORES
+    return Reason.REPLACE if reading.unreachable else Reason.CHORES
 
 
-def _obstacle(seen: PoolReading, policy: PoolPolicy) -> Reason | None:
-    """Why the pool may not shrink now, whatever the demand was."""
-    if not seen.trusted:
+def _obstacle(reading: PoolReading, policy: PoolPolicy) -> Reason | None:
+    """Return why the pool may not shrink now, whatever the demand was."""
+    if not reading.trusted:
         return Reason.UNTRUSTED
-    if seen.held is not None:
-        return seen.held
+    if reading.held is not None:
+        return reading.held
     if not policy.safe_stop:
         return Reason.NO_SAFE_STOP
-    if not seen.settled or seen.missing:
+    if not reading.settled or reading.missing:
         return Reason.UNSETTLED
-    return Reason.STABILIZING if seen.watched_for < policy.stabilization_window else None
+    return Reason.STABILIZING if reading.watched_for < policy.stabilization_window else None

@@ -1,7 +1,7 @@
-"""Planned work and mornings as a floor under a pool. Pure.
+"""Planned work and mornings as a minimum of a pool's workers. Pure.
 
-A floor begins `node_startup` before its time, so that the nodes are there when the work is; it ends on the clock. A
-morning is counted from each opening, so a day that stays closed has none.
+A floor begins `node_startup` before its time, so that nodes are ready when the work starts; it ends on the clock. A
+morning starts at each opening, so a closed day has none.
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, Floor, Mornin
 from ebbtide.vocabulary.windows import wall_to_instant
 
 LOOK_AHEAD = timedelta(days=1)
-"""Every floor that begins within this time is known now: without an edge in it, the floor holds for so long."""
+"""Floors that begin within this time are taken into account; without an edge in it, the present floor holds so long."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloorNow:
-    """The floor that holds now, and until when; `until` is None if no change is in sight."""
+    """The floor now, and its end; `until` is None if no change is in sight."""
 
     workers: int
     until: datetime | None
 
 
 def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> FloorNow:
-    """The highest floor that covers `now` (aware)."""
+    """Return the highest floor that covers `now` (aware)."""
     hours, lead = config.hours, config.node_startup
     today = hours.local(now).date()
     starts: list[tuple[datetime, Floor | Morning]] = [

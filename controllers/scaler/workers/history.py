@@ -1,7 +1,7 @@
-"""Since when: the only thing the controller remembers, and only in memory.
+"""The past of a pool's demand, in memory only.
 
-A restart forgets all of it, which can delay a lowering and nothing else. A value holds until the next reading replaces
-it, so the stabilization window counts from the last moment at which the higher demand may still have been there.
+A restart forgets it, which can delay a lowering and nothing else. A value holds until the next reading replaces it, so
+the stabilization window counts from the last moment at which the higher demand may still have existed.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ from controllers.ports import Known, PodName
 from controllers.scaler.workers.victims import POP_WINDOW
 
 JANITOR_PATIENCE = timedelta(minutes=11)
-"""How long stale entries keep one worker: RQ's default maintenance interval of 600 s and a minute more. What no worker
-has cleared by then needs an operator."""
+"""Time for which stale entries keep one worker: RQ's default maintenance interval of 600 s and a minute more. Entries
+that no worker has cleared by then need an operator."""
 
 _MINUTE = timedelta(minutes=1)
 
@@ -31,22 +31,22 @@ class DemandHistory:
         self._stale = 0
         self._janitor_since: datetime | None = None
         self._workers: int | None = None
-        self._grown: deque[tuple[datetime, int]] = deque()  # (seen at, workers more) of the last minute
+        self._grown: deque[tuple[datetime, int]] = deque()  # (at, added workers) of the last minute
 
-    def observe(self, now: datetime, known: Known, *, staffed: bool, weight: int = 1, janitor: int = 1) -> None:
-        """Take in a trusted reading; `staffed` says that a worker runs which could clear stale entries.
+    def observe(self, now: datetime, counts: Known, *, staffed: bool, weight: int = 1, janitor: int = 1) -> None:
+        """Take in a trusted reading; `staffed` is true if a running worker could clear stale entries.
 
-        `weight` is how many jobs each job counts for; `janitor` as in `chores`.
+        Each job counts for `weight` jobs; `janitor` as in `chores`.
         """
         if self._last is not None and not timedelta() <= now - self._last <= self._longest_gap:
-            self.forget()  # whatever happened in such a gap was not watched
+            self.forget()  # nothing is known about such a gap
         self._last = now
-        if known.stale == 0 or known.stale > self._stale:
+        if counts.stale == 0 or counts.stale > self._stale:
             self._janitor_since = None
-        if known.stale and staffed and self._janitor_since is None:
+        if counts.stale and staffed and self._janitor_since is None:
             self._janitor_since = now
-        self._stale = known.stale
-        demand = max(known.in_flight * weight, self.chores(now, known, janitor))
+        self._stale = counts.stale
+        demand = max(counts.in_flight * weight, self.chores(now, counts, janitor))
         if self._watched_since is None:
             self._watched_since = now
         elif demand < self._demand:
@@ -56,36 +56,36 @@ class DemandHistory:
         self._demand = demand
         while self._peaks and now - self._peaks[0][0] >= self._window:
             self._peaks.popleft()
-        self._idle_since = {pod: self._idle_since.get(pod, now) for pod in known.idle}
+        self._idle_since = {pod: self._idle_since.get(pod, now) for pod in counts.idle}
 
     def observe_replicas(self, now: datetime, workers: int) -> int:
-        """Take in the replicas asked for; returns by how many they have grown within a minute, whoever raised them."""
+        """Take in the requested replicas; return their growth within a minute, whichever writer raised them."""
         if self._workers is not None and workers > self._workers:
             self._grown.append((now, workers - self._workers))
         self._workers = workers
         while self._grown and not timedelta() <= now - self._grown[0][0] < _MINUTE:
             self._grown.popleft()
-        return sum(more for _, more in self._grown)
+        return sum(added for _, added in self._grown)
 
     def forget(self) -> None:
-        """The run of trusted readings is broken."""
+        """End the series of trusted readings."""
         self._last = self._watched_since = None
         self._demand = 0
         self._peaks.clear()
         self._idle_since = {}
 
-    def chores(self, now: datetime, known: Known, janitor: int = 1) -> int:
-        """Return the jobs that count for what only a worker clears or moves.
+    def chores(self, now: datetime, counts: Known, janitor: int = 1) -> int:
+        """Return the number of jobs for which stale and soon-due entries count, since only a worker clears them.
 
-        A busy worker clears nothing before its job ends, so stale entries count for `janitor` jobs: as many as call
-        for one worker more than the busy ones. Jobs that are due soon need any one worker.
+        A busy worker clears nothing before its job ends, so stale entries count for `janitor` jobs: as many as require
+        one worker more than the busy ones. Jobs that are due soon need any one worker.
         """
-        if known.stale and not self.is_out_of_patience(now):
+        if counts.stale and not self.is_out_of_patience(now):
             return janitor
-        return int(known.due_soon > 0)
+        return int(counts.due_soon > 0)
 
     def is_out_of_patience(self, now: datetime) -> bool:
-        """True if stale entries remain although a free worker had the time to clear them."""
+        """Return True if stale entries remain although a free worker had the time to clear them."""
         return self._janitor_since is not None and now - self._janitor_since >= JANITOR_PATIENCE
 
     @property
@@ -100,7 +100,7 @@ class DemandHistory:
         return None if since is None else now - since
 
     def next_change(self, now: datetime) -> datetime | None:
-        """The next instant at which time alone may allow a change."""
+        """Return the next instant at which time alone may allow a change."""
         edges = [since + POP_WINDOW for since in self._idle_since.values()]
         if self._watched_since is not None:
             edges.append(self._watched_since + self._window)

@@ -1,4 +1,4 @@
-"""One pool's pods as they are believed to be, counting what was written and is not seen yet."""
+"""Summary of one pool's pods, including writes that no cache shows yet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ FAILING, UNREACHABLE = PodPhase.FAILING, PodPhase.UNREACHABLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSummary:
-    pods: list[WorkerPod]  # the ones that count as capacity, without the plain ones
-    plain: int  # taken for busy, and neither marked nor about to be: a number is enough, and most pods are such
+    pods: list[WorkerPod]  # those that count as capacity, without the plain ones
+    plain: int  # pods that count as busy, and are neither marked nor about to be; most pods are plain
     spare: Spare
     pending: int
     terminating: int
@@ -36,53 +36,60 @@ class PodSummary:
         return sum([pod.removable for pod in self.pods if pod.idle_for is not None and not pod.pending])
 
 
-def with_idle_pods(known: Known, pods: Sequence[ObservedPod]) -> Known:
-    """The reading of a source that cannot tell pod from pod: all are idle, while nothing at all is in flight."""
-    if known.names_idle:
-        return known
-    quiet = () if _hides_busy_pods(known) else pods
-    return replace(known, idle=frozenset(pod.name for pod in quiet if pod.phase is PodPhase.RUNNING))
+def with_idle_pods(counts: Known, pods: Sequence[ObservedPod]) -> Known:
+    """Complete a reading that does not distinguish pods: all are idle while nothing at all is in flight."""
+    if counts.names_idle:
+        return counts
+    quiet = () if _hides_busy_pods(counts) else pods
+    return replace(counts, idle=frozenset(pod.name for pod in quiet if pod.phase is PodPhase.RUNNING))
 
 
-def count_busy(seen: ObservedPool, known: Known) -> int:
-    """Return how many running pods have a job: those not known idle, but no more than jobs that some worker holds."""
-    held = known.in_transit + known.running
-    return min(held, sum(pod.phase is RUNNING and pod.name not in known.idle for pod in seen.pods)) if held else 0
+def count_busy(observed: ObservedPool, counts: Known) -> int:
+    """Return how many running pods have a job: those not reported idle, but no more than jobs that workers hold."""
+    held = counts.in_transit + counts.running
+    return min(held, sum(pod.phase is RUNNING and pod.name not in counts.idle for pod in observed.pods)) if held else 0
 
 
-def _hides_busy_pods(known: Known) -> bool:
-    """Whether work is in flight that any of the pods, the pending ones included, may hold."""
-    return not known.names_idle and (known.in_flight > 0 or known.stale > 0)
+def _hides_busy_pods(counts: Known) -> bool:
+    """Return True if work is in flight that any of the pods, including pending ones, may hold."""
+    return not counts.names_idle and (counts.in_flight > 0 or counts.stale > 0)
 
 
 def summarize_pods(
-    now: datetime, seen: ObservedPool, known: Known, history: DemandHistory, marks: tuple[Expectations[int], str]
+    now: datetime, observed: ObservedPool, counts: Known, history: DemandHistory, marks: tuple[Expectations[int], str]
 ) -> PodSummary:
-    """`known` names idle pods; `marks`: the expectations, and the kind under which they hold this pool's marks."""
+    """`counts` names idle pods; `marks`: the expectations, and the kind under which they hold this pool's marks."""
     pods: list[WorkerPod] = []
     expectations, kind = marks
-    active = known.in_transit + known.running
+    active = counts.in_transit + counts.running
     plain = pending = terminating = failing = unreachable = 0
-    expected = expectations.drop_gone(kind, (pod.name for pod in seen.pods))
-    for pod in seen.pods:
-        phase, idle = pod.phase, pod.name in known.idle
+    expected = expectations.drop_gone(kind, (pod.name for pod in observed.pods))
+    for pod in observed.pods:
+        phase, idle = pod.phase, pod.name in counts.idle
         unreachable += phase is UNREACHABLE
         if phase is UNREACHABLE or (phase is RUNNING and not (idle or pod.marked or pod.name in expected)):
             plain += 1
             continue
         if phase is TERMINATING:
             terminating += 1
-            active -= not idle  # it ends its job by itself
+            active -= not idle  # it finishes its job and ends
             continue
-        waits = phase is not RUNNING and not idle  # else its worker has reported: it runs by now
+        waits = phase is not RUNNING and not idle  # an idle report means that its worker runs by now
         failing += phase is FAILING
         pending += waits and phase is PENDING
         written = expectations.outstanding(kind, pod.name, ("", int(pod.marked)), now)
         marked = pod.marked if written is None else bool(written.value)
         idle_for = (history.idle_for(pod.name, now) or timedelta()) if idle else None
         pods.append(WorkerPod(pod.name, waits, marked, written is None, idle_for))
-    # A job in transit is held by a pod that still says idle, and nothing says by which.
-    proven = not known.in_transit and not _hides_busy_pods(known)
+    # A job in transit is held by a pod that still reports idle; which one is unknown.
+    proven = not counts.in_transit and not _hides_busy_pods(counts)
     spare = spare_pods(pods, max(0, active) - plain) if proven else Spare(pending=0, idle=0)
-    counts = {"pending": pending, "terminating": terminating, "failing": failing, "unreachable": unreachable}
-    return PodSummary(pods=pods, plain=plain, spare=spare, **counts)
+    return PodSummary(
+        pods=pods,
+        plain=plain,
+        spare=spare,
+        pending=pending,
+        terminating=terminating,
+        failing=failing,
+        unreachable=unreachable,
+    )

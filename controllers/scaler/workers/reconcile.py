@@ -1,7 +1,4 @@
-"""One pool's part of a reconcile: a reading and what is observed in, actions and a report out.
-
-Remembers between reconciles only since when things are so.
-"""
+"""One pool's part of a reconcile: from a reading and the observed pool to actions and a report."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,28 +20,28 @@ _LEFT_OVER = {
     "rq": "stale entries or overdue jobs are left that no worker has cleared: do its workers run --with-scheduler?"
 }
 _LEFT_ALONE = {Reason.CONFLICT, Reason.PAUSED}
-_WAITS = {Reason.STABILIZING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # what time alone may move on
+_WAITS = {Reason.STABILIZING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # time alone may change these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """What one reconcile knows of its pool."""
+    """All facts of one reconcile about its pool."""
 
     now: datetime
     observed: ObservedPool
     reading: Known | Untrusted
     doubt: str
-    known: Known  # the reading's counts, trusted or not
-    weight: int  # for how many jobs each counts
-    janitor: int  # the jobs that call for one worker more than the busy ones
-    hold: Hold | None  # that holds now
-    written: Expectation[int] | None  # a number of replicas of ours that is not seen yet
+    counts: Known  # of the reading, trusted or not
+    weight: int  # each job counts for so many jobs
+    janitor: int  # number of jobs that requires one worker more than the busy ones
+    hold: Hold | None  # the active one
+    written: Expectation[int] | None  # a write of replicas that the caches lack
     pods: PodSummary
     floor: FloorNow
 
     @property
     def workers(self) -> int:
-        """Replicas asked for, seen or not."""
+        """Requested replicas, whether or not the caches show them."""
         return self.observed.replicas if self.written is None else self.written.value
 
 
@@ -63,14 +60,14 @@ class PoolReconciler:
     def undecided(
         self, reading: Reading, reason: Reason = Reason.UNKNOWN, workers: int | None = None, note: str = ""
     ) -> PoolReport:
-        """Nothing is decided, and the run of readings is broken."""
+        """Decide nothing, and end the series of readings."""
         self._history.forget()
         return PoolReport(name=self._pool.name, reading=reading, workers=workers, wanted=None, reason=reason, note=note)
 
     def reconcile(
         self, now: datetime, observed: ObservedPool | None, reading: Reading, doubt: str = ""
     ) -> Result[PoolReport]:
-        """`doubt` is why clock or config are distrusted: then nothing is lowered."""
+        """`doubt` says why clock or config are distrusted: then nothing is lowered."""
         latest = now + self._config.resync
         if observed is None:
             note = "its Deployment is not in the cluster"
@@ -82,13 +79,13 @@ class PoolReconciler:
         facts = self._facts(view)
         decision = _left_alone(view) or decide_workers(facts, self._pool)
         edges = [latest, view.floor.until, self._refusals.next_change(now), view.hold.until if view.hold else None]
-        if decision.reason in _WAITS or view.known.stale:
+        if decision.reason in _WAITS or view.counts.stale:
             edges.append(self._history.next_change(now))
         due = min(edge for edge in edges if edge is not None)
         return Result(self._actions(view, decision), due, self._report(view, decision))
 
     def record_outcome(self, action: Action, outcome: Outcome, now: datetime) -> None:
-        """Remember what was written until the caches show it."""
+        """Remember the write until the caches show it."""
         if outcome is not Outcome.DONE:
             return
         if isinstance(action, Mark):
@@ -98,15 +95,15 @@ class PoolReconciler:
             self._expectations.record("scale", action.pool, written)
 
     def _view(self, now: datetime, observed: ObservedPool, reading: Known | Untrusted, doubt: str) -> _View:
-        """Take the reading into the history, and sum up what is known with it."""
-        asked = observed.version, observed.replicas
-        written = self._expectations.outstanding("scale", self._pool.name, asked, now)
-        known = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, observed.pods)
-        weight = self._weight(observed, known, observed.replicas if written is None else written.value)
-        busy = count_busy(observed, known) if known.stale else 0
+        """Take the reading into the history, and collect all facts."""
+        shown = observed.version, observed.replicas
+        written = self._expectations.outstanding("scale", self._pool.name, shown, now)
+        counts = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, observed.pods)
+        weight = self._weight(observed, counts, observed.replicas if written is None else written.value)
+        busy = count_busy(observed, counts) if counts.stale else 0
         janitor = (busy + 1) * self._pool.jobs_per_worker
         if isinstance(reading, Known) and not doubt:
-            self._history.observe(now, known, staffed=observed.running > busy, weight=weight, janitor=janitor)
+            self._history.observe(now, counts, staffed=observed.running > busy, weight=weight, janitor=janitor)
         else:
             self._history.forget()
         return _View(
@@ -114,34 +111,34 @@ class PoolReconciler:
             observed=observed,
             reading=reading,
             doubt=doubt,
-            known=known,
+            counts=counts,
             weight=weight,
             janitor=janitor,
             hold=observed.hold if observed.hold is not None and observed.hold.holds_at(now) else None,
             written=written,
-            pods=summarize_pods(now, observed, known, self._history, (self._expectations, self._marks)),
+            pods=summarize_pods(now, observed, counts, self._history, (self._expectations, self._marks)),
             floor=self._floor_now(now),
         )
 
     def _facts(self, view: _View) -> PoolReading:
-        """What the decision is made on; also takes the cluster's refusals and the growth of this minute in."""
+        """Return the input of the decision; take in the cluster's refusals and the growth of this minute."""
         now, observed, pods, limit = view.now, view.observed, view.pods, self._pool.growth_per_minute
-        kept = Reason.KEPT if view.hold else Reason.REPLACE if pods.unreachable else None
+        hold = Reason.KEPT if view.hold else Reason.REPLACE if pods.unreachable else None
         return PoolReading(
             trusted=isinstance(view.reading, Known),
-            jobs=view.known.in_flight * view.weight,
-            chores=self._history.chores(now, view.known, view.janitor),
+            jobs=view.counts.in_flight * view.weight,
+            chores=self._history.chores(now, view.counts, view.janitor),
             peak_jobs=self._history.peak_jobs,
             watched_for=self._history.watched_for(now),
             busy=pods.count - pods.spare.total,
             workers=view.workers,
             floor=view.floor.workers,
-            # The cluster's own count tells when the pods in the cache are older than the pool.
+            # The cluster's count differs while the cached pods are older than the pool.
             settled=observed.settled and view.written is None and observed.existing == pods.count,
             unreachable=pods.unreachable,
             failing=pods.failing > 0 and not pods.running,
             missing=observed.replicas - pods.count,
-            held=Reason.DOUBT if view.doubt else kept,
+            held=Reason.DOUBT if view.doubt else hold,
             may_add=None if limit is None else max(0, limit - self._history.observe_replicas(now, view.workers)),
             granted=self._refusals.observe(now, observed, max(observed.existing, pods.count)),
         )
@@ -163,13 +160,13 @@ class PoolReconciler:
             note=self._note(view, decision) or (view.hold.why if view.hold else ""),
         )
 
-    def _weight(self, observed: ObservedPool, known: Known, workers: int) -> int:
-        """For how many jobs each counts: one worker each while the declared job time proves wrong.
+    def _weight(self, observed: ObservedPool, counts: Known, workers: int) -> int:
+        """Return for how many jobs each job counts: one worker per job while the declared job time proves wrong.
 
-        That begins when the head of the queue has waited too long and no worker is on its way, and lasts until the
-        head is young again: the workers that it brings are on their way for a while, and must not be sent back.
+        That begins when the head of the queue has waited too long and no worker is starting, and lasts until the head
+        is young again: the additional workers take a while to start, and must not be removed meanwhile.
         """
-        limit, wait = self._pool.drain_within, known.oldest_wait
+        limit, wait = self._pool.drain_within, counts.oldest_wait
         slow = limit is not None and wait is not None and wait > limit
         if slow and not self._late:
             slow = observed.running >= workers
@@ -182,8 +179,8 @@ class PoolReconciler:
             return ()
         excess = replicas - decision.workers if reason in _LOWERS else 0
         plan = plan_victims(pods.pods, excess, pods.spare)
-        # As many marks stay as pods are to go by a lowering under way, one at least until the ReplicaSet has chosen:
-        # without it a pod with an older job would go.
+        # A lowering in progress keeps as many marks as pods are to go, at least one until the ReplicaSet has chosen:
+        # without a mark a pod with an older job would go.
         open_choice = not view.observed.settled or view.workers != replicas
         to_go = max(view.observed.existing, pods.count) - min(view.workers, replicas)
         unmark = plan.unmark[: max(0, sum(pod.marked for pod in pods.pods) - max(to_go, int(open_choice)))]
@@ -193,8 +190,8 @@ class PoolReconciler:
             return (change, *actions)
         actions += [Mark(pool=name, pod=pod, idle=True, reason=reason) for pod in plan.mark]
         if plan.ready:
-            left = replicas - plan.ready
-            actions.append(Scale(pool=name, replicas=left, version=view.observed.version, reason=reason))
+            lowered = replicas - plan.ready
+            actions.append(Scale(pool=name, replicas=lowered, version=view.observed.version, reason=reason))
         return tuple(actions)
 
     def _floor_now(self, now: datetime) -> FloorNow:
@@ -207,7 +204,7 @@ class PoolReconciler:
         return floor
 
     def _note(self, view: _View, decision: WorkerDecision) -> str:
-        """What an operator should know."""
+        """Return the condition that an operator should know; empty if there is none."""
         observed, pods, reading = view.observed, view.pods, view.reading
         if observed.conflicting_manager:
             return f"left alone: a conflicting manager writes its replicas: {observed.conflicting_manager}"

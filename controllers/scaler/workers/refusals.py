@@ -1,8 +1,9 @@
-"""A cluster that creates no more pods: how long not to ask for more. Memory of one pool, no clock of its own.
+"""Back-off from a cluster that creates no more pods. Memory of one pool; the time is an argument.
 
-Two traps. Asking for less ends the cluster's complaint, and without memory the next reconcile would ask again. And a
-cache that lags shows fewer pods than exist: less is asked for only while the Deployment, whose status counts its pods,
-has not changed for a while. One worker is always asked for while there is demand: the ReplicaSet tries that by itself.
+Two traps. Requesting fewer pods ends the cluster's complaint, and without memory the next reconcile would request them
+again. And a lagging cache shows fewer pods than exist: replicas are lowered only while the Deployment, whose status
+counts its pods, has not changed for a while. While there is demand, one worker is always requested: the ReplicaSet
+retries by itself.
 """
 
 from datetime import datetime, timedelta
@@ -10,32 +11,32 @@ from datetime import datetime, timedelta
 from controllers.ports import ObservedPool
 
 PATIENCE = timedelta(seconds=30)
-"""For how long the same refusal must stand: caches catch up in it, and a webhook may only be restarting."""
+"""Time for which the same refusal must last: caches catch up meanwhile, and a webhook may only be restarting."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(minutes=40)
 
 
 class Refusals:
-    """What a pool may ask for after a refusal; `why` is in the words that the cluster first used."""
+    """The limit of a pool after a refusal; `why` is the cluster's first message."""
 
     def __init__(self) -> None:
         self._forget()
 
-    def observe(self, now: datetime, seen: ObservedPool, existing: int) -> int | None:
-        """Take in the pool with its `existing` pods; returns how many may be asked for, None without a limit."""
-        refused = bool(seen.refused) and existing < seen.replicas
+    def observe(self, now: datetime, pool: ObservedPool, existing: int) -> int | None:
+        """Take in the pool with its `existing` pods; return how many may be requested, None without a limit."""
+        refused = bool(pool.refused) and existing < pool.replicas
         since: datetime | None = self._since
-        stands = refused and since is not None and seen.version == self._version and now - since >= PATIENCE
+        lasts = refused and since is not None and pool.version == self._version and now - since >= PATIENCE
         if not refused:
             self._since = None
             if self._until is None or existing > self._granted or now >= self._until + self._pause:
-                self._forget()  # pods came, or nothing was refused for as long again
-        elif since is None or seen.version != self._version:
-            self.why = self.why or seen.refused
-            self._since, self._version = now, seen.version
-        elif stands and (self._until is None or (not self._pauses(now) and seen.replicas > self._granted)):
+                self._forget()  # pods were created, or nothing was refused for another pause
+        elif since is None or pool.version != self._version:
+            self.why = self.why or pool.refused
+            self._since, self._version = now, pool.version
+        elif lasts and (self._until is None or (not self._pauses(now) and pool.replicas > self._granted)):
             self._pause = FIRST_PAUSE if self._until is None else min(2 * self._pause, LONGEST_PAUSE)
             self._until, self._granted = now + self._pause, max(existing, 1)
-        return max(self._granted, existing, 0 if stands else seen.replicas) if self._pauses(now) else None
+        return max(self._granted, existing, 0 if lasts else pool.replicas) if self._pauses(now) else None
 
     def next_change(self, now: datetime) -> datetime | None:
         waits = None if self._since is None else self._since + PATIENCE

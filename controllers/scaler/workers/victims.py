@@ -1,11 +1,11 @@
-"""Which pods may go first. Pure.
+"""The pods that may go first. Pure.
 
-A ReplicaSet removes pending pods, then the ones with the lowest deletion cost. So pods that may go are *marked* with a
-low cost, the marks are waited for, and only then are replicas lowered, by no more than the pods that may still go then.
-Pending pods are marked too: one that starts before the ReplicaSet has chosen would else be spared for a busy one.
+A ReplicaSet removes pending pods first, then those with the lowest deletion cost. So pods that may go are *marked* with
+a low cost. Once the caches show the marks, replicas are lowered, by no more than the pods that may still go then.
+Pending pods are marked, too: one that starts before the ReplicaSet has chosen would otherwise be spared for a busy one.
 
-The trap: a pod can be busy while it looks idle (it popped a job a moment ago) or pending (the cache lags). The jobs
-that no pod in sight explains give such pods away, since they come from one atomic snapshot of the queues.
+The trap: a pod can be busy while it looks idle (it popped a job a moment ago) or pending (the cache lags). Jobs that no
+visible pod explains reveal such pods, since the jobs come from one atomic snapshot of the queues.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from typing import NamedTuple
 from controllers.ports import PodName
 
 POP_WINDOW = timedelta(seconds=5)
-"""How long a pod must have been idle: between pop and registration a busy worker still says idle."""
+"""Time for which a pod must have been idle: between pop and registration a busy worker still reports idle."""
 
 
-class WorkerPod(NamedTuple):  # one is made for every pod in every reconcile: a third of what a dataclass costs
+class WorkerPod(NamedTuple):  # created for every pod in every reconcile, at a third of a dataclass's cost
     """A pod that counts as capacity. `idle_for` is None when it is busy or not proven idle."""
 
     name: PodName
     pending: bool = False
     marked: bool = False
-    mark_seen: bool = True  # False while the cluster's caches do not show the mark, or its removal, yet
+    mark_seen: bool = True  # False until the caches show the mark, or its removal
     idle_for: timedelta | None = None
 
     @property
@@ -35,7 +35,7 @@ class WorkerPod(NamedTuple):  # one is made for every pod in every reconcile: a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spare:
-    """The pods that may go: `pending` are harmless, `idle` have been so for the pop window."""
+    """Numbers of pods that may go: `pending` ones run nothing, `idle` ones have been idle for the pop window."""
 
     pending: int
     idle: int
@@ -57,23 +57,23 @@ def spare_pods(pods: Sequence[WorkerPod], active_jobs: int) -> Spare:
     pending = sum([pod.pending for pod in pods])
     idle = [pod for pod in pods if pod.idle_for is not None and not pod.pending]
     if active_jobs > len(pods) - pending - len(idle):
-        return Spare(pending=0, idle=0)  # one of the pods that look idle or pending is not
+        return Spare(pending=0, idle=0)  # one of the pods that look idle or pending is busy
     return Spare(pending=pending, idle=sum(pod.removable for pod in idle))
 
 
 def plan_victims(pods: Sequence[WorkerPod], excess: int, spare: Spare) -> VictimPlan:
-    """Mark what must go, unmark what became busy, and say by how many replicas may fall already."""
+    """Choose the pods to mark and those that became busy to unmark, and by how many replicas may fall now."""
     if excess <= 0 and not any(pod.marked for pod in pods):
         return VictimPlan()
     unmark = tuple(pod.name for pod in pods if pod.marked and not pod.pending and pod.idle_for is None)
     marked = [pod for pod in pods if pod.marked and pod.name not in unmark]
-    wanted = excess - len(marked)
+    missing = excess - len(marked)
     candidates = sorted((pod for pod in pods if pod.removable and not pod.marked), key=_pending_then_longest_idle)
-    mark = tuple(pod.name for pod in candidates[: max(0, wanted)])
-    # Any pod that carries a mark, seen or not, may be the one that goes: all of them must be proven idle.
+    mark = tuple(pod.name for pod in candidates[: max(0, missing)])
+    # Any pod that carries a mark, shown or not, may be the one that goes: all of them must be proven idle.
     proven = not unmark and all(pod.removable for pod in marked) and all(pod.marked or pod.mark_seen for pod in pods)
-    seen = sum(1 for pod in marked if pod.mark_seen)
-    ready = min(excess, min(spare.total, seen)) if proven else 0
+    shown = sum(1 for pod in marked if pod.mark_seen)
+    ready = min(excess, min(spare.total, shown)) if proven else 0
     return VictimPlan(mark=mark, unmark=unmark, ready=max(0, ready))
 
 

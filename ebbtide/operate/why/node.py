@@ -13,7 +13,7 @@ import yaml
 
 from components.aws.node_shape import group_options
 from controllers.adapters.kube_api import Json, KubeApi
-from controllers.scaler.budgets.decision import window_at
+from controllers.scaler.budgets import window_at
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.objects import at, parse_instant, utilisation, words_at
 from ebbtide.operate.ray.facts import RAY_CLUSTER

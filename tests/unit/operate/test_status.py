@@ -210,7 +210,7 @@ def test_a_fixed_budget_that_is_open_names_who_will_close_it() -> None:
 
 
 def test_every_reason_that_the_controller_can_give_has_words() -> None:
-    from controllers.scaler.budgets.decision import Reason as BudgetReason
+    from controllers.scaler.budgets import Reason as BudgetReason
     from controllers.scaler.workers.decision import Reason as PoolReason
 
     assert {*PoolReason, *BudgetReason} <= REASONS.keys()

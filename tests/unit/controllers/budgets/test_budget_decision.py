@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controllers.ports import ObservedBudget
-from controllers.scaler.budgets.decision import BudgetDecision, Reason, decide_budget, wanted_of, window_at
+from controllers.scaler.budgets import BudgetDecision, Reason, decide_budget, target_of, window_at
 from ebbtide.vocabulary.windows import DisruptionWindow
 from tests.builders.controllers import OFFICE
 
@@ -60,13 +60,13 @@ DAY, OPENED = BudgetDecision(0, Reason.BUSINESS_HOURS), BudgetDecision(1, Reason
 
 
 def test_only_a_budget_that_says_always_is_open_in_business_hours() -> None:
-    assert wanted_of(DAY, "", always=False) == DAY
-    assert wanted_of(DAY, "", always=True) == BudgetDecision(1, Reason.ALWAYS)
-    assert wanted_of(OPENED, "", always=False) == OPENED
+    assert target_of(DAY, "", always=False) == DAY
+    assert target_of(DAY, "", always=True) == BudgetDecision(1, Reason.ALWAYS)
+    assert target_of(OPENED, "", always=False) == OPENED
 
 
 def test_in_doubt_no_budget_is_open_whatever_it_says() -> None:
     closed = BudgetDecision(0, Reason.DOUBT)
 
-    assert wanted_of(OPENED, "clocks", always=False) == wanted_of(DAY, "clocks", always=True) == closed
-    assert wanted_of(DAY, "clocks", always=False) == DAY
+    assert target_of(OPENED, "clocks", always=False) == target_of(DAY, "clocks", always=True) == closed
+    assert target_of(DAY, "clocks", always=False) == DAY

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from controllers.ports import Outcome, SetBudget
-from controllers.scaler.budgets.decision import Reason
+from controllers.scaler.budgets import Reason
 from ebbtide.vocabulary.controller_config import BudgetPolicy
 from tests.builders.controllers import NIGHT, Bench, budgets, config, pool_policy, seconds
 

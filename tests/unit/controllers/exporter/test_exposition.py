@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.exporter.exposition import Seen, process_text, text
+from controllers.exporter.exposition import ClusterObjects, process_text, text
 from controllers.exporter.objects import Node, Pod, node, pod
 from controllers.exporter.tally import Tally
 from tests.builders.monitoring import cluster_objects as objects
@@ -50,7 +50,7 @@ _CONTRACT = """
 
 def told(*, nodes: list[Node] | None = None, pods: list[Pod] | None = None, **dollars: float) -> list[str]:
     prices = {name.replace("_", "."): price for name, price in dollars.items()}
-    seen = Seen(nodes=nodes, pods=pods, hpas=None, cronjobs=None)
+    seen = ClusterObjects(nodes=nodes, pods=pods, hpas=None, cronjobs=None)
     return [line for line in text(seen, Tally(), prices).splitlines() if line[0] != "#"]
 
 
@@ -65,10 +65,10 @@ def test_a_cluster_in_which_everything_is_known_has_each_metric_with_its_labels(
 def test_of_what_is_out_of_sight_nothing_is_told(away: str) -> None:
     """And of all else as before."""
     everything = {"nodes": [node(objects.node())], "pods": [pod(objects.pod())], "hpas": (), "cronjobs": ()}
-    whole, tally = Seen(**everything), Tally()  # pyright: ignore[reportArgumentType] - by name
+    whole, tally = ClusterObjects(**everything), Tally()  # pyright: ignore[reportArgumentType] - by name
     tally.see(pod(objects.pod()), counted=True)
     before = text(whole, tally, {"g5.xlarge": 1.0})
-    after = text(Seen(**{**everything, away: None}), tally, {"g5.xlarge": 1.0})  # pyright: ignore[reportArgumentType]
+    after = text(ClusterObjects(**{**everything, away: None}), tally, {"g5.xlarge": 1.0})  # pyright: ignore[reportArgumentType]
 
     assert f'ebbtide_exporter_sees{{what="{away}"}} 0.0' in after
     lost = {name for name in series(before) if name.startswith(PARTS[away])}

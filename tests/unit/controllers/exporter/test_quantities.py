@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from controllers.exporter.quantities import quantity
+from controllers.exporter.objects import quantity
 
 
 @pytest.mark.parametrize(

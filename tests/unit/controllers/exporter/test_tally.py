@@ -115,10 +115,10 @@ def test_nothing_is_remembered_of_pods_that_are_gone_and_the_totals_stay() -> No
     scene = Scene(restarted(0, uid="one"), objects.pod("other", uid="two")).changes(
         event("MODIFIED", restarted(2, uid="one")), event("DELETED", restarted(2, uid="one"))
     )
-    assert scene.tally._known.keys() == {"two"}
+    assert scene.tally._records.keys() == {"two"}
     scene.listed()
 
-    assert scene.tally._known == {}
+    assert scene.tally._records == {}
     assert scene.counts == (2, 0, 0)
 
 

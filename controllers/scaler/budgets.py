@@ -1,0 +1,153 @@
+"""Budgets of flexible workloads: when they are open, and one budget's part of a reconcile. Pure.
+
+Closing is never refused. Opening requires more: the budget must have been observed, with its status caught up, so that
+the write can be bound to the version that it was decided on.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from controllers.ports import (
+    Action,
+    BudgetName,
+    BudgetReport,
+    ObservedBudget,
+    ObservedCluster,
+    Outcome,
+    SetBudget,
+    Unknown,
+)
+from controllers.reconciling import Expectation, Expectations, Result
+from ebbtide.vocabulary.windows import DisruptionWindow
+
+CLOSED, OPEN = 0, 1
+SETTLES_WITHIN = timedelta(seconds=10)  # the disruption controller needs well under a second
+
+
+class Reason(StrEnum):
+    NIGHT = "disruption-window-open"
+    ALWAYS = "jobs-may-be-interrupted-at-any-time"
+    BUSINESS_HOURS = "business-hours"
+    GUARD = "closing-guard-before-opening"
+    UNSETTLED = "budget-status-not-caught-up"
+    STOPPING = "controller-stops"
+    HELD = "held-by-an-operator"
+    DOUBT = "clock-or-config-in-doubt"
+    MISSING = "not-in-the-cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetDecision:
+    max_unavailable: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNow:
+    """The window's decision now, and its end; `until` is None if it never changes."""
+
+    decision: BudgetDecision
+    until: datetime | None
+
+
+def target_of(window: BudgetDecision, doubt: str, *, always: bool) -> BudgetDecision:
+    """Return one budget's target, given the window's decision for all of them; nothing is opened in doubt."""
+    target = BudgetDecision(OPEN, Reason.ALWAYS) if always else window
+    return BudgetDecision(CLOSED, Reason.DOUBT) if doubt and target.max_unavailable == OPEN else target
+
+
+def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:
+    """Return the decision for every flexible budget at `now` (aware)."""
+    until = window.next_change(now)
+    if window.is_open(now):
+        return WindowNow(BudgetDecision(OPEN, Reason.NIGHT), until)
+    reason = Reason.BUSINESS_HOURS if window.hours.is_open(now) else Reason.GUARD
+    return WindowNow(BudgetDecision(CLOSED, reason), until)
+
+
+def decide_budget(target: BudgetDecision, observed: ObservedBudget) -> BudgetDecision:
+    """Return the value to set; the present one if the budget has to stay."""
+    if target.max_unavailable > observed.max_unavailable and not observed.settled:
+        return BudgetDecision(observed.max_unavailable, Reason.UNSETTLED)
+    return target
+
+
+class BudgetReconciler:
+    """Decides for one budget, reconcile after reconcile."""
+
+    def __init__(self, name: BudgetName, expectations: Expectations[int], *, always: bool = False) -> None:
+        self.name, self.subject, self._expectations = name, f"budget {name}", expectations
+        self.always = always  # True: open in business hours, too
+        self._last_known: int | None = None
+        self._version = ""  # as last observed
+        self._unsettled_since: datetime | None = None
+
+    def reconcile(self, now: datetime, observed: ObservedBudget | None, target: BudgetDecision) -> Result[BudgetReport]:
+        if observed is None:
+            note = "not in the cluster"
+            missing = BudgetReport(
+                name=self.name, max_unavailable=None, wanted=CLOSED, reason=Reason.MISSING, note=note
+            )
+            return Result((), None, missing)
+        hold = observed.hold if observed.hold is not None and observed.hold.holds_at(now) else None
+        if hold is not None and target.max_unavailable == OPEN:
+            target = BudgetDecision(CLOSED, Reason.HELD)
+        shown, self._version = observed.max_unavailable, observed.version
+        pending = self._expectations.outstanding("budget", self.name, (observed.version, shown), now)
+        present = self._last_known = shown if pending is None else pending.value
+        decision = decide_budget(target, observed)
+        opens = decision.max_unavailable > present
+        # An opening waits until the version to be bound to is shown; a close waits for nothing.
+        changes = decision.max_unavailable != present and not (opens and pending is not None)
+        actions = (self._set(decision, observed.version if opens else None),) if changes else ()
+        settled = observed.settled and shown == target.max_unavailable
+        due, note = self._settling(now, settled=settled)
+        if hold is not None:
+            due, note = min(filter(None, (due, hold.until)), default=None), note or hold.why
+        report = BudgetReport(
+            name=self.name,
+            max_unavailable=shown,
+            wanted=target.max_unavailable,
+            reason=decision.reason,
+            settled=settled,
+            note=note,
+        )
+        return Result(actions, due, report)
+
+    def reconcile_unobserved(self, target: BudgetDecision) -> Result[BudgetReport]:
+        """Close the budget once, unless it is known to be closed: a close needs no reading."""
+        return self._unobserved(target, closes=target.max_unavailable == CLOSED and self._last_known != CLOSED)
+
+    def stop(self, cluster: ObservedCluster | Unknown) -> Result[BudgetReport]:
+        """Close the budget before the process stops, unless it is known to be closed."""
+        observed = None if isinstance(cluster, Unknown) else cluster.budgets.get(self.name)
+        shown_open = isinstance(cluster, Unknown) or (observed is not None and observed.max_unavailable != CLOSED)
+        return self._unobserved(BudgetDecision(CLOSED, Reason.STOPPING), closes=shown_open or bool(self._last_known))
+
+    def record_outcome(self, action: Action, outcome: Outcome, now: datetime) -> None:
+        """Remember the write until the caches show it."""
+        if outcome is Outcome.DONE and isinstance(action, SetBudget):
+            self._last_known = action.max_unavailable
+            written = Expectation(value=action.max_unavailable, before=self._version, at=now)
+            self._expectations.record("budget", self.name, written)
+
+    def _unobserved(self, target: BudgetDecision, *, closes: bool) -> Result[BudgetReport]:
+        value, self._version = target.max_unavailable, ""
+        report = BudgetReport(name=self.name, max_unavailable=None, wanted=value, reason=target.reason, settled=False)
+        return Result((self._set(target),) if closes else (), None, report, noted=False)
+
+    def _settling(self, now: datetime, *, settled: bool) -> tuple[datetime | None, str]:
+        """Return until when the budget's status may take to show a change, and a note if it is late."""
+        if settled:
+            self._unsettled_since = None
+            return None, ""
+        self._unsettled_since = self._unsettled_since or now
+        overdue = self._unsettled_since + SETTLES_WITHIN
+        if now < overdue:
+            return overdue, ""
+        return None, f"its status has not caught up within {SETTLES_WITHIN.seconds} s"
+
+    def _set(self, decision: BudgetDecision, version: str | None = None) -> SetBudget:
+        value, reason = decision.max_unavailable, decision.reason
+        return SetBudget(budget=self.name, max_unavailable=value, version=version, reason=reason)

@@ -1,1 +1,0 @@
-"""When flexible budgets are open. Decides only: no clock, no client, no logging."""
