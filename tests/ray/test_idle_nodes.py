@@ -37,7 +37,7 @@ def asked(cluster: RayCluster, path: str) -> Any:
 
 
 def test_the_head_knows_that_nothing_runs_and_of_no_node_that_it_is_idle() -> None:
-    """Should it fail because a later Ray tells more, `controllers.workloads.ray.workers` can name the worker."""
+    """Should it fail because a later Ray tells more, `controllers.workloads.ray.idle` can name the worker."""
     with RayCluster(dashboard=True, groups={"gpu": {"CPU": 2, "GPU": 1}}, idle_minutes=10) as cluster:
         command = [str(PROGRAMS / "python"), "-c", DRIVER, cluster.address]
         subprocess.run(command, env=cluster.environment(), check=True, timeout=120)
