@@ -1,4 +1,4 @@
-"""What every reconcile loop remembers: writes that no cache shows yet, and conditions that were noted. Pure.
+"""The memory of the reconcile loops: writes that no cache shows yet, and noted conditions. Pure.
 
 A cache may lag behind this process's own writes. Remembering them prevents repeated writes and waits that would never
 end. It is no protection, since a restart forgets it: the version that a write is bound to protects.

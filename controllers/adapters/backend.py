@@ -14,7 +14,7 @@ from ebbtide.vocabulary.controller_config import PoolPolicy
 # It defines `local function queue(name, place)`, which returns nil for a known queue that holds nothing, else the row
 # {waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, {host, 1 if idle else 0, …}}
 # where `never_used` and `blind` (cannot tell which pod is idle, only that nothing at all is in flight) are 1 or 0, and
-# `oldest` is "" (cannot be told), ISO 8601 text or epoch seconds. Two more may follow: why the counts are in doubt ("":
+# `oldest` is "" (unknown), ISO 8601 text or epoch seconds. Two more may follow: why the counts are in doubt ("":
 # they are not), and texts in which workers report their application's settings. It may replace `house()`, asked once
 # for all: why the workers stand still ("": they do not), and the size of a register of queues that only a flush makes
 # smaller.

@@ -29,9 +29,9 @@ local steps, ahead, most, left, bytes, lag = {{{steps}}}, {ahead}, 1000, 2000, 2
 """
 
 _LUA = r"""
-local given, too_many, targets = nil, '', {}  -- what was given out is the same for all pools: read once per call
+local handed_out_entries, too_many, targets = nil, '', {}  -- the same for all pools: read once per call
 
-local function due(message)  -- when a delayed task may begin; nil: at once, or it cannot be told
+local function due(message)  -- when a delayed task may begin; nil: at once, or unknown
   local text = message:sub(-16384):match('"eta": ?([^,}]*)') or ''  -- the headers follow the body
   local year, month, day, hour, minute, second, sign, hours, minutes =
     text:gsub('Z"$', '+00:00"'):match('^"(%d%d%d%d)-(%d%d)-(%d%d)[T ](%d%d):(%d%d):(%d%d)[%d.]*([-+])(%d%d):?(%d%d)"$')
@@ -98,9 +98,9 @@ local function belongs(mine, exchange, key)  -- in doubt it does
   return false
 end
 
--- Count what waits in a list, without the delayed tasks that are found, and tell since when its head waits. Messages
--- are read from the head on, at most a hundred at a time and fewer where they are large, while some of the last ones
--- are delayed.
+-- Count the waiting messages of a list without the delayed tasks that it shows, and return since when its head has
+-- waited. Messages are read from the head on, at most a hundred at a time and fewer if they are large, while some of
+-- the last ones are delayed.
 local function waits(list)
   local length, later, since, from, size = ask('LLEN', list), 0, nil, 0, 1
   local messages = length > 0 and {ask('LINDEX', list, -1)} or {}
@@ -131,20 +131,20 @@ local function queue(names)
   local busy, in_memory, explained, patience = 0, 0, 0, 0
   for name in names:gmatch('%S+') do mine[name] = true end
 
-  local function report(worker, said)
-    local idle = said[2] == 'idle'
-    local held, active = tonumber((said[4] or ''):match('^%d+$')), tonumber((said[5] or ''):match('^%d+$'))
+  local function report(worker, fields)
+    local idle = fields[2] == 'idle'
+    local held, active = tonumber((fields[4] or ''):match('^%d+$')), tonumber((fields[5] or ''):match('^%d+$'))
     local others = false  -- it holds messages of queues that are not this pool's
-    for name in (said[7] or ''):gmatch('%S+') do others = others or not mine[name] end
-    hosts[#hosts + 1], hosts[#hosts + 2] = said[1], idle and 1 or 0
+    for name in (fields[7] or ''):gmatch('%S+') do others = others or not mine[name] end
+    hosts[#hosts + 1], hosts[#hosts + 2] = fields[1], idle and 1 or 0
     if not idle then
       if not active or active > 0 then busy = busy + 1 end
       explained = explained + (others and 0 or held or math.huge)
     end
     if held and active and not others then in_memory = in_memory + math.max(0, held - active) end
-    patience = math.max(patience, tonumber(said[3] or '') or math.huge)
-    local told = said[6] or said[3] and '{"visibility_timeout": ' .. said[3] .. '}'
-    if told and #told <= 4096 then settings[#settings + 1] = told end
+    patience = math.max(patience, tonumber(fields[3] or '') or math.huge)
+    local reported = fields[6] or fields[3] and '{"visibility_timeout": ' .. fields[3] .. '}'
+    if reported and #reported <= 4096 then settings[#settings + 1] = reported end
   end
 
   for name in names:gmatch('%S+') do
@@ -159,18 +159,18 @@ local function queue(names)
     unused = unused + (used + here == 0 and 1 or 0)
     for _, worker in ipairs(ask('SMEMBERS', 'ebbtide:workers:' .. name)) do
       local key = 'ebbtide:worker:' .. name .. ':' .. worker
-      local said = ask('HMGET', key, 'hostname', 'state', 'patience', 'held', 'active', 'settings', 'queues')
-      if said[1] and not seen[worker] then
+      local fields = ask('HMGET', key, 'hostname', 'state', 'patience', 'held', 'active', 'settings', 'queues')
+      if fields[1] and not seen[worker] then
         seen[worker] = true
-        report(worker, said)
+        report(worker, fields)
       end
     end
-    local told = ask('GET', 'ebbtide:celery:' .. name)
-    if told and #told <= 4096 then remembered[#remembered + 1] = told end
+    local stored = ask('GET', 'ebbtide:celery:' .. name)
+    if stored and #stored <= 4096 then remembered[#remembered + 1] = stored end
   end
-  given = given or handed_out()
+  handed_out_entries = handed_out_entries or handed_out()
   local running, later, stale, recent = 0, 0, 0, 0
-  for _, entry in ipairs(given) do
+  for _, entry in ipairs(handed_out_entries) do
     if belongs(mine, entry[2], entry[3]) then
       local since = tonumber(ask('ZSCORE', unacked_index, entry[1]) or now)
       if patience > 0 and since < now - patience then
@@ -187,9 +187,9 @@ local function queue(names)
   running = math.max(running, busy)  -- a task that outlives the visibility timeout is given out again while it runs
   in_transit = math.min(in_transit, running)
   if running + stale + later + #hosts > 0 then unused = 0 end
-  local told = #settings > 0 and settings or remembered
+  local reports = #settings > 0 and settings or remembered
   local blind = #hosts == 0 and 1 or 0
-  return {waiting, in_transit, running - in_transit, stale, 0, unused, blind, oldest or '', hosts, too_many, told}
+  return {waiting, in_transit, running - in_transit, stale, 0, unused, blind, oldest or '', hosts, too_many, reports}
 end
 """
 

@@ -29,7 +29,7 @@ class Lease:
         self._renew, self._retry = duration / 3, duration / 7.5
         self._margin = duration / 5  # a write that `held` allowed may take a while to arrive
         self._deadline = float("-inf")
-        self._acquired = ""  # time of this process's acquisition: tells it from an earlier process of the same name
+        self._acquired = ""  # distinguishes this process from an earlier one of the same name
         self._lease: Json | None = None  # as last written, so that a renewal is one request
         self._theirs: tuple[Json, float] = ({}, float("-inf"))  # another's hold, and since when it is unchanged
         self._ended = Event()

@@ -74,8 +74,8 @@ class ExporterProcess(Process[ExporterConfig]):
             hpas=_objects(sight.hpas, troubles["hpas"]),
             cronjobs=_objects(sight.cron_jobs, troubles["cronjobs"]),
         )
-        own = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
-        return super().metrics() + own + text(objects, self.tally, config.dollars_per_hour)
+        process_families = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
+        return super().metrics() + process_families + text(objects, self.tally, config.dollars_per_hour)
 
 
 def _objects(caches: Mapping[str, KubeCache[T]], trouble: str) -> Collection[T] | None:

@@ -184,7 +184,7 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
             family(
                 "workload_state",
                 "State of a workload and its reason",
-                [({**labels, "state": str(it["state"]), "why": str(it["why"])}, 1) for labels, it in labelled],
+                [({**labels, **{key: str(report[key]) for key in ("state", "why")}}, 1) for labels, report in labelled],
             ),
             family(
                 "workload_pending",
@@ -194,7 +194,11 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
             family(
                 "workload_idle_seconds",
                 "Time for which the workload has been idle",
-                [(labels, idle.total_seconds()) for labels, it in labelled if (idle := it.get("idleFor")) is not None],
+                [
+                    (labels, idle.total_seconds())
+                    for labels, report in labelled
+                    if (idle := report.get("idleFor")) is not None
+                ],
             ),
             family(
                 "workload_worker_idle_seconds",

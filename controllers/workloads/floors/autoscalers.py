@@ -12,7 +12,7 @@ from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.ports import Outcome
 from controllers.reconciling import Expectation, Expectations
-from controllers.workloads.floors.calendar import FloorDecision, FloorNow, Seen, decide_floor, floor_at
+from controllers.workloads.floors.calendar import AutoscalerState, FloorDecision, FloorNow, decide_floor, floor_at
 from controllers.workloads.floors.fields import MIN_REPLICA_COUNT, MIN_REPLICAS, Field, Observed
 from controllers.workloads.loop import Kind, Notify, Verdict, Write
 from ebbtide.vocabulary.holds import hold_of
@@ -51,14 +51,14 @@ class Floor:
         if observed.min_pods is None or observed.max_pods is None:
             return self._verdict("unknown", "unreadable", note=f"holding: {self._field.min_key} cannot be read")
         floor, hold = floor_at(now, self._policy, self._hours), hold_of(observed.annotations)
-        seen = Seen(
+        facts = AutoscalerState(
             min_pods=observed.min_pods,
             max_pods=observed.max_pods,
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
             doubt=doubt,
         )
-        decision = decide_floor(seen, floor)
+        decision = decide_floor(facts, floor)
         shown = observed.version, observed.min_pods
         unseen = self._expectations.outstanding("floor", self.subject, shown, now)
         changes = decision.pods != observed.min_pods and unseen is None

@@ -29,7 +29,7 @@ class FloorNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class AutoscalerState:
     """The state of one autoscaler now."""
 
     min_pods: int
@@ -54,12 +54,12 @@ class _Stretch(NamedTuple):
     pods: int
 
 
-def decide_floor(seen: Seen, floor: FloorNow) -> FloorDecision:
-    if seen.paused:
-        return FloorDecision(seen.min_pods, "paused")
-    pods = min(floor.pods, seen.max_pods)
-    if pods < seen.min_pods and (seen.doubt or seen.kept):
-        return FloorDecision(seen.min_pods, "in-doubt" if seen.doubt else "kept")
+def decide_floor(state: AutoscalerState, floor: FloorNow) -> FloorDecision:
+    if state.paused:
+        return FloorDecision(state.min_pods, "paused")
+    pods = min(floor.pods, state.max_pods)
+    if pods < state.min_pods and (state.doubt or state.kept):
+        return FloorDecision(state.min_pods, "in-doubt" if state.doubt else "kept")
     return FloorDecision(pods, floor.reason)
 
 
