@@ -1,4 +1,4 @@
-"""What the adapter makes of answers and of kubeconfigs; requests as such are tested on the real API server."""
+"""Answers and kubeconfigs as the adapter reads them; requests are tested on the real API server."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What is kept of a list and a watch, answer by answer. The server here is a script: it can go silent for hours.
+"""The cache after lists and watches, answer by answer. The server is a script: it can be silent for hours.
 
 How a real API server behaves under the same cache is in tests/control_plane/test_kube_cache.py.
 """

@@ -1,4 +1,4 @@
-"""What is sent, and what is seen after a refusal.
+"""Requests of the cluster adapter, and its caches after a refusal.
 
 The API is a script here, for what the real one is hard to bring into; the slower tier asks that one.
 """
@@ -101,7 +101,7 @@ class ScriptedApi:
         self.sent.append((path, {**body, **query}))
 
     def change(self, path: str, item: dict[str, Any], *, told: bool) -> None:
-        """One that is told reaches the open watch; any other, the next one."""
+        """An announced change reaches the open watch; any other reaches the next one."""
         self.lists[path] = [item]
         if told:
             self.watches[path].told.put({"type": "MODIFIED", "object": item})
@@ -201,7 +201,7 @@ def lowered_to(cluster: KubeCluster, replicas: int) -> Outcome:
 
 @pytest.fixture
 def staffed(api: ScriptedApi) -> ScriptedApi:
-    """Two workers of the pool, and one that belongs to nobody."""
+    """Two workers of the pool, and one without an owner."""
     api.lists[PODS] = [worker("train-1"), worker("train-2"), worker("stray", owner="nobody")]
     return api
 

@@ -1,4 +1,4 @@
-"""What is made of raw objects, where the real server is hard to bring into the state."""
+"""The cached parts of objects in states that are hard to produce on a real server."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How long pods take to end and to start, from one view of them to the next."""
+"""Durations of terminations and startups, from one state of the pods to the next."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What Prometheus is told, read back by a strict parser of the text format."""
+"""The metrics, read back by a strict parser of the text format."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is answered over HTTP, and that nothing else is."""
+"""The pages that the server answers, and its refusal of other paths."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""When an empty Redis is believed."""
+"""Trust in an empty Redis."""
 
 from controllers.adapters.trust import DISTRUST, Trust
 

@@ -1,4 +1,4 @@
-"""When flexible budgets are open, instant by instant around the edges."""
+"""The decision about flexible budgets, instant by instant around the edges."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What a turn does with one budget while caches lag, its status lags, or it is not there."""
+"""Reconciles of one budget while caches or its status lag, or while it is missing."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""When certificates end: those of real TLS servers that nobody trusts, and what is no certificate."""
+"""Expiry of the untrusted certificates of real TLS servers, and bytes that are no certificate."""
 
 import shutil
 import socket
@@ -106,7 +106,7 @@ def test_no_beginning_of_a_certificate_is_one() -> None:
 
 
 class Endpoints:
-    """Answers as it is told to."""
+    """Answers as scripted."""
 
     def __init__(self) -> None:
         self.answers: dict[str, datetime | Exception] = {}

@@ -1,4 +1,4 @@
-"""What is told, and what is left out."""
+"""Reported and omitted metrics."""
 
 import pytest
 
@@ -45,7 +45,7 @@ _CONTRACT = """
     exporter_sees what
     exporter_api_calls_total verb
 """
-"""What rules and dashboards may name, by metric, with its labels."""
+"""The metrics that rules and dashboards may name, with their labels."""
 
 
 def told(*, nodes: list[Node] | None = None, pods: list[Pod] | None = None, **dollars: float) -> list[str]:

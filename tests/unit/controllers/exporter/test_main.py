@@ -1,4 +1,4 @@
-"""The command: what it refuses, what it tells while it sees nothing, and that it follows its document."""
+"""The command: refused arguments, metrics without a cluster, and a document that changes."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What is kept of raw objects: whole ones, and ones of which a part is missing."""
+"""The cached parts of complete and incomplete objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is counted of pods that come by in lists and watches."""
+"""Counts of pods that lists and watches bring."""
 
 import pytest
 

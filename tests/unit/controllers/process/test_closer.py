@@ -1,4 +1,4 @@
-"""What the closer closes, by the clocks it is told. On a real API server: tests/control_plane/test_closer.py."""
+"""The closer and its clocks. On a real API server: tests/control_plane/test_closer.py."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a pool or a budget is left alone for: another writer, an operator, a doubt, a lost right to write."""
+"""Reasons to leave a pool or a budget alone: another writer, an operator, a doubt, a lost right to write."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The controller's image, as far as that can be told without building it: what gets in, and that it runs alone."""
+"""The controller's image, as far as it can be tested without a build: its files, and that it runs alone."""
 
 import fnmatch
 import os
@@ -24,7 +24,7 @@ _ASYNC = {"aiohttp", "aiohttp-retry"}  # for the asynchronous half of the Kubern
 
 
 def copied() -> list[str]:
-    """What the Dockerfile takes from the build context."""
+    """Return the paths that the Dockerfile copies from the build context."""
     lines = re.findall(r"^(?:COPY|ADD) (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     return [source for line in lines if not line.startswith("--from=") for source in line.split()[:-1]]
 

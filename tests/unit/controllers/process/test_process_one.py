@@ -1,4 +1,4 @@
-"""The controller as process 1 of a container, where signals without a handler do nothing and nobody else reaps."""
+"""The controller as process 1 of a container, where signals without a handler do nothing and no parent reaps."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a turn tells at its end, and what is left when the loop stops."""
+"""The report of a reconcile, and the state that a stopped loop leaves."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""How fast a pool may grow, and when its declared job time is no longer believed."""
+"""The growth limit of a pool, and the instant at which its declared job time is no longer believed."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from tests.builders.controllers import CALM, Bench, config, pool_policy, seconds
 
 
 def replicas_after(bench: Bench, *pauses: float) -> list[int]:
-    """What is asked for after each of the pauses, with a turn at its end."""
+    """Return the requested workers after each of the pauses, with a reconcile at its end."""
     asked: list[int] = []
     for pause in pauses:
         bench.clock.advance(seconds(pause))

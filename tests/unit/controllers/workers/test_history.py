@@ -1,4 +1,4 @@
-"""What the controller remembers of one pool."""
+"""The memory of one pool's demand."""
 
 from datetime import timedelta
 

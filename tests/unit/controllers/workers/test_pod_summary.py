@@ -1,4 +1,4 @@
-"""What a pool's pods are taken for, pod by pod."""
+"""The summary of a pool's pods, pod by pod."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""How many workers a pool gets, case by case."""
+"""The number of workers of a pool, case by case."""
 
 from datetime import timedelta
 from typing import Any

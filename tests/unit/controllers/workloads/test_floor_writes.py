@@ -1,4 +1,4 @@
-"""What the keeper of a floor writes and leaves alone, between two looks at the world."""
+"""The writes of a floor between two reconciles."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ class Scene:
         return write
 
     def why(self, now: datetime, doubt: str = "") -> str:
-        """Of a look that writes nothing."""
+        """Return the reason of a reconcile that writes nothing."""
         verdict = self.look(now, doubt)
         assert verdict.write is None
         return verdict.report["why"]

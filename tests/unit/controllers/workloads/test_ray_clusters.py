@@ -1,4 +1,4 @@
-"""What a Ray cluster's keeper asks, writes and remembers, between two looks at the world."""
+"""The requests, writes and memory of a Ray cluster between two reconciles."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ class Cache:
 
 
 class Api:
-    """Answers a dry run with the whole spec, and a question about a pool of drivers with `drivers`."""
+    """Answers a dry run with the stored spec, and a read of the pool of drivers with `drivers` replicas."""
 
     def __init__(self) -> None:
         self.dry_runs, self.drivers, self.refuses = 0, 0, None

@@ -1,4 +1,4 @@
-"""What is concluded from a head's answers, which a real one gave; and from what no head should answer."""
+"""Conclusions from answers that a real head gave, and from answers that no head should give."""
 
 import copy
 from collections.abc import Callable, Iterator

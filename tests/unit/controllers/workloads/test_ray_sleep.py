@@ -1,4 +1,4 @@
-"""When a Ray cluster may be suspended, and what wakes it."""
+"""The conditions under which a Ray cluster is suspended, and under which it wakes."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What may be written of a Ray cluster's spec, and when."""
+"""The parts of a Ray cluster's spec that may be written, and when."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def wanted(*groups: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def live(*groups: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Written once, and its groups scaled since by whoever gives `replicas`."""
+    """A spec that was written once, and whose groups were scaled since to `replicas`."""
     return spec(*({"replicas": 0, **each} for each in groups), **more)
 
 

@@ -1,4 +1,4 @@
-"""The loop of the workload controller, with workloads that do what a test says."""
+"""The loop of the workload controller, with scripted workloads."""
 
 import io
 import json
@@ -41,7 +41,7 @@ class Scripted:
 
 
 class Api:
-    """Takes writes and Events, or refuses writes as told."""
+    """Takes writes and Events, or refuses writes with `refuses`."""
 
     def __init__(self) -> None:
         self.patched: list[tuple[str, Any, str]] = []
