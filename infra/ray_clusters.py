@@ -8,7 +8,7 @@ from components.cluster.evictions import Evictions, EvictionsArgs
 from components.cluster.namespaces import RaySpaces, RaySpacesArgs
 from components.ray.cluster import RayCluster, RayClusterArgs
 from components.ray.operator import OperatorArgs, RayOperator
-from components.ray.spec import HeadState, Surroundings
+from components.ray.spec import HeadState, SharedValues
 from components.redis.queues import Redis
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import RayOperatorSource
@@ -42,7 +42,7 @@ def ray_clusters(
             name=name,
             namespace=namespace,
             settings=settings,
-            around=_surroundings(site, name, redis),
+            shared=_shared_values(site, name, redis),
             token=new_token(),
             readers={"workers": site.stack.worker_namespace, "system": site.stack.namespace},
         )
@@ -53,10 +53,10 @@ def ray_clusters(
     return clusters
 
 
-def _surroundings(site: Site, name: str, redis: Redis) -> Surroundings:
+def _shared_values(site: Site, name: str, redis: Redis) -> SharedValues:
     settings = site.settings.ray[name]
     state = HeadState(endpoint=redis.endpoint, authority=redis.authority, host=site.stack.cache_host)
-    return Surroundings(
+    return SharedValues(
         stack=site.stack,
         node_sets=None if site.on_eks else site.settings.cluster.node_selectors,
         gpu_nodes={key: nodes for key, group in settings.groups.items() if (nodes := site.nodes_of(group))},

@@ -78,7 +78,7 @@ def snapshots(site: Site) -> None:
     # Imported here, since a stack on an existing cluster runs without pulumi_aws.
     from components.aws.snapshots import DiskSnapshots, DiskSnapshotsArgs, SnapshotsOfDisks
 
-    volumes = [SnapshotsOfDisks(disks=disks, wanted=policy) for disks, policy in policies]
+    volumes = [SnapshotsOfDisks(disks=disks, policy=policy) for disks, policy in policies]
     args = DiskSnapshotsArgs(stack=site.stack, volumes=volumes)
     DiskSnapshots("snapshots", args, pulumi.ResourceOptions(providers=[site.cluster.aws]))
 

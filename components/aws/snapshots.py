@@ -28,7 +28,7 @@ _HOUR = 3600
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotsOfDisks:
     disks: Disks
-    wanted: Snapshots
+    policy: Snapshots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class DiskSnapshots(pulumi.ComponentResource):
             parent=self,
         )
         for volume in args.volumes:
-            disks, policy = volume.disks, volume.wanted
+            disks, policy = volume.disks, volume.policy
             LifecyclePolicy(
                 f"{name}-{disks.workload}.{disks.volume}",
                 description=f"Ebbtide {disks.customer} disks {disks.volume} of {disks.workload}",

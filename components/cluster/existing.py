@@ -50,8 +50,8 @@ class ExistingCluster(pulumi.ComponentResource):
         self.provider = self._way_in(f"{name}-kubernetes", context)
         self.register_outputs({"context": args.context})
 
-    def _checked_context(self, name: str, wanted: str) -> pulumi.Output[str]:
-        """The context, once the cluster that it leads to has shown that it is the one."""
+    def _checked_context(self, name: str, expected: str) -> pulumi.Output[str]:
+        """Return the context after a check that it leads to the expected cluster."""
         args = self._args
         unchecked = self._way_in(f"{name}-unchecked", args.context)
         identity = Namespace.get(
@@ -59,7 +59,7 @@ class ExistingCluster(pulumi.ComponentResource):
         )
 
         def compared(uid: str | None) -> str:
-            refuse_another_cluster(args.context, wanted=wanted, found=uid)
+            refuse_another_cluster(args.context, expected=expected, actual=uid)
             return args.context
 
         return identity.metadata.uid.apply(compared)
@@ -77,11 +77,11 @@ class ExistingCluster(pulumi.ComponentResource):
         )
 
 
-def refuse_another_cluster(context: str, *, wanted: str, found: str | None) -> None:
-    """Raises `pulumi.RunError`, which Pulumi shows without a traceback. A rendering asks no cluster and finds None."""
-    if found not in (None, wanted):
+def refuse_another_cluster(context: str, *, expected: str, actual: str | None) -> None:
+    """Raise `pulumi.RunError`, which Pulumi shows without a traceback. In a rendering the UID is None."""
+    if actual not in (None, expected):
         raise pulumi.RunError(
-            f"ebbtide:cluster.clusterId: wanted the cluster {wanted}, found {found} behind the context {context!r} "
+            f"ebbtide:cluster.clusterId: wanted the cluster {expected}, found {actual} behind the context {context!r} "
             "(for example after a context was pointed elsewhere); nothing was changed. Use the kubeconfig of the right "
             "cluster: ebbtide probe shows which one a context leads to"
         )

@@ -145,14 +145,14 @@ class NetworkPolicies(pulumi.ComponentResource):
             self._policy(f"{name}-of-{starter}-api", starter, own, calls_api)
         for cluster, own in args.ray.items():
             inside: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own)]}
-            asked: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system)], "ports": _tcp(DASHBOARD_PORT)}
+            dashboard: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system)], "ports": _tcp(DASHBOARD_PORT)}
             driven: NetworkPolicyIngressRuleArgsDict = {
                 "from_": [{**_namespace(workers), "pod_selector": _any(args.drivers)}]
             }
             scraped_nodes: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(RAY_METRICS_PORT)}
             self._policy(f"{name}-of-ray-{cluster}-default", "ebbtide-default-deny", own, _Rules(pods={}))
             ray = _Rules(
-                pods={}, ingress=[inside, asked, scraped_nodes, *([driven] if args.drivers else [])], egress=outside
+                pods={}, ingress=[inside, dashboard, scraped_nodes, *([driven] if args.drivers else [])], egress=outside
             )
             self._policy(f"{name}-of-ray-{cluster}", "ebbtide-ray", own, ray)
             head = _Rules(pods=_named(head_name(cluster)), egress=[_API_SERVER])
@@ -173,35 +173,38 @@ class NetworkPolicies(pulumi.ComponentResource):
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
             self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
         if args.own_prometheus is not None:
-            self._own_prometheus(name, args, args.own_prometheus)
+            self._bundled_prometheus(name, args, args.own_prometheus)
         for port in sorted({*args.scraped.values()} if args.prometheus is not None else ()):
             pools = [pool for pool, number in args.scraped.items() if number == port]
-            read: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
+            scraped: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
             self._policy(
-                f"{name}-scraped-{port}", f"ebbtide-scraped-{port}", workers, _Rules(pods=_any(pools), ingress=[read])
+                f"{name}-scraped-{port}",
+                f"ebbtide-scraped-{port}",
+                workers,
+                _Rules(pods=_any(pools), ingress=[scraped]),
             )
         self.register_outputs({})
 
-    def _own_prometheus(self, name: str, args: NetworkPoliciesArgs, own: BundledCalls) -> None:
+    def _bundled_prometheus(self, name: str, args: NetworkPoliciesArgs, bundled: BundledCalls) -> None:
         system = args.stack.namespace
         calls: list[NetworkPolicyEgressRuleArgsDict] = [
             {"to": [{**_namespace(space), "pod_selector": _any(pods, label)}], "ports": _tcp(*ports)}
-            for space, pods, ports, label in own.scrapes
+            for space, pods, ports, label in bundled.scrapes
         ]
         kubelets: NetworkPolicyEgressRuleArgsDict = {"to": _blocks(_ANYWHERE), "ports": _tcp(_KUBELET_PORT)}
-        written = _outside(args, own.writes)
-        if own.tells is not None:
+        written = _outside(args, bundled.writes)
+        if bundled.alert_ports is not None:
             calls.append({"to": [_pod(system, ALERTMANAGER)], "ports": _tcp(ALERTMANAGER_PORT)})
             told = _Rules(
                 pods=_named(ALERTMANAGER),
                 ingress=[
                     {"from_": [_pod(system, PROMETHEUS), *_blocks(_PRIVATE)], "ports": _tcp(ALERTMANAGER_PORT)},
                 ],
-                egress=[_DNS, *_outside(args, own.tells)],
+                egress=[_DNS, *_outside(args, bundled.alert_ports)],
             )
             self._policy(f"{name}-alertmanager", ALERTMANAGER, system, told)
         proxied: NetworkPolicyIngressRuleArgsDict = {
-            "from_": [*map(_namespace, own.asked_from), *_blocks(_PRIVATE)],
+            "from_": [*map(_namespace, bundled.queried_from), *_blocks(_PRIVATE)],
             "ports": _tcp(PROMETHEUS_PORT),
         }
         rules = _Rules(
@@ -274,13 +277,15 @@ def _proxy(address: str) -> "NetworkPolicyEgressRuleArgsDict":
 
 
 def _blocks(ranges: Sequence[str]) -> "list[NetworkPolicyPeerArgsDict]":
-    """The ranges, less the addresses of the instance metadata."""
-    return [_block(each) for each in ranges]
+    """Return the ranges without the addresses of the instance metadata."""
+    return [_block(block) for block in ranges]
 
 
 def _block(text: str) -> "NetworkPolicyPeerArgsDict":
     block = ip_network(text)
-    hidden = [str(each) for each in METADATA if each.version == block.version and each.network_address in block]
+    hidden = [
+        str(address) for address in METADATA if address.version == block.version and address.network_address in block
+    ]
     return {"ip_block": {"cidr": text, "except_": hidden}} if hidden else {"ip_block": {"cidr": text}}
 
 

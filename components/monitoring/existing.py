@@ -99,10 +99,10 @@ def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
                 "port": target.port,
                 "path": target.path,
                 "interval": f"{int(target.every.total_seconds())}s",
-                **({"honorLabels": True} if target.tells_of_others else {}),
+                **({"honorLabels": True} if target.reports_other_pods else {}),
                 "relabelings": [
                     {"action": "replace", "targetLabel": CUSTOMER, "replacement": customer},
-                    *([] if target.tells_of_others else [_WORKLOAD_OF_POD]),
+                    *([] if target.reports_other_pods else [_WORKLOAD_OF_POD]),
                 ],
                 **({"metricRelabelings": metric_filters} if metric_filters else {}),
             }

@@ -84,7 +84,7 @@ def _jobs(scraping: Scraping) -> Iterator[Document]:
     if scraping.alertmanager:
         yield {"job_name": "alertmanager", **_static(scraping.alertmanager)}
     for name, (path, kept) in _OF_KUBELETS.items():
-        yield _kubelet_job(name, path, kept, known=scraping.kubelets_are_known)
+        yield _kubelet_job(name, path, kept, signed=scraping.kubelets_are_known)
     yield from map(_target_job, scraping.targets)
     if scraping.gpu_exporter is not None:
         job = _pod_job("gpu", scraping.gpu_exporter, trusted=True)
@@ -92,7 +92,7 @@ def _jobs(scraping: Scraping) -> Iterator[Document]:
 
 
 def _target_job(target: Target) -> Document:
-    job = _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.tells_of_others)
+    job = _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.reports_other_pods)
     if target.every != USUAL:
         job["scrape_interval"] = job["scrape_timeout"] = f"{int(target.every.total_seconds())}s"
     if target.kept:
@@ -109,8 +109,8 @@ def _with_customer(job: Mapping[str, Any], customer: str) -> Document:
     return {"relabel_configs": [*own, {"target_label": CUSTOMER, "replacement": customer}]}
 
 
-def _kubelet_job(name: str, path: str, kept: str, *, known: bool) -> Document:
-    tls: Document = {"ca_file": f"{_ACCOUNT}/ca.crt"} if known else {"insecure_skip_verify": True}
+def _kubelet_job(name: str, path: str, kept_series: str, *, signed: bool) -> Document:
+    tls: Document = {"ca_file": f"{_ACCOUNT}/ca.crt"} if signed else {"insecure_skip_verify": True}
     dropped = [{"action": "drop", "source_labels": ["container"], "regex": ""}] if name == "cadvisor" else []
     return {
         "job_name": name,
@@ -120,7 +120,7 @@ def _kubelet_job(name: str, path: str, kept: str, *, known: bool) -> Document:
         "tls_config": tls,
         "kubernetes_sd_configs": [{"role": "node"}],
         "relabel_configs": [_label("node_name", "node")],
-        "metric_relabel_configs": [_keep("__name__", kept), *dropped],
+        "metric_relabel_configs": [_keep("__name__", kept_series), *dropped],
     }
 
 

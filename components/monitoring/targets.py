@@ -51,7 +51,7 @@ class Target:
     namespace: str
     workloads: tuple[str, ...]
     port: str
-    tells_of_others: bool = False
+    reports_other_pods: bool = False
     """Its labels `namespace` and `pod` name the reported pods and are kept; those of others name the target."""
     label: str = WORKLOAD
     path: str = "/metrics"
@@ -63,7 +63,7 @@ class Target:
 def targets(settings: StackSettings) -> tuple[Target, ...]:
     own = (CONTROLLER, EXPORTER, *((WORKLOADS,) if has_workloads(settings) else ()))
     return (
-        Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT, tells_of_others=True),
+        Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT, reports_other_pods=True),
         *_of_the_autoscaler(settings),
         *_of_pods(settings),
         *_of_ray(settings),
@@ -148,9 +148,9 @@ class BundledCalls:
     """The calls of a stack's bundled Prometheus and of its Alertmanager."""
 
     scrapes: Sequence[Reached]
-    asked_from: Sequence[str] = ()  # namespaces whose pods query it, besides private addresses
+    queried_from: Sequence[str] = ()  # namespaces whose pods query it, besides private addresses
     writes: Sequence[int] = ()  # ports outside the cluster
-    tells: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
+    alert_ports: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
 
 
 def bundled_calls(settings: StackSettings) -> BundledCalls | None:
@@ -164,9 +164,9 @@ def bundled_calls(settings: StackSettings) -> BundledCalls | None:
     )
     return BundledCalls(
         scrapes=[*reached(settings, targets(settings))],
-        asked_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
+        queried_from=[KEDA_NAMESPACE] if serving_needs(settings).keda else [],
         writes=() if remote is None else (remote.port,),
-        tells=None if receivers is None else sorted(receivers),
+        alert_ports=None if receivers is None else sorted(receivers),
     )
 
 

@@ -92,8 +92,8 @@ class Workload(pulumi.ComponentResource):
             ),
         ]
         stateful = settings.kind is WorkloadKind.STATEFUL_SET
-        made = self._stateful_set(name, args, before) if stateful else self._deployment(name, args, before)
-        entrances(name, settings, args.identity, args.namespace, balancing=args.balancing, after=made, parent=self)
+        resources = self._stateful_set(name, args, before) if stateful else self._deployment(name, args, before)
+        entrances(name, settings, args.identity, args.namespace, balancing=args.balancing, after=resources, parent=self)
         self.register_outputs({})
 
     def _deployment(self, name: str, args: WorkloadArgs, before: list[pulumi.Resource]) -> list[pulumi.Resource]:

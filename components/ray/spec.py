@@ -109,8 +109,8 @@ _MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What all pods of a stack share."""
+class SharedValues:
+    """The values that all Ray pods of a stack share."""
 
     stack: StackContext
     node_sets: NodeSelectors | None = None  # of a cluster that is there already
@@ -118,23 +118,23 @@ class Surroundings:
     state: HeadState | None = None  # for heads whose state outlives them
 
 
-def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
-    """The spec of the RayCluster `name`, as the API takes it. Labels and annotations may hold outputs."""
+def ray_cluster_spec(name: str, settings: RaySettings, shared: SharedValues) -> dict[str, Any]:
+    """Return the spec of the RayCluster `name` in the API's form. Labels and annotations may contain outputs."""
     return {
         "rayVersion": settings.version,
         "authOptions": {"mode": "token", "secretName": token_secret(name)},
-        **({} if around.state is None else {"gcsFaultToleranceOptions": around.state.options()}),
+        **({} if shared.state is None else {"gcsFaultToleranceOptions": shared.state.options()}),
         "enableInTreeAutoscaling": True,
         "autoscalerOptions": {
             "version": "v2",
-            "idleTimeoutSeconds": int(min(it.idle_after for it in settings.groups.values()).total_seconds()),
+            "idleTimeoutSeconds": int(min(group.idle_after for group in settings.groups.values()).total_seconds()),
             "securityContext": wire_form(container_security(), "SecurityContext"),
             "resources": resources(cpu=AUTOSCALER_CPU, memory=AUTOSCALER_MEMORY),
             "env": [{"name": "HOME", "value": HOME}],
         },
         "headGroupSpec": {
             "rayStartParams": {"num-cpus": "0", **_objects(settings.head)},
-            "template": _head_template(name, settings, around),
+            "template": _head_template(name, settings, shared),
         },
         "workerGroupSpecs": [
             {
@@ -143,7 +143,7 @@ def wanted_spec(name: str, settings: RaySettings, around: Surroundings) -> dict[
                 "maxReplicas": group.max,
                 "idleTimeoutSeconds": int(group.idle_after.total_seconds()),
                 "rayStartParams": {"num-cpus": str(group.cpu // 1000), **_objects(group)},
-                "template": _group_template(name, key, settings, around),
+                "template": _group_template(name, key, settings, shared),
             }
             for key, group in settings.groups.items()
         ],
@@ -159,19 +159,19 @@ def group_identity(cluster: str, group: str, customer: str) -> PodIdentity:
     return PodIdentity(name=group_name(cluster, group), category=Category.WORKER, customer=customer, ends=True)
 
 
-def _head_template(name: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
-    identity = head_identity(name, around.stack.customer)
-    # The autoscaler beside the head calls the API server, with the account of the pod.
+def _head_template(name: str, settings: RaySettings, shared: SharedValues) -> dict[str, Any]:
+    identity = head_identity(name, shared.stack.customer)
+    # The autoscaler in the head's pod calls the API server with the pod's account.
     account = account_fields(identity.name, settings.head, calls_api=True)
     pod = {**home(NodeKind.FIXED, settings.head.arch), **account}
-    if around.state is None:
-        return _template(settings.head, identity, pod, [], around)
-    return _template(settings.head, identity, pod, around.state.variables(), around, trusts=around.state.authority)
+    if shared.state is None:
+        return _template(settings.head, identity, pod, [], shared)
+    return _template(settings.head, identity, pod, shared.state.variables(), shared, trusts=shared.state.authority)
 
 
-def _group_template(cluster: str, key: str, settings: RaySettings, around: Surroundings) -> dict[str, Any]:
+def _group_template(cluster: str, key: str, settings: RaySettings, shared: SharedValues) -> dict[str, Any]:
     group: RayGroup = settings.groups[key]
-    identity = group_identity(cluster, key, around.stack.customer)
+    identity = group_identity(cluster, key, shared.stack.customer)
     grace = int(settings.grace.total_seconds())
     tolerated = tolerations(group.gpu)
     pod = {
@@ -186,7 +186,7 @@ def _group_template(cluster: str, key: str, settings: RaySettings, around: Surro
     }
     if group.spot:  # their budget is open for the drain of a spot node, and the autoscaler would take it for leave
         group = group.model_copy(update={"annotations": {**group.annotations, SAFE_TO_EVICT: "false"}})
-    return _template(group, identity, pod, [drain], around, (around.gpu_nodes or {}).get(key))
+    return _template(group, identity, pod, [drain], shared, (shared.gpu_nodes or {}).get(key))
 
 
 def _template(
@@ -194,7 +194,7 @@ def _template(
     identity: PodIdentity,
     own: Mapping[str, Any],
     env: "list[EnvVarArgsDict]",
-    around: Surroundings,
+    shared: SharedValues,
     nodes: NodeRequirement | None = None,
     trusts: RedisAuthority = PUBLIC,
 ) -> dict[str, Any]:
@@ -212,11 +212,11 @@ def _template(
         **pod_volumes(settings, identity.name),
     }
     pod = trusts.trusted_by(cast("PodSpecArgsDict", {**common, **own}))
-    whole = around.stack.images.pulled(
-        around.stack.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes))
+    connected = shared.stack.images.pulled(
+        shared.stack.egress.through(required(merged(pod, settings.pod, main=RAY_CONTAINER), nodes))
     )
-    placed = whole if around.node_sets is None else cast("PodSpecArgsDict", translated(whole, around.node_sets))
-    metadata = pod_template(settings, identity, whole, around.stack.secrets).get("metadata")
+    placed = connected if shared.node_sets is None else cast("PodSpecArgsDict", translated(connected, shared.node_sets))
+    metadata = pod_template(settings, identity, connected, shared.stack.secrets).get("metadata")
     return {"metadata": metadata, "spec": wire_form(placed)}
 
 

@@ -70,7 +70,7 @@ class Redis(pulumi.ComponentResource):
             PASSWORD_KEY: password,
             URL_KEY: outputs.apply(lambda it: redis_url(replace(self.endpoint, host=it["host"]), it["password"])),
             PYTHON_URL_KEY: outputs.apply(
-                lambda it: python_url(replace(self.endpoint, host=it["host"]), it["password"])
+                lambda values: python_url(replace(self.endpoint, host=values["host"]), values["password"])
             ),
         }
         keys = secret_keys(self.endpoint)

@@ -116,12 +116,12 @@ def _clients(resource_name: str, args: RedisServerArgs, options: pulumi.Resource
 
 def _claim(args: RedisServerArgs) -> "PersistentVolumeClaimArgsDict":
     settings = args.settings
-    kept = KEPT if args.stack.on_ebs and settings.kept else None
+    kept_class_name = KEPT if args.stack.on_ebs and settings.kept else None
     spec: PersistentVolumeClaimSpecArgsDict = {
         "access_modes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": memory_quantity(settings.storage_mib)}},
     }
-    if volume_class := settings.storage_class or kept:
+    if volume_class := settings.storage_class or kept_class_name:
         spec["storage_class_name"] = volume_class
     return {"metadata": {"name": "data"}, "spec": spec}
 

@@ -166,7 +166,7 @@ def test_another_cluster_is_refused_before_anything_is_made(monkeypatch: pytest.
 
 
 def test_the_right_cluster_passes() -> None:
-    refuse_another_cluster("onprem", wanted=CLUSTER_ID, found=CLUSTER_ID)
+    refuse_another_cluster("onprem", expected=CLUSTER_ID, actual=CLUSTER_ID)
 
 
 @pytest.mark.parametrize(
