@@ -1,4 +1,4 @@
-"""One recording of a whole stack, shared: nobody changes it. And what a program asks for that ends in an error."""
+"""A shared recording of an entire stack, which no test changes, and the requests of a program that fails."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def stack() -> Recorded:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of all resources that anybody asks for, the stack itself aside."""
+    """The names of all requested resources, without the stack itself."""
     names: list[str] = []
     original = RecordingMonitor.RegisterResource
 

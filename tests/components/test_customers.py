@@ -1,4 +1,4 @@
-"""Many customers: a stack depends on its own file alone, and two stacks in one account share no name."""
+"""Many customers: a stack depends on its file only, and two stacks in one account share no name."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ NAMES = ("name", "namePrefix", "replicationGroupId", "clusterIdentifier")  # a n
 
 
 def named(customer: str) -> set[tuple[str, str, str]]:
-    """Type, key and text of every name that AWS would hold against a second one."""
+    """Type, key and text of every name that must be unique in an AWS account."""
     config = {**one_of_each(), "ebbtide:customer": customer}
     config |= {"ebbtide:redis": {"kind": "elasticache"}, "ebbtide:redisPassword": "x" * 16}
     resources = record(parse_stack(config, stack=customer, file="any"))

@@ -1,7 +1,7 @@
 """An empty list is written only where it means nothing.
 
 In many places of Kubernetes it means everything: names of a right, peers and ports of a network policy, prefixes to
-watch. In others the API server refuses it. Which lists are empty depends on what a stack lacks, so each shape is here.
+watch. In others the API server refuses it. A stack's missing parts decide which lists are empty, so each shape is here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ OF_OTHERS = ("CustomResourceDefinition",)
 
 
 def empty_lists(value: Any, key: str = "") -> Iterator[str]:
-    """The keys that hold one, however deep."""
+    """The keys of empty lists at any depth."""
     if isinstance(value, Mapping):
         for name, each in cast("Mapping[str, Any]", value).items():
             yield from empty_lists(each, name)

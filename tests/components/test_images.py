@@ -1,4 +1,4 @@
-"""What Ebbtide brings comes from the registry of the file; what the file names comes from where it says."""
+"""Bundled images come from the file's registry; images that the file names stay unchanged."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -15,7 +15,7 @@ MUTANTS = [mutant for mutant in mutants(150) if mutant.config is not None]
 
 
 def refusal(mutant: Mutant) -> str:
-    """What the program says; "" when it takes the file. Whatever else it raises goes up."""
+    """The program's error, "" if it accepts the file. Other exceptions are raised."""
     texts, secrets = as_pulumi_passes(mutant.config or {})
     try:
         record_directory(PROGRAM, texts, secret_keys=secrets, stack="broken")

@@ -1,4 +1,4 @@
-"""Fields that somebody else writes: how they are declared, and what is refused."""
+"""Fields that another manager writes: their declaration, and what is refused."""
 
 import pulumi
 import pytest

@@ -1,4 +1,4 @@
-"""The whole stack: what a customer gets, in which order it comes and goes, and the program that builds it."""
+"""The entire stack: a customer's resources, the order of creation and deletion, and the program that builds it."""
 
 import inspect
 import json
@@ -49,7 +49,7 @@ def run_program(changes: Mapping[str, str] | None = None, **options: Any) -> Rec
 
 
 def takes_tags(resource_type: str) -> bool:
-    """Whether the provider's class for a type, such as aws:ec2/vpc:Vpc, has an argument for tags."""
+    """True if the provider's class of a type, such as aws:ec2/vpc:Vpc, has an argument for tags."""
     _, module, name = resource_type.split(":")
     resource = getattr(import_module(f"pulumi_aws.{module.split('/')[0]}"), name)
     return "tags" in inspect.signature(resource._internal_init).parameters
@@ -228,7 +228,7 @@ def test_settings_of_other_providers_are_passed_by() -> None:
 
 
 def test_no_rollout_waits_for_room_on_fixed_nodes() -> None:
-    """They are few and full. `25%`, which is what a Deployment has that says nothing, asks for one pod more."""
+    """They are few and full. `25%`, the default of Deployments, requests one more pod."""
     stack = Recorded(record(stack_of_text(shapes()["everything-on-eks"], stack="all", file="Pulumi.all.yaml")))
     strategies = {
         each.name: each.inputs["spec"].get("strategy", {})

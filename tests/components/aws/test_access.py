@@ -1,4 +1,4 @@
-"""Access entries: the deployer's and people's, what each may do, and how long each lives."""
+"""Access entries of the deployer and of people: their rights and lifetime."""
 
 from collections.abc import Sequence
 

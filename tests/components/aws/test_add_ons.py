@@ -1,4 +1,4 @@
-"""The add-ons of EKS: which version, in which order, on which nodes, with whose rights."""
+"""The add-ons of EKS: versions, order, nodes and rights."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ PARTS_THAT_ARE_DEPLOYMENTS = {
     AddOn.EBS_CSI_DRIVER: ("controller",),
     AddOn.METRICS_SERVER: (),
 }
-"""And where in its configuration the add-on's Deployment is placed."""
+"""The path of the placement in the add-on's configuration."""
 
 ON_EVERY_NODE = {AddOn.VPC_CNI, AddOn.KUBE_PROXY, AddOn.POD_IDENTITY_AGENT, AddOn.NODE_MONITORING_AGENT}
 

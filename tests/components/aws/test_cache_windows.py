@@ -1,4 +1,4 @@
-"""The hour in which AWS may work on a cache: closed on every local clock of the year, and never the snapshot's."""
+"""The maintenance hour of a cache: closed on every local clock of the year, and never the snapshot's hour."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ def hours(week: dict[str, str], timezone: str = "Europe/Berlin") -> BusinessHour
 
 
 def starts(window: str) -> list[datetime]:
-    """Instants of a year, some on either side of each clock change, at which a weekly window begins."""
+    """Instants at which a weekly window begins, on both sides of each clock change of a year."""
     day, clock = window[:3], window[4:9]
     first = SUNDAY + timedelta(
         days=(DAYS.index(day) - SUNDAY.weekday()) % 7, hours=int(clock[:2]), minutes=int(clock[3:])

@@ -1,4 +1,4 @@
-"""The control plane: its order of things, who reaches it, and what protects it."""
+"""The control plane: order, reachability and protection."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def control_plane(stack: Recorded) -> dict[str, Any]:
 
 
 def with_cluster(**changes: Any) -> Recorded:
-    """The whole stack of a cluster with these settings, as the stack file spells them."""
+    """The stack of a cluster with these settings, in the stack file's spelling."""
     cluster = ClusterSettings.model_validate({"zones": ["a", "b"], **changes}, by_alias=True, by_name=False)
     return Recorded(record(stack_settings(cluster=cluster)))
 

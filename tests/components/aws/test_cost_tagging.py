@@ -1,4 +1,4 @@
-"""Whatever AWS bills can be told apart: every resource that takes tags carries them, and so does what others make."""
+"""Everything that AWS bills has cost tags: resources with tags, and what controllers create."""
 
 import inspect
 import json
@@ -48,7 +48,7 @@ def cost_tags(stack: str) -> Mapping[str, str]:
 
 @cache
 def takes_tags(type_: str) -> bool:
-    """As the SDK's own class says; a type is `aws:ec2/vpc:Vpc`."""
+    """True if the SDK's class has tags; a type is `aws:ec2/vpc:Vpc`."""
     _, module, name = type_.split(":")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)  # of a neighbour that the package loads
@@ -71,7 +71,7 @@ def test_all_that_takes_tags_carries_the_cost_tags(stack: str) -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_no_key_that_ebbtide_sets_can_be_taken_over(stack: str) -> None:
-    """By the resources' own tags, and by those of Auto Scaling groups, which are resources themselves."""
+    """Tags of the resources, including separate resources for tags of Auto Scaling groups."""
     set_here = {key for it in taggable(stack) for key in it.inputs["tags"]}
     groups = [it.inputs["tag"]["key"] for it in recorded(stack) if it.type.endswith(":Tag")]
     ours = (set_here | set(groups)) - settings_of(stack).costs.tags.keys()

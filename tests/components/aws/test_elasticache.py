@@ -1,4 +1,4 @@
-"""The cache that AWS runs: what it is told, who reaches it, and how its address gets to those who need it."""
+"""ElastiCache: its settings, its clients, and how they get its address."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def stack() -> Recorded:
 
 
 def alone(**redis: Any) -> Recorded:
-    """The cache without the stack around it."""
+    """The cache without a stack."""
     args = ElastiCacheArgs(
         stack=StackContext(customer="acme", tags=COST_TAGS),
         settings=RedisSettings(kind=RedisKind.ELASTICACHE, **redis),

@@ -1,4 +1,4 @@
-"""Interface endpoints: what a node needs in a network without a way out, and who may call."""
+"""Interface endpoints: what a node needs in a closed network, and who may call them."""
 
 import json
 from functools import cache
@@ -9,7 +9,7 @@ from tests.builders.recorded import record
 from tests.builders.stack import Recorded, stack_settings
 
 TO_JOIN = {"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}
-"""A node's own name, its images, and the roles of the pods that make it ready (EKS user guide, "Private clusters")."""
+"""For a node's name, its images, and the roles of the pods that make it ready (EKS user guide, "Private clusters")."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What the network's settings become: subnets, ways out, and what is left out."""
+"""The resources of the network's settings: subnets, gateways, and what is omitted."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -24,7 +24,7 @@ ZONES = st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=4, unique=Tru
 
 
 def ways_out(seen: Recorded, zone: str) -> list[str]:
-    """The gateways to which a zone's private subnet sends what is not for the VPC."""
+    """The gateways of a zone's private subnet for traffic outside the VPC."""
     gateways = {identifier(gateway.type, gateway.name): gateway.name for gateway in seen.of("NatGateway")}
     subnet = identifier("aws:ec2/subnet:Subnet", f"network-private-{zone}")
     tables = [

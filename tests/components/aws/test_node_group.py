@@ -1,4 +1,4 @@
-"""Node groups: one shape told to EKS, to the nodes and to the autoscaler; sizes split over the zones."""
+"""Node groups: one shape for EKS, the nodes and the autoscaler; sizes split over the zones."""
 
 from base64 import b64decode
 from dataclasses import replace

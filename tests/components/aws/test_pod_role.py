@@ -1,4 +1,4 @@
-"""What a pod may do on AWS: by exact names, for one account in one namespace, and there before the pod is."""
+"""A pod's rights on AWS: exact names, for one account in one namespace, created before the pod."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def rights(**keys: Any) -> AwsRights:
 
 
 def allowed(**keys: Any) -> set[tuple[str, str]]:
-    """Action and resource of all that the policy allows."""
+    """Actions and resources that the policy allows."""
     statements = policy(rights(**keys), region="eu-central-1", account=ACCOUNT)["Statement"]
     assert all(statement["Effect"] == "Allow" for statement in statements)
     return {(action, on) for statement in statements for action in statement["Action"] for on in statement["Resource"]}
@@ -118,7 +118,7 @@ def test_a_role_that_is_there_is_associated_and_nothing_else_is_made() -> None:
 
 
 def test_the_longest_names_are_short_enough_for_iam() -> None:
-    """Pulumi adds a hyphen and seven letters to a name of its own, and IAM takes 64."""
+    """Pulumi adds a hyphen and seven letters to a generated name, and IAM allows 64."""
     pool = pool_settings().model_copy(update={"aws": rights(policies=["arn:aws:iam::aws:policy/A"])})
     settings = stack_settings(
         workloads={LONGEST: workload("flexible", aws={"buckets": {"data": "read"}})}, workers={LONGEST: pool}

@@ -1,4 +1,4 @@
-"""Which nodes a commitment is meant for, and which tags AWS takes."""
+"""The nodes that a commitment is for, and the tags that AWS accepts."""
 
 import pytest
 

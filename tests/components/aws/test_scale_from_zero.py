@@ -1,4 +1,4 @@
-"""The law of groups at zero: what the autoscaler reads from the tags is what the nodes will be, for any group."""
+"""Groups at zero: the node that the autoscaler reads from the tags equals the real one, for any group."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -25,7 +25,7 @@ def types_by_shape() -> list[list[InstanceType]]:
 
 
 def specs(number: int) -> Iterator[tuple[str, NodeGroupSettings]]:
-    """Groups that a stack file may have, from one seed; GPU types in GPU groups alone, as the file's checks see to."""
+    """Groups of valid stack files, from one seed; GPU types are in GPU groups only, as the checks require."""
     random, shapes = Random(7), types_by_shape()
     for _ in range(number):
         types = random.choice(shapes)
@@ -44,7 +44,7 @@ def specs(number: int) -> Iterator[tuple[str, NodeGroupSettings]]:
 
 
 def disagreements(name: str, group: NodeGroupSettings) -> list[str]:
-    """What differs between the node that the autoscaler imagines and the one that EKS will make."""
+    """The differences between the node that the autoscaler expects and the one that EKS creates."""
     shape, first = node_shape(name, group), instance_type(group.instance_types[0])
     read = read_from_tags(shape.autoscaling_tags())
     same = {
@@ -77,7 +77,7 @@ def test_of_ten_thousand_groups_each_is_known_before_it_has_a_node() -> None:
 
 
 def takes(node: ReadNode, selector: Mapping[str, str], gpus: int) -> bool:
-    """Whether the scheduler would put a pod on such a node: its labels, its taints, its GPUs."""
+    """True if the scheduler would place a pod on such a node, by labels, taints and GPUs."""
     bearable = {(it.get("key"), it.get("value")) for it in tolerations(Gpu(count=gpus))}
     return (
         selector.items() <= node.labels.items()
@@ -87,7 +87,7 @@ def takes(node: ReadNode, selector: Mapping[str, str], gpus: int) -> bool:
 
 
 def test_a_worker_starts_nodes_of_its_own_group_and_of_no_other() -> None:
-    """Of two groups side by side, whatever they are."""
+    """Any two groups in one stack."""
     shapes: list[tuple[str, NodeShape]] = [(name, node_shape(name, group)) for name, group in specs(2_000)]
     for (name, own), (other, another) in pairwise(shapes):
         selector = nodes_of_group(name)

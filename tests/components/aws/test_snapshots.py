@@ -1,4 +1,4 @@
-"""Snapshots of the disks of stateful services: a policy for each volume, which finds its disks and no others."""
+"""Snapshots of the disks of stateful services: each volume's policy finds its disks and no others."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def volume(**keys: Any) -> Mapping[str, Any]:
 
 
 def disk_tags(found: Recorded, class_name: str) -> dict[str, str]:
-    """What the driver tags the disks of a class with."""
+    """The tags that the driver sets on the disks of a class."""
     (class_,) = [r for r in found.of("StorageClass") if r.inputs["metadata"]["name"] == class_name]
     specified = [text for key, text in class_.inputs["parameters"].items() if key.startswith("tagSpecification")]
     return dict(text.split("=", 1) for text in specified)

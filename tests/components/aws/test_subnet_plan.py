@@ -1,4 +1,4 @@
-"""Where subnets lie, whatever the VPC's block and zones."""
+"""The ranges of subnets, for any block and zones."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
@@ -17,7 +17,7 @@ PRIVATE = st.sampled_from([IPv4Network(block) for block in ("10.0.0.0/8", "172.1
 
 @st.composite
 def blocks(draw: st.DrawFn) -> str:
-    """Any block that a stack file may have."""
+    """Any valid block of a stack file."""
     room, prefix = draw(PRIVATE), draw(st.integers(16, 20))
     offset = draw(st.integers(0, 2 ** (prefix - room.prefixlen) - 1))
     return parse_cidr(f"{IPv4Address(int(room.network_address) + (offset << (32 - prefix)))}/{prefix}")

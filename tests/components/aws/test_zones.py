@@ -1,4 +1,4 @@
-"""The zones of an account: what AWS answers is compared with the file, before anything is made there."""
+"""The zones of an account: AWS' answer is compared with the file before anything is created."""
 
 import pulumi
 import pytest
@@ -72,7 +72,7 @@ def test_subnets_are_made_by_the_id_where_the_file_has_ids() -> None:
 
 
 def test_an_id_is_as_short_as_a_letter_in_names_that_aws_keeps_short() -> None:
-    """The provider adds 26 characters, EKS takes 63, and the autoscaler finds groups by their names."""
+    """The provider adds 26 characters, EKS allows 63, and the autoscaler identifies groups by their names."""
     longest = name_prefix("x" * 24, NodeKind.FLEXIBLE, "apne1-az4")
 
     assert longest.endswith("-4-")

@@ -1,4 +1,4 @@
-"""The cluster autoscaler: what it is told, what it may do, where it runs."""
+"""The cluster autoscaler: its flags, rights and placement."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which evictions of workers the policy lets through, as far as its text tells; the rest is tested for real."""
+"""The evictions of workers that the policy's text allows; the control-plane tests evaluate it for real."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ PART = st.from_regex(r"[a-z0-9]{1,10}", fullmatch=True)
 
 
 def least_grace(pod: str, graces: Mapping[str, int]) -> list[int]:
-    """The seconds that an eviction of this pod must give if it gives any; read off the expressions."""
+    """The minimum grace period of this pod's evictions, from the expressions."""
     found: list[int] = []
     for rule in validations(graces):
         parsed = re.fullmatch(r"\S+ >= (\d+) \|\| !request\.name\.matches\('(.*)'\)", str(rule["expression"]))

@@ -1,4 +1,4 @@
-"""A cluster that is there already: nothing of AWS, the right cluster or none, and the same objects as on EKS."""
+"""An existing cluster: nothing of AWS, only the expected cluster, and the same objects as on EKS."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[Recorded, Recorded]:
 
 
 def objects(stack: Recorded) -> dict[str, Resource]:
-    """The customer's objects by URN; what EKS itself is given, its own classes of volumes too, is none of them."""
+    """The customer's objects by URN, without those for EKS itself, such as its StorageClass."""
     ours = [r for r in stack.all if is_object(r) and r.inputs["kind"] != "StorageClass"]
     return {r.urn: r for r in ours if not any(f":components:{part}" in r.urn for part in MADE_FOR_EKS)}
 

@@ -1,4 +1,4 @@
-"""The order in which groups grow: as the priority expander reads it, over the names that EKS gives."""
+"""The order in which groups grow, as the priority expander reads it from EKS' names."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ STAMP, UUID = "202611211640000000" + "00000001", "d8bdd47d-8232-234e-0544-7d7b3f
 
 
 def in_aws(name: str, kind: NodeKind, zone: str, stamp: str, uuid: str) -> str:
-    """The name of an Auto Scaling group that EKS makes for a node group of ours."""
+    """The name of the Auto Scaling group that EKS creates for a node group."""
     return f"eks-{name_prefix(name, kind, zone)}{stamp}-{uuid}"
 
 

@@ -1,4 +1,4 @@
-"""Nothing may talk to anything, but for what is needed: judged by the rules of Kubernetes on what the stack renders."""
+"""Only needed traffic is allowed: the rendered policies are judged by Kubernetes' rules."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ End = Pod | Outside
 
 
 class Policies:
-    """The NetworkPolicies among what a program registered."""
+    """The NetworkPolicies that a program registered."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._all = [resource.inputs for resource in resources if resource.type.endswith(":NetworkPolicy")]
@@ -132,7 +132,7 @@ def policies(
 
 @cache
 def pod(name: str) -> Pod:
-    """The pod that the demo stack makes of this name, by the labels that it gets there."""
+    """The demo stack's pod of this name, with its labels."""
     for resource in demo_stack():
         spec, metadata = resource.inputs.get("spec", {}), resource.inputs.get("metadata", {})
         template = spec.get("jobTemplate", {}).get("spec", spec).get("template")

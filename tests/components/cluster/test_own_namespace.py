@@ -1,4 +1,4 @@
-"""A workload that starts pods: its namespace, its rights and its walls, and what is asked of the pods it starts."""
+"""A workload that starts pods: its namespace, rights and policies, and the rules of the pods that it starts."""
 
 from datetime import date
 from typing import Any

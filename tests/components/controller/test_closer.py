@@ -1,4 +1,4 @@
-"""When the closer runs, what it runs, and what it may touch."""
+"""The closer's schedule, command and rights."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -145,7 +145,7 @@ def test_it_runs_before_a_date_opens_that_is_no_ordinary_working_day(
     year=st.integers(2026, 2035),
 )
 def test_cron_fires_inside_every_guard(zone: str, start: int, guard: int, year: int) -> None:
-    """Cron fires at each instant whose wall time matches: at both of a doubled hour, never in a skipped one."""
+    """Cron fires at each instant whose wall time matches: twice in a doubled hour, never in a skipped one."""
     hours = BusinessHours(timezone=zone, week=tuple(WeeklyInterval(day, start, start + 30) for day in (4, 5, 6)))
     due = {(t.minute, day) for t in closing_times(hours, timedelta(minutes=guard)) for day in t.weekdays}
 

@@ -1,4 +1,4 @@
-"""A Prometheus and an Alertmanager of the stack's own: their pods, rights and configs, and who may call whom."""
+"""The bundled Prometheus and Alertmanager: their pods, rights and configs, and the allowed calls."""
 
 import re
 from collections.abc import Mapping

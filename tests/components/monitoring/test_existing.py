@@ -1,4 +1,4 @@
-"""What a Prometheus that is there is told: what to scrape, and the rules. And who may reach the ports."""
+"""Targets and rules for an existing Prometheus, and the allowed callers of the ports."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ OBJECTS = (
 
 
 def schema_of(kind: str) -> Draft202012Validator:
-    """As the API server has it, and refusing what it would drop without a word."""
+    """The API server's schema, which here refuses fields that it would silently drop."""
     return Draft202012Validator(_strict(definitions()[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
 
 
@@ -57,7 +57,7 @@ def _strict(node: Any) -> Any:
 
 
 def pods() -> dict[tuple[str, str], set[str]]:
-    """The names of ports, by namespace and the label `workload`, of what the stack itself makes."""
+    """The names of ports of the stack's pods, by namespace and label `workload`."""
     found: dict[tuple[str, str], set[str]] = {}
     for one in stack().all:
         template = one.inputs.get("spec", {}).get("template") if one.type.startswith("kubernetes:apps") else None
@@ -94,7 +94,7 @@ def test_each_pod_with_a_port_for_metrics_is_chosen() -> None:
 
 @cache
 def on_one_port() -> StackSettings:
-    """A pool and a workload whose metrics are on the port that they serve, beside those with a port named metrics."""
+    """A pool and a workload with metrics on the port that they serve, and others with a port named metrics."""
     prep = {**WORKERS["prep"], "metrics": "http"}
     llm = {**WORKLOADS["api"], "ports": {"http": 8001, "metrics": 9091}, "metrics": "http"}
     workloads = {**WORKLOADS, "llm": llm}
@@ -132,7 +132,7 @@ def test_every_series_carries_the_customer_that_the_rules_ask_for() -> None:
 
 
 def test_the_pods_that_the_exporter_tells_of_keep_their_names_and_nobody_else_chooses_his() -> None:
-    """Prometheus would else move its `pod` to `exported_pod`; and a customer's pod could pass for another."""
+    """Otherwise Prometheus would rename `pod` to `exported_pod`, or a customer's pod could pass for another."""
     monitors = {
         place: one.inputs["spec"]["podMetricsEndpoints"] for place, one in objects().items() if "Pod" in place[0]
     }

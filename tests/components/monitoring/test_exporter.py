@@ -1,4 +1,4 @@
-"""The exporter as it is deployed: only with a Prometheus, with rights to read and to nothing else, and small."""
+"""The deployed exporter: only with a Prometheus, small, and with rights to read only."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""How a pod is kept on nodes of its processor: a selector where node groups differ, and nothing where they do not."""
+"""A pod runs on nodes of its architecture: by a selector if node groups differ, and without one if not."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -41,7 +41,7 @@ def stack(arch: str, groups: str, folder: Path) -> StackSettings:
 
 
 def selectors(resources: tuple[Resource, ...]) -> dict[str, Mapping[str, Any]]:
-    """Of the pods of the file, by name."""
+    """The selectors of the file's pods, by name."""
     ours = ("api", "hub", "fit", "nightly", "train")
     kinds = ("Deployment", "Job", "CronJob")
     found = [one for one in resources if kind_of(one) in kinds and name_of(one) in ours]

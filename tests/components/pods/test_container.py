@@ -1,4 +1,4 @@
-"""What a pod section becomes: the container, its volumes, and the objects beside the pod."""
+"""The result of a pod section: the container, its volumes, and further objects."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How pods of a closed network are told the way out, and what stays direct whatever the file says."""
+"""The proxy settings of pods in a closed network, and the addresses that are always called directly."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast

@@ -1,4 +1,4 @@
-"""What an entrance registers: an Ingress for whatever serves it, and a Service that AWS builds a load balancer for."""
+"""The objects of an entrance: an Ingress, or a Service for which AWS builds a load balancer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ PORTS = {"http": 8080, "grpc": 9000}
 def workload(
     *, balancing: Balancing = PLAIN, kind: WorkloadKind = WorkloadKind.DEPLOYMENT, **keys: object
 ) -> tuple[Resource, ...]:
-    """`keys` as the file has them."""
+    """`keys` in the file's spelling."""
     given = {"category": "flexible", "image": "api:1", "cpu": "1", "memory": "1Gi", "ports": PORTS, **keys}
     read = WorkloadSettings.model_validate(given)
     settings = workload_settings(kind=kind, **{name: getattr(read, name) for name in ("ports", "ingress", "expose")})

@@ -1,4 +1,4 @@
-"""A fragment of a PodSpec in the pods that are rendered: it adds, and what Ebbtide said stays."""
+"""A fragment of a PodSpec in the rendered pods: it adds fields, and Ebbtide's stay."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""On which nodes a pod lands whose GPUs must have some memory."""
+"""The nodes of a pod that requires GPU memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,7 +84,7 @@ MORE_THAN_1023 = {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["
 
 
 def test_a_fragments_own_terms_are_narrowed_and_no_way_around() -> None:
-    """Terms are alternatives: one beside them would be another way in."""
+    """Terms are alternatives, so a separate term would allow further nodes."""
     here, there = ({"key": "site", "operator": "In", "values": [site]} for site in ("a", "b"))
     terms: list[dict[str, Any]] = [{"match_expressions": [here]}, {"match_fields": [there]}, {}]
     affinity = {"required_during_scheduling_ignored_during_execution": {"node_selector_terms": terms}}

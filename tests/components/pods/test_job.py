@@ -1,4 +1,4 @@
-"""What a job and a cron job register: pods that run to their end, and a budget that needs no scale."""
+"""The objects of jobs and cron jobs: pods that run to completion, and a budget without a scale."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ def _pod(resource: Resource) -> Mapping[str, Any]:
 
 
 def against_restricted(pod: Mapping[str, Any]) -> Iterator[str]:
-    """What the admission would say."""
+    """The violations that the admission would report."""
     own = pod.get("securityContext", {})
     yield from (name for name in POD_FIELDS_OF_THE_HOST if name in pod)
     yield from (kind for volume in pod.get("volumes", ()) for kind in volume if kind not in {"name", *VOLUMES})

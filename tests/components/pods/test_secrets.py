@@ -35,7 +35,7 @@ def secrets(wanted: Mapping[str, Sequence[str]], *, offline: bool = False) -> tu
 
 
 def annotations(*references: Reference, values: Mapping[str, Mapping[str, str]] = VALUES, key: str = KEY) -> Any:
-    """As they stand on a pod template."""
+    """The annotations of a pod template."""
 
     def program() -> None:
         found = source(values, key).annotations_for(references)

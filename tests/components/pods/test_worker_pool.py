@@ -1,4 +1,4 @@
-"""What a worker pool registers: zero replicas, a closed budget, and workers that stop safely."""
+"""The objects of a worker pool: zero replicas, a closed budget, and workers that stop safely."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a fixed or flexible workload registers."""
+"""The objects of fixed and flexible workloads."""
 
 from dataclasses import replace
 from typing import Any
@@ -108,7 +108,7 @@ OF_OTHERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", [WorkloadKind.DEPLOYMENT, WorkloadKind.STATEFUL_SET])
 @pytest.mark.parametrize("named", OF_OTHERS)
 def test_up_does_not_wait_for_what_somebody_else_makes(named: str, kind: WorkloadKind) -> None:
-    """Somebody can make it in the stack's namespaces only once the first `up` has made those."""
+    """Others can create it only after the first `up` has created the stack's namespaces."""
     resources = workload(kind=kind, ports={"http": 80}, **OF_OTHERS[named])
     waited = ["Deployment", "Service"] if kind is WorkloadKind.DEPLOYMENT else ["StatefulSet"]
 

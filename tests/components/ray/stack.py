@@ -17,7 +17,7 @@ def ray_settings(
 ) -> StackSettings:
     """`cluster` in place of sections of the Ray cluster, `more` of the stack: keys without their prefix.
 
-    With `existing` on a cluster that is there already, with these keys of its section.
+    With `existing` on an existing cluster, with these keys of its section.
     """
     config = dict(stack_config("demo"))
     flow: dict[str, Any] = {

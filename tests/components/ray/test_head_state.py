@@ -1,4 +1,4 @@
-"""A head whose state is kept in the stack's Redis: how it gets there, who lets it in, and what goes with it."""
+"""A head whose state is in the stack's Redis: its settings, its access, and the removal of the state."""
 
 import json
 from functools import cache
@@ -34,7 +34,7 @@ def wanted(found: Recorded) -> dict[str, Any]:
 
 
 def secrets(found: Recorded) -> set[str]:
-    """The namespaces that Redis' password is in."""
+    """The namespaces with Redis' password."""
     named = (it.inputs["metadata"] for it in found.all if it.type.endswith(":Secret"))
     return {it["namespace"] for it in named if it["name"] == "ebbtide-redis"}
 

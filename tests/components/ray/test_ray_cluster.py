@@ -1,4 +1,4 @@
-"""A Ray cluster as it is rendered: what it is to be, who may touch it, who must be there before it."""
+"""A rendered Ray cluster: its spec, its rights, and what is created before it."""
 
 import json
 from collections.abc import Sequence

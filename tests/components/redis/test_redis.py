@@ -1,4 +1,4 @@
-"""The Redis server in the cluster, the endpoint everywhere, and the password nowhere but in the Secret."""
+"""The in-cluster Redis server, the endpoint, and the password, which is only in the Secret."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How workers and the controller are told of an encrypted Redis, and that nothing changes for them without one."""
+"""Settings of workers and the controller for an encrypted Redis, and none of them without one."""
 
 from collections.abc import Mapping
 from dataclasses import replace

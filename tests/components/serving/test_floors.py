@@ -1,4 +1,4 @@
-"""A stack whose services have floors: who writes the minimum, by which rights, and within what bounds."""
+"""A stack whose services have floors: the writer of the minimum, its rights and its bounds."""
 
 import json
 from functools import cache

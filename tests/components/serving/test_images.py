@@ -1,4 +1,4 @@
-"""Images of what the stack brings for its services: each has a key, so that each can be named by digest."""
+"""Bundled images for services: each has a key, so that each can be named by digest."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_the_image_of_a_service_itself_has_one_too(image: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("key", ["vpaUpdater", "keda", "envoy"])
 def test_an_image_that_no_service_asks_for_is_refused(key: str, tmp_path: Path) -> None:
-    """A service by itself, with as many pods as ever, asks for nothing."""
+    """A service with a fixed number of pods needs no bundled part."""
     alone = """
         ebbtide:services:
           ranker:

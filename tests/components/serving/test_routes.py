@@ -1,4 +1,4 @@
-"""Where requests go: a route for each variant with a condition, one for all that share by weight, and its policy."""
+"""Routes of requests: one for each variant with a condition, one for all that share by weight, and its policy."""
 
 from datetime import timedelta
 from typing import Any, cast
@@ -128,7 +128,7 @@ def test_requests_go_on_to_those_that_may_answer_however_many_refuse() -> None:
 
 
 def test_envoy_gateway_knows_each_key_of_the_clients_policy() -> None:
-    """Its API server would drop one that it does not know, without a word."""
+    """An API server would silently drop an unknown field."""
     (kind,) = [crd for crd in release("envoy-gateway")["crds"] if crd["spec"]["names"]["kind"] == "ClientTrafficPolicy"]
     schema = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     plan = client_policy(timedelta(minutes=15))

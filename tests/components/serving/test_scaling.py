@@ -1,4 +1,4 @@
-"""What makes a service grow and shrink: which object, what it asks, and in what steps."""
+"""The scaling of a service: its object, queries and steps."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A whole stack with services: what it is made of, what breaks no rule, and what comes with whom."""
+"""A stack with services: its parts, its policies, and the order of creation."""
 
 import copy
 from dataclasses import replace
@@ -156,7 +156,7 @@ def test_no_pod_is_made_larger_than_a_node_holds() -> None:
 
 
 def outlived_by(stack: Recorded, resource: Resource) -> set[str]:
-    """By kind and name, all that is deleted later than this."""
+    """Kind and name of all objects that are deleted later than this."""
     later = stack.urns_before(resource)
     return {f"{kind_of(it)} {name_of(it)}" for it in stack.all if it.urn in later}
 

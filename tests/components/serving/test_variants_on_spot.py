@@ -1,4 +1,4 @@
-"""A variant on spot nodes beside one that is not: one Service over both, its budget, its nodes, what each scales by."""
+"""A variant on spot nodes and its base: their common Service, budget, nodes and metrics."""
 
 from dataclasses import replace
 from datetime import date
@@ -84,7 +84,7 @@ def test_no_pod_of_the_one_beside_it_is_made_anew_when_it_comes_or_goes() -> Non
 
 
 def test_the_service_of_pods_of_its_name_and_the_one_over_variants_are_one_object() -> None:
-    """Each knows the other's URN: else a service that gets a variant on spot would want a second one of that name."""
+    """Each has the other's URN: otherwise a service that gets a variant on spot would create a second Service."""
     shared = named("Service", resources())[SERVICE]
     of_pods = named("Service", resources())["ranker"]
 

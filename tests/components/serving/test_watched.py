@@ -1,4 +1,4 @@
-"""Where requests are counted: Envoy is found, asked often, and told no more than rules and autoscalers use."""
+"""The counts of requests: Envoy is scraped often, and only series that rules and autoscalers use are kept."""
 
 import re
 from typing import Any
