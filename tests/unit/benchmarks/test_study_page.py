@@ -9,11 +9,11 @@ from tests.unit.benchmarks.studies import a_case
 
 
 def test_the_share_of_attainable_is_the_saving_by_the_bounds_saving() -> None:
-    found = summary(a_case(460.0))
+    swept = summary(a_case(460.0))
 
-    assert (found["attainable_on_demand"], found["saving_on_demand"]) == pytest.approx((0.6, 0.54))
-    assert (found["share_on_demand"], found["share"]) == pytest.approx((0.9, 0.9))
-    assert found["node_hours_of_bound"] == pytest.approx(1.1)
+    assert (swept["attainable_on_demand"], swept["saving_on_demand"]) == pytest.approx((0.6, 0.54))
+    assert (swept["share_on_demand"], swept["share"]) == pytest.approx((0.9, 0.9))
+    assert swept["node_hours_of_bound"] == pytest.approx(1.1)
 
 
 def test_a_page_says_what_is_missed_and_by_how_much_or_that_all_is_reached() -> None:
@@ -46,23 +46,23 @@ def tried(piece: str, choice: str, usd: float, p95: float = 100.0) -> PlayedChoi
 
 
 def test_a_cheaper_choice_that_makes_jobs_wait_longer_is_not_the_best() -> None:
-    found = [
+    values = [
         *(tried("week 1", choice, usd) for choice, usd in (("before", 1.3), ("hasty", 1.0), ("quick", 1.2))),
         tried("week 2", "before", 1.3),
         tried("week 2", "hasty", 1.0, p95=131),
         tried("week 2", "quick", 1.2, p95=130),
     ]
 
-    assert best(found) == "quick"
+    assert best(values) == "quick"
 
 
 def test_a_piece_is_played_with_what_is_best_on_the_others() -> None:
-    found = [
+    values = [
         *(tried("week 1", choice, usd) for choice, usd in (("before", 1.0), ("a", 0.5), ("b", 0.9))),
         *(tried("week 2", choice, usd) for choice, usd in (("before", 1.0), ("a", 1.5), ("b", 0.8))),
     ]
 
-    text = defaults_page(found, {"before": "", "a": "", "b": ""}, "command")
+    text = defaults_page(values, {"before": "", "a": "", "b": ""}, "command")
 
     assert "| t, 8h, week 1, suggested | b | 1.000 | 0.900 | -10.0 % |" in text
     assert "| t, 8h, week 2, suggested | a | 1.000 | 1.500 | +50.0 % |" in text
