@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def enforce(
-    names: tuple[str, str],  # to Pulumi, of the policy and of its binding
+    names: tuple[str, str],  # Pulumi's names of the policy and its binding
     policy_name: str,
     match: "MatchResourcesArgsDict",
     validations: "Sequence[ValidationArgsDict]",
@@ -60,7 +60,7 @@ def on(
     *,
     version: str = "v1",
 ) -> "MatchResourcesArgsDict":
-    """That version of that resource, in that namespace or in all."""
+    """Match one version of a resource, in a namespace or in all."""
     rule: NamedRuleWithOperationsArgsDict = {
         "api_groups": [group],
         "api_versions": [version],

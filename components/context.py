@@ -15,7 +15,7 @@ from ebbtide.vocabulary.labels import NAMESPACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackContext:
-    """The facts of a stack that its components have in common. A stack on AWS has a region and tags."""
+    """The values that a stack's components share. A stack on AWS has a region and tags."""
 
     customer: str  # on EKS the cluster's name, too
     namespace: pulumi.Input[str] = NAMESPACE
@@ -24,7 +24,7 @@ class StackContext:
     egress: Egress = OPEN
     secrets: SecretsSource = NO_SECRETS
     ownership: OwnershipTable | None = None
-    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as those that Ebbtide creates have
+    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as all clusters of Ebbtide
     cache_host: pulumi.Input[str] | None = None  # of the Redis that AWS runs
     region: str = ""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])

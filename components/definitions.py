@@ -3,7 +3,7 @@
 Each `data/README.md` names the release. A deleted definition takes all of its objects along, including those of others.
 So it stays when its part is removed: a definition without a controller costs an API server nothing, and is deleted with
 the cluster. When a part is added again, the definitions provider takes over the existing definitions, and one field
-manager writes them. It forces nothing: a definition that somebody installed in another version is refused as a
+manager writes them. It forces nothing: a definition that was installed in another version is refused as a
 conflict.
 """
 

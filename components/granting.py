@@ -21,7 +21,7 @@ def grant(
     home: pulumi.Input[str] | None = None,
     parent: pulumi.Resource,
 ) -> tuple[Role, RoleBinding]:
-    """`account`: if it is not called `name` too; `home`: its namespace, if that is not `where`."""
+    """`account` defaults to `name`, and its namespace `home` to `where`."""
     opts = pulumi.ResourceOptions(parent=parent)
     metadata: ObjectMetaArgsDict = {"name": name, "namespace": where}
     role = Role(f"{resource_name}-role", metadata=metadata, rules=rules, opts=opts)
@@ -43,7 +43,7 @@ def grant_everywhere(
     home: pulumi.Input[str],
     parent: pulumi.Resource,
 ) -> tuple[ClusterRole, ClusterRoleBinding]:
-    """To the account `name` of the namespace `home`."""
+    """Grant the rules to the account `name` of the namespace `home`."""
     opts = pulumi.ResourceOptions(parent=parent)
     role = ClusterRole(f"{resource_name}-role", metadata={"name": name}, rules=rules, opts=opts)
     binding = ClusterRoleBinding(

@@ -1,13 +1,12 @@
-"""The images that Ebbtide brings, the registry that they come from, and the pull secrets of every pod.
+"""The bundled images, the registry that they are pulled from, and the pull secrets of every pod.
 
-**One registry for several upstreams.** A mirror keeps them apart by the upstream's host as the first part of the path:
+**One registry for several upstreams.** A mirror separates them by the upstream's host as the first part of the path:
 `registry.k8s.io/autoscaling/x:v1` becomes `mirror.example.com/hub/registry.k8s.io/autoscaling/x:v1`. A pull-through
 cache of ECR whose repository prefix is the host, a proxy project of Harbor named after it, and `skopeo sync --scoped`
-all have that form. Only a prefix is ever added, so a tag and a digest stay what they are. (Sources: AWS CLI reference,
+all have that form. Only a prefix is added, so tags and digests stay. (Sources: AWS CLI reference,
 `ecr create-pull-through-cache-rule`, whose prefix takes dots and 30 characters; goharbor.io, "Configure Proxy Cache".)
 
-**What the file names stays as it is.** Workloads, workers and images that the stack file gives are the customer's own
-choice of a registry.
+**Images of the stack file stay unchanged**, since they include the customer's choice of a registry.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
 
 ALERTMANAGER = "quay.io/prometheus/alertmanager:v0.28.1"
-# The last release of a minor that has had its corrections; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags.
+# The last release of a corrected minor; amd64 and arm64. Source: NVIDIA/k8s-device-plugin, tags.
 DEVICE_PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.19.3"
 ENVOY = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
 ENVOY_GATEWAY = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
@@ -46,16 +45,16 @@ _DOCKER_HUB = "docker.io"
 class ImageSource:
     registry: str | None = None
     pull_secrets: tuple[str, ...] = ()
-    named: Mapping[str, str] = field(default_factory=dict[str, str])  # what the file has in place of one that we bring
+    named: Mapping[str, str] = field(default_factory=dict[str, str])  # the file's replacements of bundled images
 
     def of(self, image: str) -> str:
-        """Where an image that Ebbtide brings is pulled from."""
+        """Return the reference by which a bundled image is pulled."""
         if image in self.named:
             return self.named[image]
         return image if self.registry is None else f"{self.registry}/{_with_host(image)}"
 
     def pulled(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
-        """The pod with its pull secrets, which must exist in the pod's own namespace."""
+        """Return the pod with its pull secrets, which must exist in the pod's namespace."""
         if not self.pull_secrets:
             return pod
         return {**pod, "image_pull_secrets": [{"name": name} for name in self.pull_secrets]}
@@ -92,7 +91,7 @@ def image_source(settings: StackSettings) -> ImageSource:
 
 
 def _with_host(image: str) -> str:
-    """The full name of an image: without a host, or with a first part that can be none, it is Docker Hub's."""
+    """Return the full name of an image. Without a valid host it is Docker Hub's."""
     first, slash, _ = image.partition("/")
     if not slash:
         return f"{_DOCKER_HUB}/library/{image}"

@@ -1,10 +1,9 @@
 """Declares fields that another manager writes after Pulumi. No other module does.
 
-Pulumi declares the protected value once and ignores the field from then on; a controller in the cluster, an HPA or the
-cluster autoscaler writes it. The trap: an ignore path is compared with the provider's own names, so a snake_case path
-(`spec.max_unavailable`) is accepted in silence, matches nothing, and the next unrelated update takes the field back.
-Hence the closed list of paths below, and one helper that fills `ignore_changes` and the table that previews and
-policies read.
+Pulumi declares the protected value once and then ignores the field; a controller in the cluster, an HPA or the cluster
+autoscaler writes it. The trap: an ignore path is compared with the provider's names, so a snake_case path
+(`spec.max_unavailable`) is silently accepted, matches nothing, and the next unrelated update resets the field. Hence
+the fixed list of paths below, and one helper that fills `ignore_changes` and the table that previews and policies read.
 """
 
 from dataclasses import dataclass
@@ -29,11 +28,11 @@ KINDS_OF_FIELD = {
 }
 
 REPLICAS_OWNER = PREFIX + "replicas-owner"
-"""Annotation on a Deployment or StatefulSet whose replicas are not Pulumi's: says whose they are."""
+"""Annotation on a Deployment or StatefulSet whose replicas Pulumi does not own: the owner."""
 
 
 class FieldOwner(StrEnum):
-    """Who writes a field after Pulumi declared it."""
+    """The writer of a field after Pulumi declared it."""
 
     CONTROLLER = "controller"
     HPA = "hpa"
@@ -43,14 +42,14 @@ class FieldOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedField:
-    """One field of one object. `initial` is the protected value: safe whenever the owner is late or gone."""
+    """One field of one object. `initial` is the protected value, which is safe without the owner."""
 
     kind: str
     name: str
     field: str
     owner: FieldOwner
     initial: int
-    namespace: pulumi.Input[str] = ""  # empty for what lives outside the cluster
+    namespace: pulumi.Input[str] = ""  # empty for objects outside the cluster
 
     def __post_init__(self) -> None:
         kinds = KINDS_OF_FIELD.get(self.field)
@@ -91,7 +90,7 @@ class OwnershipTable:
 
 
 def hand_over(row: OwnedField, *, parent: pulumi.Resource, table: OwnershipTable | None) -> pulumi.ResourceOptions:
-    """Options for the object that has this field: Pulumi creates it with the initial value and then looks away."""
+    """Return options for the field's object: Pulumi creates it with the initial value and then ignores the field."""
     if table is not None:
         table.add(row)
     return pulumi.ResourceOptions(parent=parent, ignore_changes=[row.field])

@@ -1,8 +1,8 @@
 """A cluster on EKS, from the outside in: network, control plane, nodes, add-ons.
 
-Each step depends on the one before, because a destroy runs the same graph backwards: pods with volumes go before the
-volume controller, nodes before the network. `Foundation` is all that the customer's half knows of it, so that a cluster
-which was there already can take its place (`components.cluster.existing`).
+Each step depends on the previous one, because a destroy runs the same graph backwards: pods with volumes are deleted
+before the volume controller, nodes before the network. The in-cluster half only uses `Foundation`, so that an existing
+cluster can replace this one (`components.cluster.existing`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from pulumi_aws.provider import Provider as AwsProvider
 
 from components.aws.add_ons import ClusterAddOns, ClusterAddOnsArgs
 from components.aws.cluster import Cluster, ClusterArgs
-from components.aws.elasticache import cache_windows
 from components.aws.network import Network, NetworkArgs
 from components.aws.node_group import NodeGroup, NodeGroupArgs
 from components.aws.node_shape import ami_type, node_shape, ranges
@@ -64,7 +63,8 @@ class _Eks:
         settings = self.settings
         if settings.redis.kind is not RedisKind.ELASTICACHE:
             return None
-        from components.aws.elasticache import ElastiCache, ElastiCacheArgs  # a package that few stacks need
+        # Imported here, since few stacks need this AWS package.
+        from components.aws.elasticache import ElastiCache, ElastiCacheArgs, cache_windows
 
         args = ElastiCacheArgs(
             stack=self.stack,
@@ -133,7 +133,7 @@ class _Eks:
     def _inside(
         self, inside: list[pulumi.ProviderResource], cluster: Cluster, nodes: Sequence[NodeGroup]
     ) -> list[pulumi.Resource]:
-        """What must run before a pod of the customer can, and for as long as one does."""
+        """Create what the customer's pods need before their start and as long as they run."""
         settings = self.settings
         add_ons = ClusterAddOns(
             "add-ons",

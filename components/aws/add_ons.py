@@ -182,7 +182,7 @@ def volume_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
             "nodeSelector": ON_FIXED_NODES,
             "replicaCount": REPLICAS,
             "extraVolumeTags": dict(tags),
-            # The chart adds the selector of its own pods.
+            # The chart adds the selector of its pods.
             "topologySpreadConstraints": [
                 {"maxSkew": 1, "topologyKey": _ACROSS_ZONES, "whenUnsatisfiable": "ScheduleAnyway"}
             ],

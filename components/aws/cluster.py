@@ -131,7 +131,7 @@ class ClusterArgs:
 class Cluster(pulumi.ComponentResource):
     """EKS, the add-ons that nodes need to join, and the provider of all objects in the cluster."""
 
-    name: pulumi.Output[str]  # known once the cluster exists, so that whoever uses it waits
+    name: pulumi.Output[str]  # known once the cluster exists, so that its users wait
     security_group_id: pulumi.Output[str | None]  # of the control plane, the nodes and their pods
     node_role_arn: pulumi.Output[str]
     provider: KubernetesProvider
@@ -176,7 +176,7 @@ class Cluster(pulumi.ComponentResource):
             ),
             cluster_identifier=args.stack.customer,
             enable_server_side_apply=True,
-            # Without these two, other business hours would delete the controller's document and make it anew.
+            # Without these two, other business hours would delete and recreate the controller's document.
             enable_config_map_mutable=True,
             enable_secret_mutable=True,
             upsert_existing_objects=upsert_existing_objects,

@@ -111,7 +111,7 @@ class Network(pulumi.ComponentResource):
         ).id
 
     def _close_the_default_group(self) -> None:
-        """Empty the VPC's default security group, which is open and cannot be deleted. It applies by default.
+        """Empty the VPC's default security group. It is open, cannot be deleted, and is used where no group is named.
 
         This adopts the existing group; a destroy leaves it empty until the VPC is deleted.
         """

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 NAME = "cluster-autoscaler"
 NAMESPACE = "kube-system"
 
-_LOOK = ["get", "list", "watch"]
+_READ = ["get", "list", "watch"]
 
-# The autoscaler runs the scheduler's code against its own copy of the cluster, hence the long list of what it looks at.
+# The autoscaler runs the scheduler's code against a copy of the cluster, so it reads many kinds of objects.
 CLUSTER_RULES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {"api_groups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     {"api_groups": [""], "resources": ["pods/status"], "verbs": ["update"]},
-    {"api_groups": [""], "resources": ["nodes"], "verbs": [*_LOOK, "update"]},
+    {"api_groups": [""], "resources": ["nodes"], "verbs": [*_READ, "update"]},
     {
         "api_groups": [""],
         "resources": [
@@ -52,20 +52,20 @@ CLUSTER_RULES: "list[PolicyRuleArgsDict]" = [
             "persistentvolumeclaims",
             "persistentvolumes",
         ],
-        "verbs": _LOOK,
+        "verbs": _READ,
     },
-    {"api_groups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": _LOOK},
-    {"api_groups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": _LOOK},
-    {"api_groups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _LOOK},
+    {"api_groups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": _READ},
+    {"api_groups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": _READ},
+    {"api_groups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _READ},
     {
         "api_groups": ["storage.k8s.io"],
         "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
-        "verbs": _LOOK,
+        "verbs": _READ,
     },
     {
         "api_groups": ["resource.k8s.io"],
         "resources": ["deviceclasses", "resourceclaims", "resourceslices"],
-        "verbs": _LOOK,
+        "verbs": _READ,
     },
 ]
 
@@ -88,7 +88,7 @@ NAMESPACE_RULES: "list[PolicyRuleArgsDict]" = [
 
 
 def cloud_rights(cluster_name: str) -> Document:
-    """Look at everything, change only the groups that carry this cluster's tag."""
+    """Return rights to read everything and to change only the groups with this cluster's tag."""
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -148,7 +148,7 @@ def autoscaler_args(settings: StackSettings, stack: StackContext) -> AutoscalerA
 
 
 class Autoscaler(pulumi.ComponentResource):
-    """One replica on a fixed node. While it is away no node comes or goes, and nothing breaks."""
+    """One replica on a fixed node. While it is down, the number of nodes does not change, and nothing breaks."""
 
     def __init__(self, name: str, args: AutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Autoscaler", name, None, opts)
@@ -224,7 +224,7 @@ class Autoscaler(pulumi.ComponentResource):
                 "revision_history_limit": 3,
                 "selector": {"match_labels": {WORKLOAD: NAME}},
                 "template": {
-                    # It must not move itself away in the middle of moving others.
+                    # It must not evict itself while it evicts others.
                     "metadata": {"labels": self._labels, "annotations": {SAFE_TO_EVICT: "false"}},
                     "spec": self._args.stack.images.pulled(self._args.stack.egress.through(self._pod())),
                 },
@@ -250,7 +250,7 @@ class Autoscaler(pulumi.ComponentResource):
                     "image": self._args.image,
                     "command": ["./cluster-autoscaler"],
                     "args": [f"--{flag}={value}" for flag, value in self._args.flags.items()],
-                    # From a pod the metadata service is out of reach, so nothing else tells the region.
+                    # Pods cannot reach the metadata service, so they need the region.
                     "env": [{"name": "AWS_REGION", "value": self._args.stack.region}],
                     "ports": [{"name": "metrics", "container_port": 8085}],
                     "liveness_probe": {

@@ -1,16 +1,16 @@
 """The flags of the cluster autoscaler, and the priorities of node groups. Pure.
 
-It was built to add nodes fast and to remove them with care. Here the budgets decide what may move and when, so it may
-be quick: by day closed budgets keep every occupied node, whatever the threshold says, and at night they open.
+By default it adds nodes fast and removes them carefully. Here the budgets decide what may move and when, so it may
+remove them fast: by day closed budgets keep every occupied node, whatever the threshold, and at night they open.
 
-When several groups would do it grows them in the stack file's order, which its priority expander reads. It knows groups
-by the names of their Auto Scaling groups, which EKS makes from the node group's: `eks-`, the name, a hyphen and a UUID.
-The node group's own name is a prefix of ours and 26 characters of the provider: the time to a tenth of a millisecond,
-and a counter. A pattern that stopped at the prefix would match other groups too: `gpu-a-` begins the name of group
-`gpu` in zone a, and of a GPU group called `a`.
+If several groups fit, the priority expander grows them in the stack file's order. It identifies groups by the names of
+their Auto Scaling groups, which EKS derives from the node group's: `eks-`, the name, a hyphen and a UUID. The node
+group's name is Ebbtide's prefix and 26 characters of the provider: the time to a tenth of a millisecond, and a counter.
+A pattern that ended at the prefix would match other groups too: `gpu-a-` begins the name of group `gpu` in zone a, and
+of a GPU group called `a`.
 
-A group that no pattern matches, one made by hand say, comes after all that one does. The trap: without the ConfigMap no
-group is ever chosen, so it is there before the autoscaler. A change of it counts at once, without a restart.
+A group that no pattern matches, such as one created by hand, comes last. The trap: without the ConfigMap no group is
+ever chosen, so it is created before the autoscaler. A change takes effect at once, without a restart.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/expander/priority/priority.go, and its pull request 4304 for a name.
 """
@@ -25,21 +25,21 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler"
 
 RELEASES: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1.35.2", "1.36": "v1.36.1"}
-"""By the Kubernetes minor whose scheduler the release simulates: the two move together."""
+"""Releases by the Kubernetes minor whose scheduler they simulate; both change together."""
 
 STOP_MARGIN = timedelta(minutes=5)
-"""Past the longest stop: a worker's grace period is its job or its save plus two minutes, and must fit in with room."""
+"""Added to the longest stop: a worker's grace period is its job or its save plus two minutes, and must fit."""
 
 _DEFAULT_GRACE = timedelta(minutes=10)
 
 
 def autoscaler_image(cluster_version: str) -> str:
-    """The image for a Kubernetes minor, one of `KUBERNETES_VERSIONS`."""
+    """Return the image for a Kubernetes minor, one of `KUBERNETES_VERSIONS`."""
     return f"{IMAGE}:{RELEASES[cluster_version]}"
 
 
 def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
-    """The command line, by flag. Durations are as Go writes them."""
+    """Return the flags. Durations have Go's format."""
     cluster = settings.customer
     discovery = f"asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/{cluster}"
     return {
@@ -88,7 +88,7 @@ _ADDED_BY_EKS = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) -> str:
-    """The ConfigMap's text, highest first. The numbers are keys of YAML and must stay unquoted."""
+    """Return the ConfigMap's text, highest first. The numbers are YAML keys and must stay unquoted."""
     patterns: dict[int, list[str]] = {}
     for name, group in groups.items():
         patterns.setdefault(group.growth_priority, []).append(pattern(name_stem(name, group.kind), zones))
@@ -99,5 +99,5 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
 
 
 def pattern(stem: str, zones: Sequence[str]) -> str:
-    """Matches the Auto Scaling groups of one group, in all of its zones; names hold nothing that needs escaping."""
+    """Return a pattern of one group's Auto Scaling groups in all zones. Names need no escaping."""
     return f"^eks-{stem}-[{''.join(zone[-1] for zone in zones)}]-{_ADDED_BY_PROVIDER}-{_ADDED_BY_EKS}$"

@@ -1,15 +1,14 @@
 """An eviction cannot shorten the grace period of a stopped worker.
 
-A worker that was told to stop may still run a job for as long as its grace lasts. The Eviction API looks at no budget
-for such a pod, and where the eviction gives a shorter grace the API server takes it: `kubectl drain
---grace-period=60` would end a job of a week within a minute. So an eviction may not give a worker less than its own
-grace. One that gives none changes nothing about a pod that is stopping already. The cluster autoscaler gives the pod's
-own, since its longest one is set above every worker's.
+A stopped worker may run its job until its grace period ends. The Eviction API ignores budgets for such a pod, and the
+API server accepts a shorter grace period of an eviction: `kubectl drain --grace-period=60` would end a job of a week
+within a minute. So an eviction may not shorten a worker's grace period. An eviction without one does not affect a
+terminating pod. The cluster autoscaler uses the pod's, since its maximum is above every worker's.
 
-An Eviction says nothing about its pod but the name, so the pool is read from it: a Deployment's pods are named after
-it, and two generated parts without a hyphen follow; of a group of Ray's they are `worker` and one such part. Deleting a
-pod is not limited: kubelets do it, and an operator who must. The expressions are CEL; where one cannot be evaluated the
-eviction is refused.
+An Eviction contains only the name of its pod, so the pool is derived from it: a Deployment's pods have its name and two
+generated parts without a hyphen; pods of a Ray group have its name, `worker` and one such part. Deletions of pods are
+not limited: kubelets and operators need them. The expressions are CEL; if one cannot be evaluated, the eviction is
+refused.
 """
 
 from collections import defaultdict
@@ -51,7 +50,7 @@ class Evictions(pulumi.ComponentResource):
 
 
 def validations(graces: Mapping[str, int], pods: str = _OF_DEPLOYMENTS) -> "list[ValidationArgsDict]":
-    """One for each grace that differs."""
+    """Return one validation for each distinct grace period."""
     pools: dict[int, list[str]] = defaultdict(list)
     for pool, seconds in graces.items():
         pools[seconds].append(pool)

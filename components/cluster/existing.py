@@ -1,19 +1,20 @@
 """An existing cluster: its provider, the check of its identity, and its nodes.
 
-Nothing of it is made here and nothing of AWS is loaded. The kubeconfig is that of whoever runs `pulumi up`, found as
-kubectl finds it; the stack file names the context, never the file, so the state is the same for everybody.
+No part of the cluster is created and no AWS module is loaded. The kubeconfig is the one of the user who runs
+`pulumi up`, found as kubectl finds it; the stack file names the context, not the file, so the state does not depend on
+the user.
 
 Traps:
 
-- The SDK fills the provider's `kubeconfig` from the variable KUBECONFIG, path and all, and the provider takes a list of
-  files for the text of one. An empty text is neither: the provider then finds the files itself
-  (pulumi/pulumi-kubernetes, provider/pkg/provider/provider.go, Configure).
-- `cluster_identifier` is static, as on EKS: a context renamed must not show everything as replaced. So the provider
-  cannot tell that a context leads to another cluster. The UID of the namespace kube-system can: it is made with the
-  cluster and never again. Every object waits for that comparison, since the provider that makes them gets its context
-  from it. A destroy runs no program and compares nothing.
-- Components place pods by Ebbtide's own node labels, which such nodes lack. Their selectors are put into the owner's
-  words as objects are registered, so no component knows of two kinds of cluster, and nothing but the selectors differs.
+- The SDK fills the provider's `kubeconfig` from the variable KUBECONFIG, and the provider reads a list of paths as the
+  text of a kubeconfig. With an empty text the provider finds the files itself (pulumi/pulumi-kubernetes,
+  provider/pkg/provider/provider.go, Configure).
+- `cluster_identifier` is static, as on EKS: a renamed context must not show everything as replaced. So the provider
+  cannot detect a context that leads to another cluster. The UID of the namespace kube-system can: it is created with
+  the cluster and never changes. Every object waits for that comparison, since their provider gets its context from it.
+  A destroy runs no program and compares nothing.
+- Components place pods by Ebbtide's node labels, which such nodes lack. The selectors are translated to the owner's
+  labels when objects are registered, so no component distinguishes the two kinds of cluster.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND
 
 NodeSelectors: TypeAlias = Mapping[str, Mapping[str, str]]
 
-_IDENTITY = "kube-system"  # every cluster has it, and it is never made anew
+_IDENTITY = "kube-system"  # every cluster has it, and it is never recreated
 _SELECTOR = "node_selector"
 
 
@@ -47,13 +48,13 @@ class ExistingCluster(pulumi.ComponentResource):
         super().__init__("ebbtide:components:ExistingCluster", name, None, opts)
         self._args = args
         context = args.context if args.cluster_id is None else self._checked_context(name, args.cluster_id)
-        self.provider = self._way_in(f"{name}-kubernetes", context)
+        self.provider = self._kubernetes_provider(f"{name}-kubernetes", context)
         self.register_outputs({"context": args.context})
 
     def _checked_context(self, name: str, expected: str) -> pulumi.Output[str]:
         """Return the context after a check that it leads to the expected cluster."""
         args = self._args
-        unchecked = self._way_in(f"{name}-unchecked", args.context)
+        unchecked = self._kubernetes_provider(f"{name}-unchecked", args.context)
         identity = Namespace.get(
             f"{name}-identity", _IDENTITY, opts=pulumi.ResourceOptions(parent=self, provider=unchecked)
         )
@@ -64,7 +65,7 @@ class ExistingCluster(pulumi.ComponentResource):
 
         return identity.metadata.uid.apply(compared)
 
-    def _way_in(self, resource_name: str, context: pulumi.Input[str]) -> KubernetesProvider:
+    def _kubernetes_provider(self, resource_name: str, context: pulumi.Input[str]) -> KubernetesProvider:
         return KubernetesProvider(
             resource_name,
             kubeconfig="",
@@ -88,7 +89,7 @@ def refuse_another_cluster(context: str, *, expected: str, actual: str | None) -
 
 
 def placement(selectors: NodeSelectors) -> pulumi.ResourceTransformation:
-    """Puts Ebbtide's node selectors into those of the cluster's owner, on every object under a component."""
+    """Translate Ebbtide's node selectors to the owner's labels, on every object under a component."""
 
     def placed(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith("kubernetes:"):
@@ -100,14 +101,14 @@ def placement(selectors: NodeSelectors) -> pulumi.ResourceTransformation:
 
 
 def owners_labels(selector: Mapping[str, str], selectors: NodeSelectors) -> dict[str, str]:
-    """The labels to select by: a set of nodes that is not named is any node."""
+    """Return the owner's labels. A set of nodes without labels is any node."""
     other_labels = {key: value for key, value in selector.items() if key not in (NODE_KIND, NODE_GROUP)}
     node_sets = [selector[key] for key in (NODE_KIND, NODE_GROUP) if key in selector]
     return {**other_labels, **{key: value for name in node_sets for key, value in selectors.get(name, {}).items()}}
 
 
 def translated(value: object, selectors: NodeSelectors) -> object:
-    """A copy with every node selector translated, however deep; a selector that is left empty is left out."""
+    """Return a copy with every node selector translated at any depth. An empty selector is omitted."""
     if isinstance(value, list):
         return [translated(item, selectors) for item in cast("list[object]", value)]
     if not isinstance(value, dict):

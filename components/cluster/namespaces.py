@@ -72,7 +72,7 @@ class OwnNamespaceArgs:
     stack: StackContext
     workload: str
     rights: KubernetesRights
-    nodes: Sequence[Mapping[str, str]] = ()  # sets that started pods may choose from
+    nodes: Sequence[Mapping[str, str]] = ()  # selectors of which started pods need one
 
 
 class OwnNamespace(pulumi.ComponentResource):
@@ -93,17 +93,16 @@ class OwnNamespace(pulumi.ComponentResource):
 
 
 def started_identity(workload: str, customer: str) -> PodIdentity:
-    """Of the pods that a workload starts: the admission policy asks for its labels of workload and category."""
+    """Return the identity of pods that a workload starts. The admission policy requires its labels."""
     return PodIdentity(name=started_by(workload), category=Category.WORKER, customer=customer)
 
 
 def policy_rules(rights: KubernetesRights) -> "list[PolicyRuleArgsDict]":
-    """As the file says them."""
     return [_policy_rule(rule) for rule in rights.rules]
 
 
 def _policy_rule(rule: RightsRule) -> "PolicyRuleArgsDict":
-    """An empty list of names grants every name, so it is not written."""
+    """Write no empty list of names, which would grant every name."""
     policy_rule: PolicyRuleArgsDict = {
         "api_groups": list(rule.groups),
         "resources": list(rule.resources),
@@ -140,7 +139,7 @@ class RaySpaces(pulumi.ComponentResource):
 
 
 def deletion_timeout(settings: RaySettings) -> pulumi.CustomTimeouts:
-    """Pods of Ray have as long as their longest task to go, and what holds them goes after them."""
+    """Return a timeout for the longest task, since pods of Ray are deleted before their namespace."""
     return pulumi.CustomTimeouts(delete=f"{settings.deleted_within.total_seconds():.0f}s")
 
 

@@ -1,38 +1,38 @@
 """Network policies: every namespace denies all traffic, and then admits what is needed.
 
-Policies add up, so a customer opens more with a policy of their own beside these, and never has to change one. They do
-nothing on a cluster whose network plugin does not enforce them; on EKS ours does.
+Policies add up, so a customer opens more with an additional policy, without changing these. They have no effect on a
+cluster whose network plugin does not enforce them; EKS enforces them.
 
 | pods | may be called by | may call |
 |---|---|---|
 | workloads | every pod of the cluster, private addresses | everything but the instance metadata, or `egress.allow` |
 | workers | the pods of both namespaces | the same |
-| what starts pods itself | as workloads | as workloads, and the API server |
-| what it started | as workloads | as workloads |
+| workloads that start pods | as workloads | as workloads, and the API server |
+| pods that they start | as workloads | as workloads |
 | controller | every pod, on its port for metrics | DNS, Redis, the API server |
 | Ray clusters | their own pods and the workers that drive them; the controller, on the dashboard's port | the same |
 | workers that drive Ray | as workers, and Ray's pods | the same |
 | Ray's heads | as above | as workloads, and the API server |
-| Ray's operator | nobody | DNS, the API server |
+| Ray's operator | no pod | DNS, the API server |
 | exporter | as the controller | DNS, the API server, Redis where it speaks TLS |
-| closer | nobody | DNS, the API server |
-| Prometheus of its own | private addresses and KEDA, on its port | what it scrapes, DNS, the API server, Alertmanager |
+| closer | no pod | DNS, the API server |
+| bundled Prometheus | private addresses and KEDA, on its port | its targets, DNS, the API server, Alertmanager |
 | Alertmanager | private addresses and Prometheus, on its port | DNS, the ports of its receivers |
-| Redis | see `components.redis.server` | nobody |
+| Redis | see `components.redis.server` | no address |
 
-**A Prometheus that the file names** is let through to ports of metrics by its namespace, those of workers included;
-one of the stack's own by its name. Then no other pod may call our own processes there, or Ray's. Both of the latter are
-asked through the API server's proxy, which has a private address and no other name. Prometheus may call any address on
-the port of kubelets, which are no pods.
+**Prometheus.** A Prometheus that the file names may call ports of metrics, including those of workers, from its
+namespace; the bundled one by its name. No other pod may then call these ports of Ebbtide's processes or of Ray. Both
+are also called through the API server's proxy, which has a private address and no other name. Prometheus may call any
+address on the port of kubelets, which are no pods.
 
-**Private addresses** call workloads because load balancers do: they stand in the VPC and are no pods. So do those that
-`expose` makes, public ones too: what they let in comes by a node, with its address (`components.pods.entrance`). A load
-balancer that brings the client's public address to the pod needs a policy of the customer's own.
+**Private addresses** may call workloads because load balancers do: they are in the VPC and are no pods. This includes
+the load balancers of `expose`, public ones too: their traffic comes from a node's address (`components.pods.entrance`).
+A load balancer that preserves the client's public address needs an additional policy of the customer.
 
 **The API server has no selector.** It is no pod, its address belongs to EKS and changes with an upgrade, and behind the
-service's port 443 it may listen on 6443. So those two ports are open to every address but the metadata's: the token
-decides what can be done there, not the way to it. A Redis or a proxy that the file gives by name is opened by its port
-in the same way, since a policy knows no names.
+Service's port 443 it may listen on 6443. So those two ports are open to every address except the metadata's; tokens
+decide about access. A Redis or a proxy that the file names by host is opened by its port in the same way, since a
+policy knows no names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ SERVICES = "ebbtide-workloads"
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 _PRIVATE = (*PRIVATE, SHARED, UNIQUE_LOCAL)
 _NODE_DNS = "169.254.20.10/32"
-"""Where NodeLocal DNSCache listens, on clusters that have it: on the node, so no selector of pods finds it."""
+"""The address of NodeLocal DNSCache, on clusters with it. It is on the node, so no selector of pods matches."""
 _POD_IDENTITY = ("169.254.170.23/32", "fd00:ec2::23/128")
 
 _EVERY_POD: "NetworkPolicyPeerArgsDict" = {"namespace_selector": {}}
@@ -95,18 +95,18 @@ class NetworkPoliciesArgs:
     """The namespaces of workloads that start pods, by workload."""
     ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of Ray clusters, by cluster."""
-    floors: bool = False  # services have some, which the workload controller writes
+    floors: bool = False  # services have floors, which the workload controller writes
     drivers: Sequence[str] = ()
-    """Pools whose workers drive one: nodes of Ray themselves, they call its pods and are called by them."""
-    ray_operator: bool = True  # ours; one of somebody else lives elsewhere, and calls no pod of Ray
+    """Pools whose workers drive a Ray cluster: as Ray nodes they call its pods and are called by them."""
+    ray_operator: bool = True  # the bundled one; an existing one runs elsewhere, and calls no pod of Ray
     prometheus: str | None = None
-    """The namespace whose pods alone may call the ports of metrics of our processes, of Ray and of workers."""
+    """The only namespace whose pods may call the ports of metrics of Ebbtide's processes, of Ray and of workers."""
     exporter: bool = False
-    redis_tls: bool = False  # then the exporter asks it for its certificate
+    redis_tls: bool = False  # the exporter then reads its certificate
     own_prometheus: BundledCalls | None = None
-    """In place of `prometheus`: one in the controller's namespace."""
+    """The bundled Prometheus, which replaces `prometheus`, in the controller's namespace."""
     scraped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Pools that name a port for metrics, with its number."""
+    """Ports of metrics by pool."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -128,12 +128,14 @@ class NetworkPolicies(pulumi.ComponentResource):
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
         scrapers = [_scraper(args)]
-        scraped: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
-        controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped], egress=[_DNS, _API_SERVER, _redis(args)])
+        scraped_process: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
+        controller = _Rules(
+            pods=_named(CONTROLLER), ingress=[scraped_process], egress=[_DNS, _API_SERVER, _redis(args)]
+        )
         self._policy(f"{name}-controller", CONTROLLER, system, controller)
         if args.exporter:
             looks_at = [_DNS, _API_SERVER, *([_redis(args)] if args.redis_tls else [])]
-            exporter = _Rules(pods=_named(EXPORTER), ingress=[scraped], egress=looks_at)
+            exporter = _Rules(pods=_named(EXPORTER), ingress=[scraped_process], egress=looks_at)
             self._policy(f"{name}-exporter", EXPORTER, system, exporter)
         closer = _Rules(pods=_named(CLOSER), egress=[_DNS, _API_SERVER])
         self._policy(f"{name}-closer", CLOSER, system, closer)
@@ -167,7 +169,7 @@ class NetworkPolicies(pulumi.ComponentResource):
                 "ports": _tcp(DASHBOARD_PORT),
             }
             asked_of = [_DNS, _API_SERVER, *([heads] if args.ray else [])]
-            asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped], egress=asked_of)
+            asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped_process], egress=asked_of)
             self._policy(f"{name}-workload-controller", "ebbtide-workload-controller", system, asks)
         if args.ray and args.ray_operator:
             operator = _Rules(pods=_named(RAY_OPERATOR), egress=[_DNS, _API_SERVER])
@@ -176,12 +178,12 @@ class NetworkPolicies(pulumi.ComponentResource):
             self._bundled_prometheus(name, args, args.own_prometheus)
         for port in sorted({*args.scraped.values()} if args.prometheus is not None else ()):
             pools = [pool for pool, number in args.scraped.items() if number == port]
-            scraped: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
+            scraped_pool: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
             self._policy(
                 f"{name}-scraped-{port}",
                 f"ebbtide-scraped-{port}",
                 workers,
-                _Rules(pods=_any(pools), ingress=[scraped]),
+                _Rules(pods=_any(pools), ingress=[scraped_pool]),
             )
         self.register_outputs({})
 
@@ -195,14 +197,14 @@ class NetworkPolicies(pulumi.ComponentResource):
         written = _outside(args, bundled.writes)
         if bundled.alert_ports is not None:
             calls.append({"to": [_pod(system, ALERTMANAGER)], "ports": _tcp(ALERTMANAGER_PORT)})
-            told = _Rules(
+            rules = _Rules(
                 pods=_named(ALERTMANAGER),
                 ingress=[
                     {"from_": [_pod(system, PROMETHEUS), *_blocks(_PRIVATE)], "ports": _tcp(ALERTMANAGER_PORT)},
                 ],
                 egress=[_DNS, *_outside(args, bundled.alert_ports)],
             )
-            self._policy(f"{name}-alertmanager", ALERTMANAGER, system, told)
+            self._policy(f"{name}-alertmanager", ALERTMANAGER, system, rules)
         proxied: NetworkPolicyIngressRuleArgsDict = {
             "from_": [*map(_namespace, bundled.queried_from), *_blocks(_PRIVATE)],
             "ports": _tcp(PROMETHEUS_PORT),
@@ -213,7 +215,7 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-prometheus", PROMETHEUS, system, rules)
 
     def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:
-        """Both directions are named, so that an empty one is closed and not left as it was."""
+        """List both directions, so that an empty one is closed."""
         spec: NetworkPolicySpecArgsDict = {"pod_selector": rules.pods, "policy_types": ["Ingress", "Egress"]}
         if rules.ingress:
             spec["ingress"] = rules.ingress
@@ -235,7 +237,7 @@ class _Rules:
 
 
 def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """With `allow`, what a pod needs to work at all stays open: the cluster, its names, its identity, the queue."""
+    """With `allow`, a pod may still call the cluster, DNS, the identity service and the queue."""
     reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(args.allow or _ANYWHERE)]}
     if not args.allow:
         return [reach]
@@ -249,9 +251,9 @@ def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":
 
 
 def _outside(args: NetworkPoliciesArgs, ports: Sequence[int]) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """Pods of the cluster too: a receiver may be one. And what gives the pod its role, and the proxy.
+    """Allow these ports everywhere (a receiver may be a pod), and the calls of the role service and the proxy.
 
-    Nothing without a port: a rule that names none opens all.
+    Without a port there is no rule: a rule without ports opens all.
     """
     if not ports:
         return []
@@ -310,7 +312,7 @@ def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":
 
 
 def _not_ours(ours: Sequence[str]) -> "LabelSelectorArgsDict":
-    """Pods without the label too: what a customer puts there by hand counts as a workload."""
+    """Include pods without the label: a pod that a customer creates by hand counts as a workload."""
     return {"match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": ours}]}
 
 

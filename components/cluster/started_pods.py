@@ -1,17 +1,17 @@
 """Admission of pods that a workload starts, so that they keep the promises of the stack file.
 
-Such pods come from a program that knows nothing of Ebbtide, so the API server holds them to four things. **Labels**:
-the category worker, which keeps them off the nodes of fixed pods, and the name by which their own closed budget finds
-them. **Requests**, without which neither the scheduler nor the autoscaler knows how large they are. **Nodes** that may
-go, so that none sits on a fixed node before its pods do. And **no priority**: a pending one would push workers out.
+Such pods come from a program that is unaware of Ebbtide, so the API server enforces four rules. **Labels**: the
+category worker, which keeps them off the nodes of fixed pods, and the name that their closed budget selects.
+**Requests**, by which the scheduler and the autoscaler know their size. **Nodes** that may be removed, so that none
+occupies a fixed node before its pods do. And **no priority**: a pending pod would preempt workers.
 
-A label can be written by anybody who may create a pod, the one of the workload's own pods included. A bare pod under
-their budget would count as healthy and not as expected, and let an eviction through for each. So that label is for
-pods of a ReplicaSet or StatefulSet alone, and never for one that the workload itself writes. Its rights reach neither
-kind (`ebbtide.settings.sections.pods.kubernetes`), so nothing of its making can own such a pod.
+Every client that may create a pod can set any label, including the one of the workload's pods. A bare pod under their
+budget would count as healthy but not as expected, so each would allow an eviction. So that label is only for pods of a
+ReplicaSet or StatefulSet, and never for a pod that the workload writes. Its rights include neither kind
+(`ebbtide.settings.sections.pods.kubernetes`), so none of its objects can own such a pod.
 
-Updates are looked at as well: whoever may patch a pod could take a label off. The kubelet's reports are on `status`,
-which is another resource. The expressions are CEL; where one cannot be evaluated the pod is refused.
+Updates are checked too, since a client that may patch a pod could remove a label. The kubelet reports to `status`,
+which is another resource. The expressions are CEL; if one cannot be evaluated, the pod is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class StartedPodsArgs:
     workload: str
     namespace: pulumi.Input[str]
     nodes: Sequence[Mapping[str, str]] = ()
-    """Labels of the sets of nodes that such a pod may choose from; none: it need not choose."""
+    """Selectors of which such a pod needs one; if empty, it needs none."""
 
 
 class StartedPods(pulumi.ComponentResource):
@@ -58,7 +58,7 @@ class StartedPods(pulumi.ComponentResource):
 
 
 def validations(workload: str, nodes: Sequence[Mapping[str, str]]) -> "list[ValidationArgsDict]":
-    """Of a pod that is either the workload's own, from its Deployment or StatefulSet, or one that it started."""
+    """Return the rules of the workload's pods (from its Deployment or StatefulSet) and of pods that it starts."""
     pods = started_by(workload)
     rules = {
         f"!variables.own || (!variables.author && {_LASTING})": (

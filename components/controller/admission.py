@@ -1,8 +1,8 @@
 """The changes that the controller may make within the objects that it may write.
 
-Rights stop at the object: whoever may patch a pod may relabel it out of its budget, and whoever may patch a budget may
-set it to "100%". Two admission policies stop at the field. They bind the controller's and the closer's accounts and
-nobody else; the closer may only close. They fail closed: where one cannot be evaluated, the write is refused and the
+RBAC limits writes to objects: an account that may patch a pod may relabel it out of its budget, and one that may patch
+a budget may set it to "100%". Two admission policies limit the fields. They apply to the controller's and the closer's
+accounts only; the closer may only close. They fail closed: if one cannot be evaluated, the write is refused and the
 controller holds.
 
 The expressions are CEL. `has` guards every optional field, since reading an absent one is an error, and an error is a
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def unchanged(field: str) -> str:
-    """Both sides lack the field, or both have the same."""
+    """Return an expression: both objects lack the field, or have the same value."""
     now, before = f"object.{field}", f"oldObject.{field}"
     return f"has({now}) ? (has({before}) && {now} == {before}) : !has({before})"
 
@@ -40,7 +40,7 @@ ANNOTATIONS: "list[VariableArgsDict]" = [
 
 
 def annotating_only(key: str, description: str) -> dict[str, str]:
-    """Rules over `ANNOTATIONS`: that one comes, changes and goes, and all others stay. `what` it is in a message."""
+    """Return rules over `ANNOTATIONS`: only `key` may change. `description` is for messages."""
     is_key = f"k == '{key}'"
     stays = f"variables.now.all(k, {is_key} || (k in variables.before && variables.now[k] == variables.before[k]))"
     return {
@@ -56,7 +56,7 @@ POD_RULES = {
 }
 _MOST, _LEAST = "spec.maxUnavailable", "spec.minAvailable"
 _SHUT = f"has(object.{_LEAST}) && has(oldObject.{_LEAST}) && object.{_LEAST} == {CLOSED_MINIMUM}"
-"""Of pods that have no scale, the budget is closed by `minAvailable`: docs/adr/0024."""
+"""`minAvailable` closes the budget of pods without a scale: docs/adr/0024."""
 
 BUDGET_RULES = {
     **BINDINGS_STAY,

@@ -1,12 +1,11 @@
 """The closer: closes the budgets before each opening, even if the controller is down.
 
-CronJobs in the customer's own zone run `python -m controllers.closer` from the controller's image. Cron only wakes it:
-what is to be closed the module reads from the clock, so a firing too many, on a holiday or on a Sunday that needed
-another time, does nothing.
+CronJobs in the customer's time zone run `python -m controllers.closer` from the controller's image. The module decides
+by the clock whether to close, so a superfluous run, on a holiday or on a Sunday with another time, does nothing.
 
-The trap: cron counts in wall time, and the wall time of "opening less the guard" is not always the same. A clock change
-inside the guard moves it, and one that skips it would drop it. So the times are read off real instants, over ten fixed
-years (the same text whenever it is rendered), and a closing that falls elsewhere has an entry of its own.
+The trap: cron uses wall time, and the wall time of "opening less the guard" varies. A clock change inside the guard
+moves it, and a skipped hour would drop it. So the times are calculated from instants of ten fixed years, which makes
+rendering reproducible, and each deviating time has a separate entry.
 """
 
 from collections import defaultdict
@@ -33,9 +32,9 @@ from ebbtide.vocabulary.windows import BusinessHours
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
 
-_YEARS = range(2026, 2036)  # beyond them zones are guesses, and their rules repeat
+_YEARS = range(2026, 2036)  # later rules of time zones are guesses and repeat
 _DAYS_OF_WEEK = 7
-_DEADLINE_SECONDS = 600  # a run that could not start in time still closes, up to the end of a usual guard
+_DEADLINE_SECONDS = 600  # a late run still closes, up to the end of a usual guard
 _CONFIG_DIRECTORY = "/etc/ebbtide"
 
 
@@ -60,18 +59,18 @@ _EVERY_DAY = ClosingTime(0, tuple(range(_DAYS_OF_WEEK)))
 
 
 def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, ...]:
-    """One entry per time of day at which some opening, less the guard, falls; seconds are cut off, so never late.
+    """Return one entry for each time of day at which an opening less the guard falls. Seconds are cut off, so it is
+    never late.
 
-    Closed dates do not count: they change, and a firing on one does nothing. An open date has its closing on each such
-    weekday, for the same reason. Hours that never open have one entry a day nevertheless, for what a maintenance may
-    have left open.
+    Closed dates are ignored: they change, and a run on one does nothing. For the same reason an open date has its
+    closing on each such weekday. Hours that never open have one entry a day, for budgets that a maintenance left open.
     """
     ordinary = replace(hours, closed_dates=frozenset())
     last_year = max([_YEARS[-1], *(date.day.year for date in hours.open_dates)])
     start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(last_year + 1, 1, 2, tzinfo=UTC)
     days_at: dict[int, set[int]] = defaultdict(set)
     for span in ordinary.open_spans(start, end):
-        if span.start > start:  # before it nothing was looked at: it may be the middle of a longer one
+        if span.start > start:  # a span at the start may be the middle of a longer one
             closing = ordinary.local(span.start - guard)
             days_at[closing.hour * 60 + closing.minute].add(closing.weekday())
     return tuple(ClosingTime(minute, tuple(sorted(days))) for minute, days in sorted(days_at.items())) or (_EVERY_DAY,)
@@ -95,7 +94,7 @@ class Closer(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _rights(self, name: str, namespace: pulumi.Input[str], budgets: Sequence[BudgetPolicy]) -> None:
-        """One account, and a role in each namespace that holds a budget: a workload that starts pods has its own."""
+        """Create an account, and a role in each namespace with budgets: a workload that starts pods has a namespace."""
         opts = pulumi.ResourceOptions(parent=self)
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
         for space in (NAMESPACE, *sorted({budget.namespace for budget in budgets} - {NAMESPACE})):

@@ -30,7 +30,7 @@ class ControllerArgs:
     config: ControllerConfig
     replicas: int = 1
     redis_authority: RedisAuthority = PUBLIC
-    redis_secret: str = SECRET  # where the password of the config's user is
+    redis_secret: str = SECRET  # contains the password of the config's user
 
 
 class Controller(ControlledProcess):

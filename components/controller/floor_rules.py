@@ -1,7 +1,7 @@
 """The changes of an autoscaler that the workload controller may make: a minimum from `min` to `max`. Pure.
 
-The expressions are CEL, as in `components.controller.admission`. `Autoscaler.others` are the other fields of its spec,
-each of which must stay: CEL does not list the fields of an object of a kind.
+The expressions are CEL, as in `components.controller.admission`. `Autoscaler.others` lists the other fields of its
+spec, which must stay: CEL cannot enumerate the fields of an object.
 """
 
 from collections.abc import Sequence
@@ -49,15 +49,15 @@ AUTOSCALERS = (
 
 
 def bounds(floors: Sequence[FloorPolicy]) -> str:
-    """By name, the least and the most that may be written."""
+    """Return the allowed range of the minimum, by name."""
     entries = ", ".join(f"'{policy.name}': [{policy.least}, {policy.most}]" for policy in floors)
     return f"{{{entries}}}"
 
 
 def floor_rules(kind: Autoscaler) -> dict[str, str]:
     field = f"object.spec.{kind.least}"
-    own = "variables.bounds[object.metadata.name]"
-    within = f"object.metadata.name in variables.bounds && {own}[0] <= {field} && {field} <= {own}[1]"
+    limits = "variables.bounds[object.metadata.name]"
+    within = f"object.metadata.name in variables.bounds && {limits}[0] <= {field} && {field} <= {limits}[1]"
     fields = ("metadata.annotations", *(f"spec.{other}" for other in kind.others))
     return {
         **BINDINGS_STAY,

@@ -1,11 +1,11 @@
 """The rights of the controller and the closer. Pure: names in, rules out.
 
-Writing is granted by name only. Two rights cannot be limited so: events are created before they have a name, and the
-pods of a pool get theirs from Kubernetes; the admission policy limits what a patch of a pod may change. Reading is
-namespace-wide, because a watch on a list of names does not exist.
+Writes are granted by name only, with two exceptions: events have no name before their creation, and Kubernetes names
+the pods of a pool; the admission policy limits the patch of a pod. Reads are namespace-wide, because a watch cannot be
+limited to names.
 
-Only what the adapters do is granted: a Lease is read and replaced, replicas are read and applied through `scale`,
-budgets and marks are patched. `get` of what may be listed reveals nothing more.
+Only the operations of the adapters are granted: a Lease is read and replaced, replicas are read and applied through
+`scale`, budgets and marks are patched. `get` of objects that may be listed reveals nothing more.
 
 The trap: an empty list of resource names grants every name. A rule without names must not be written at all.
 """
@@ -20,7 +20,7 @@ _READ = ["get", "list", "watch"]
 
 
 def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """In the namespace of the workloads: the Lease, the flexible budgets, events; pods, to time drains and starts."""
+    """Return rights in the workloads' namespace: Lease, flexible budgets, events; pods, to time drains and starts."""
     return [
         *named("coordination.k8s.io", "leases", ["get", "update"], [lease]),
         rule("policy", "poddisruptionbudgets", _READ),
@@ -31,8 +31,8 @@ def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsD
 
 
 def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[PolicyRuleArgsDict]":
-    """In the namespace of the workers: replicas of the pools through `scale` alone, marks on pods, events, and the
-    budgets of pools with checkpoints.
+    """Return rights in the workers' namespace: replicas of the pools through `scale` only, marks on pods, events, and
+    the budgets of pools with checkpoints.
 
     A right on Deployments themselves would also allow another image.
     """
@@ -48,8 +48,9 @@ def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[
 
 
 def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """The budgets that are open in the window alone, and the fixed ones that a maintenance may have left open; that it
-    only closes is up to the admission policy.
+    """Return rights on budgets that open in the window, and on fixed ones that a maintenance may have left open.
+
+    The admission policy ensures that the closer only closes.
     """
     return named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
 

@@ -1,8 +1,8 @@
 """The workload controller: a second process of the controller's image, for Ray clusters and planned minimums.
 
-It writes the spec of Ray clusters, so that no `up` has to, and sends them to sleep (docs/adr/0027), and the floors of
-services (docs/adr/0030). It has an account, a Lease and rights of its own: what it may write the other process may not,
-and the other way round. It asks the head of each cluster what runs there, with the cluster's token.
+It writes the spec of Ray clusters instead of `up`, sends them to sleep (docs/adr/0027), and writes the floors of
+services (docs/adr/0030). It has a separate account, Lease and rights: neither process may write the other's fields. It
+asks the head of each cluster what runs there, with the cluster's token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ RAY_RULES = {**BINDINGS_STAY, **annotating_only(ASLEEP_FOR, ASLEEP_FOR)}
 
 
 def token_file(cluster: str, key: str) -> str:
-    """Where the process finds the token of a Ray cluster."""
+    """Return the path of a Ray cluster's token."""
     return f"{_TOKENS}/{cluster}/{key}"
 
 
@@ -81,7 +81,7 @@ class WorkloadController(ControlledProcess):
         ]
 
     def _limit_to_specs(self, name: str, args: WorkloadControllerArgs) -> None:
-        """Rights stop at the object: of a RayCluster nothing but the spec and one annotation is its to write."""
+        """RBAC limits writes to objects. The policy limits them to a RayCluster's spec and one annotation."""
         enforce(
             (f"{name}-rayclusters", f"{name}-rayclusters-binding"),
             "ebbtide-rayclusters",
@@ -95,7 +95,7 @@ class WorkloadController(ControlledProcess):
     def _limit_to_floors(
         self, name: str, args: WorkloadControllerArgs, kind: Autoscaler, policies: Sequence[FloorPolicy]
     ) -> None:
-        """Of an autoscaler the minimum alone, within what the stack file says."""
+        """Limit writes to an autoscaler's minimum, within the stack file's range."""
         enforce(
             (f"{name}-{kind.resource}", f"{name}-{kind.resource}-binding"),
             f"ebbtide-{kind.resource}",
@@ -116,7 +116,7 @@ def _system_rules() -> "list[PolicyRuleArgsDict]":
 
 
 def _autoscaler_rules(floors: Sequence[FloorPolicy]) -> "list[PolicyRuleArgsDict]":
-    """Writing by name; a watch is of the namespace."""
+    """Return rights to write by name, and to watch the namespace."""
     rules: list[PolicyRuleArgsDict] = []
     for kind in AUTOSCALERS:
         if names := [policy.name for policy in kind.among(floors)]:
@@ -125,5 +125,5 @@ def _autoscaler_rules(floors: Sequence[FloorPolicy]) -> "list[PolicyRuleArgsDict
 
 
 def _ray_rules(cluster: str) -> "list[PolicyRuleArgsDict]":
-    """Writing by name; reading is of the namespace, which holds this cluster alone."""
+    """Return rights to write by name, and to read the namespace, which contains only this cluster."""
     return [rule("ray.io", "rayclusters", _READ), *named("ray.io", "rayclusters", ["patch"], [cluster]), events()]

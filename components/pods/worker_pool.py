@@ -11,7 +11,7 @@ Decisions:
   other drain too; it is one object, which an operator can open for maintenance without restarting the pods. Workers on
   spot nodes whose jobs must be saved are the exception: their budget is open, for the drain before AWS takes a node.
 - **One process namespace per pod.** The kernel drops a SIGTERM that reaches PID 1 before its handler exists, and a pod
-  stopped during its imports would hold its node for the whole grace period. In a shared namespace the worker is not
+  stopped during its imports would hold its node for the entire grace period. In a shared namespace the worker is not
   PID 1, and still gets the signal itself: no shell stands between.
 """
 

@@ -1,20 +1,19 @@
 """One Ray cluster: rights, token, budgets, and the RayCluster, whose spec the workload controller writes.
 
-**Pulumi owns no field of the spec.** The whole of it stands in an annotation, and the workload controller writes it as
-far as that interrupts nothing: see docs/adr/0027. So no `up`, at whatever moment, stops a pod of Ray or resets a number
-of its autoscaler.
+**Pulumi owns no field of the spec.** The entire spec is in an annotation, and the workload controller writes it as far
+as that interrupts nothing: see docs/adr/0027. So no `up` ever stops a pod of Ray or resets a number of its autoscaler.
 
 **A deletion waits for the pods.** Pulumi deletes in the foreground: the RayCluster is gone after the last pod that it
-owns, and the operator and its rights go after the RayCluster. `skipAwait` holds for the deletion of some of Kubernetes'
-own kinds alone (pulumi/pulumi-kubernetes, `DeletedCondition` in `provider/pkg/metadata/overrides.go`).
+owns, and the operator and its rights go after the RayCluster. `skipAwait` affects the deletion of some of Kubernetes'
+built-in kinds only (pulumi/pulumi-kubernetes, `DeletedCondition` in `provider/pkg/metadata/overrides.go`).
 
-Not so where the head's state outlives it: the operator's finalizer keeps the RayCluster until a Job has removed that
-state, and a deletion in the foreground would delete this Job while a worker still ends its task. After five minutes the
-operator gives up. So there the RayCluster goes before its workers, and the namespace waits for them.
+A head whose state outlives it is an exception: the operator's finalizer keeps the RayCluster until a Job has removed
+that state, and a foreground deletion would delete this Job while a worker still ends its task. After five minutes the
+operator gives up. So this RayCluster is deleted before its workers, and the namespace waits for them.
 
-**The token is made here, once**, and is the same in three namespaces: of Ray, of the queue workers that drive it, and
-of the workload controller that asks the head what runs. Pulumi keeps it encrypted in the state. To have another one,
-delete the Secret of the Ray namespace from the state and the cluster, while the cluster sleeps.
+**The token is created once**, and is the same in three namespaces: Ray's, the one of the queue workers that drive it,
+and the one of the workload controller that asks the head what runs. Pulumi keeps it encrypted in the state. To replace
+it, delete the Secret of the Ray namespace from the state and the cluster, while the cluster sleeps.
 """
 
 from base64 import b64encode
@@ -51,7 +50,7 @@ AUTOSCALER_RULES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
     {"api_groups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
 ]
-"""Of the head's account. Source: KubeRay, `BuildRole`; without `pods/resize`, which a fixed size has no use for."""
+"""Rights of the head's account. Source: KubeRay, `BuildRole`, without `pods/resize`, which fixed sizes never need."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +135,7 @@ class RayCluster(pulumi.ComponentResource):
         return resources
 
     def _rights(self) -> list[pulumi.Resource]:
-        """Named as the operator looks for them; it would make them, had it the right to."""
+        """Create the objects under the names that the operator expects; it has no right to create them."""
         name = self._args.name
         account = self._args.settings.head.service_account or head_identity(name, self._args.shared.stack.customer).name
         return [*grant(self._name, name, self._args.namespace, AUTOSCALER_RULES, account=account, parent=self)]

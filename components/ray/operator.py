@@ -1,11 +1,11 @@
 """KubeRay's operator, which creates pods and Services of RayClusters in the namespaces of Ray only.
 
-Its own manifest grants it the whole cluster: every pod, every Secret, Roles of its making. Here it has a Role in each
-namespace that a Ray cluster lives in, and what else it would make, the account of the head and the Role of Ray's
-autoscaler, is there before it: so it needs no right to make accounts, Roles or Secrets. It watches RayJobs, RayServices
-and the Secrets of those namespaces too, and does not start without.
+Its release's manifest grants rights on the entire cluster: all pods, all Secrets, and the creation of Roles. Here it
+has a Role in each namespace of a Ray cluster. Ebbtide creates the head's account and the Role of Ray's autoscaler, so
+the operator needs no right to create accounts, Roles or Secrets. It also watches RayJobs, RayServices and the Secrets
+of those namespaces, and does not start without these rights.
 
-One replica, on a fixed node. While it is away pods that Ray asks for come later, and nothing that runs stops.
+One replica, on a fixed node. While it is down, pods that Ray requests are delayed, and nothing that runs stops.
 
 Source: `config/rbac/role.yaml` and `config/manager/manager.yaml` of the release that `data/README.md` names.
 """
@@ -49,14 +49,14 @@ RULES: "list[PolicyRuleArgsDict]" = [
 ]
 
 CLEAN_UP: "PolicyRuleArgsDict" = {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
-"""A Job that removes what a head kept in Redis, once its RayCluster is deleted."""
+"""Rights on the Job that removes a head's state from Redis, after its RayCluster is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
     stack: StackContext
     watched: Mapping[str, pulumi.Output[str]]  # the namespaces of Ray, by cluster
-    cleans_up: Collection[str] = ()  # after these clusters: what their heads kept in Redis
+    cleans_up: Collection[str] = ()  # clusters whose heads have a state in Redis
 
 
 class RayOperator(pulumi.ComponentResource):
@@ -105,7 +105,7 @@ def _program(args: OperatorArgs) -> Program:
         alive=probe("/healthz", _HEALTH, failures=5, within=None, scheme=None),
         ready=probe("/readyz", _HEALTH, failures=5, within=None, scheme=None),
         cpu=100,
-        memory=512,  # as its release asks for, enough for 500 pods of Ray
+        memory=512,  # the release's request, enough for 500 pods of Ray
         mounts=None,
         annotations=None,
         grace=None,

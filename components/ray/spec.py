@@ -1,20 +1,20 @@
 """The spec of a RayCluster from its section of the stack file. Pure, except for outputs in it.
 
-Nobody applies it as it stands. It goes into an annotation of the RayCluster, and the workload controller writes it into
-`spec`, as far as that interrupts nothing (docs/adr/0027). So numbers that Ray's autoscaler writes, `replicas` and
-`scaleStrategy`, are never in it, and neither is `suspend`.
+The spec is an annotation of the RayCluster, and the workload controller writes it into `spec` as far as that interrupts
+nothing (docs/adr/0027). So it never contains `suspend` and the numbers of Ray's autoscaler, `replicas` and
+`scaleStrategy`.
 
-Decisions that would otherwise be asked about:
+Decisions:
 
-- **The head has no CPUs.** No task ever runs beside what all of them need.
-- **Told to stop, a worker drains.** Ray ends what runs, moves objects away and takes nothing new. The drain is given a
-  minute less than the pod, so that Ray gives up before the kubelet does.
-- **No list is empty.** Where a head's state outlives it, KubeRay's operator adds a finalizer by an update of the whole
-  object, and that drops empty lists: the spec would differ from the wanted one until the cluster sleeps.
-- **The home folder is `/tmp`**, a volume of its own: an image's own home may belong to another user, and Ray writes its
+- **The head has no CPUs**, so that no task runs beside the processes that all tasks need.
+- **A stopping worker drains.** Ray finishes the running work, moves objects away and accepts no new work. The drain has
+  a minute less than the pod, so that Ray gives up before the kubelet does.
+- **No list is empty.** If a head's state outlives it, KubeRay's operator adds a finalizer by an update of the entire
+  object, which drops empty lists: the spec would differ from the annotation until the cluster sleeps.
+- **The home folder is `/tmp`**, a separate volume: an image's home may belong to another user, and Ray writes its
   session there.
-- **Shared memory holds objects**, three tenths of the pod's memory as Ray itself would take; what does not fit is
-  spilled to a volume on the node's disk. Neither keeps the autoscaler of the cluster from taking the node.
+- **Shared memory holds objects**, three tenths of the pod's memory, which is Ray's default; what does not fit is
+  spilled to a volume on the node's disk. Neither stops the cluster autoscaler from removing the node.
 
 **State of the head.** With a state in the stack's Redis, a new head continues where the old one stopped. KubeRay gives
 address, password and a key prefix, the RayCluster's UID, to the head's pod. So clusters never share keys, and a
@@ -71,19 +71,19 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict
 
 _SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
-"""Of Debian and Ubuntu, which Ray's images are made of."""
+"""The path on Debian and Ubuntu, the bases of Ray's images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadState:
-    """Where it is kept."""
+    """The Redis that stores the state of a head."""
 
     endpoint: RedisEndpoint
     authority: RedisAuthority
-    host: pulumi.Input[str] | None = None  # of a cache that AWS runs, in place of the endpoint's
+    host: pulumi.Input[str] | None = None  # of ElastiCache, replaces the endpoint's
 
     def options(self) -> dict[str, Any]:
-        """`gcsFaultToleranceOptions` of a RayCluster."""
+        """Return `gcsFaultToleranceOptions` of a RayCluster."""
         scheme = "rediss" if self.endpoint.tls else "redis"
         host = self.endpoint.host if self.host is None else self.host
         user = {"redisUsername": {"value": self.endpoint.username}} if self.endpoint.username else {}
@@ -94,7 +94,7 @@ class HeadState:
         }
 
     def variables(self) -> "list[EnvVarArgsDict]":
-        """Of the head's own container. Ray's client believes no authority but one that it is told of."""
+        """Return the variables of the head's container. Ray's client only trusts an authority that is configured."""
         if not self.endpoint.tls:
             return []
         return [{"name": "RAY_REDIS_CA_CERT", "value": CA_FILE if self.authority.secret else _SYSTEM_CA}]
@@ -103,7 +103,7 @@ class HeadState:
 SPILL = "/var/lib/ray-spill"
 _TMP_MIB = 10 * 1024  # sessions and their logs, which Ray rotates
 _OBJECTS = 0.3
-"""Of the memory, for objects: Ray's own default (ray-project/ray, DEFAULT_OBJECT_STORE_MEMORY_PROPORTION)."""
+"""The share of memory for objects: Ray's default (ray-project/ray, DEFAULT_OBJECT_STORE_MEMORY_PROPORTION)."""
 _GIVES_UP_BEFORE_S = 60
 _MEBIBYTE = 1024 * 1024
 
@@ -113,8 +113,8 @@ class SharedValues:
     """The values that all Ray pods of a stack share."""
 
     stack: StackContext
-    node_sets: NodeSelectors | None = None  # of a cluster that is there already
-    gpu_nodes: Mapping[str, NodeRequirement] | None = None  # that the GPUs of a group ask for
+    node_sets: NodeSelectors | None = None  # of an existing cluster
+    gpu_nodes: Mapping[str, NodeRequirement] | None = None  # required by the GPUs of a group
     state: HeadState | None = None  # for heads whose state outlives them
 
 
@@ -155,7 +155,7 @@ def head_identity(cluster: str, customer: str) -> PodIdentity:
 
 
 def group_identity(cluster: str, group: str, customer: str) -> PodIdentity:
-    """No pool of the stack file: the label of pools is for queue workers."""
+    """Return an identity without the label of pools, which is for queue workers."""
     return PodIdentity(name=group_name(cluster, group), category=Category.WORKER, customer=customer, ends=True)
 
 
@@ -184,7 +184,7 @@ def _group_template(cluster: str, key: str, settings: RaySettings, shared: Share
         "name": "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S",
         "value": str(grace - _GIVES_UP_BEFORE_S),
     }
-    if group.spot:  # their budget is open for the drain of a spot node, and the autoscaler would take it for leave
+    if group.spot:  # their budget is open for the drain of spot nodes, which must not let the autoscaler evict them
         group = group.model_copy(update={"annotations": {**group.annotations, SAFE_TO_EVICT: "false"}})
     return _template(group, identity, pod, [drain], shared, (shared.gpu_nodes or {}).get(key))
 
@@ -221,7 +221,7 @@ def _template(
 
 
 def _with_room(pod: RayPod) -> RayPod:
-    """With the volumes that Ray writes to. Scratch volumes, which keep no autoscaler from taking the node."""
+    """Add the volumes that Ray writes to, as scratch volumes, which let the autoscaler remove the node."""
     rooms = {
         "ray-tmp": Volume.model_validate({"scratch": memory_quantity(_TMP_MIB), "at": HOME}),
         "ray-spill": Volume.model_validate({"scratch": memory_quantity(pod.spill), "at": SPILL}),
@@ -230,7 +230,7 @@ def _with_room(pod: RayPod) -> RayPod:
 
 
 def _shared_memory(pod: RayPod) -> int:
-    """MiB for objects."""
+    """Return the MiB for objects."""
     return pod.shm if pod.shm is not None else int(pod.memory * _OBJECTS)
 
 

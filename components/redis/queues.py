@@ -1,7 +1,7 @@
 """The Redis that holds the queues, and the Secret with its address and password.
 
 The Secret exists with or without a password, in both namespaces, so that adding a password later changes a value and
-not the shape of any pod. Without a password the NetworkPolicy is the only lock, and it needs a network plugin that
+not the shape of any pod. Without a password only the NetworkPolicy protects Redis, and it needs a network plugin that
 enforces policies.
 """
 
@@ -35,12 +35,12 @@ class RedisArgs:
     stack: StackContext
     settings: RedisSettings
     further: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
-    """Namespaces of others whose pods use it, by name: of Ray, where a head keeps its state here."""
+    """Further namespaces whose pods use it, by name: those of Ray clusters whose heads keep their state here."""
     password: pulumi.Input[str] | None = None
 
 
 class Redis(pulumi.ComponentResource):
-    """The endpoint's Secret, and the server too unless it runs elsewhere."""
+    """The endpoint's Secrets, and the server unless it runs elsewhere."""
 
     endpoint: RedisEndpoint
     authority: RedisAuthority
@@ -51,8 +51,8 @@ class Redis(pulumi.ComponentResource):
         self.authority = redis_authority(args.settings)
         self._secret(f"{name}-secret", args.stack.namespace, args)
         self._secret(f"{name}-worker-secret", args.stack.worker_namespace, args)
-        for who, namespace in args.further.items():
-            self._secret(f"{name}-{who}-secret", namespace, args)
+        for client, namespace in args.further.items():
+            self._secret(f"{name}-{client}-secret", namespace, args)
         if args.settings.kind is RedisKind.IN_CLUSTER:
             server = RedisServerArgs(
                 stack=args.stack,

@@ -1,17 +1,17 @@
 """The in-cluster Redis: one pod with a volume on a fixed node.
 
 Queues must survive the pod, and a second copy would need a failover that job frameworks do not expect. It never evicts
-keys (`noeviction`): a full Redis refuses new jobs, which the producer sees, instead of dropping waiting ones, which
-nobody sees.
+keys (`noeviction`): a full Redis refuses new jobs, which the producer notices, instead of silently dropping waiting
+ones.
 
-**The claim template is for the first day.** Kubernetes never changes one, and to Pulumi a changed one means another
-StatefulSet (pulumi/pulumi-kubernetes, `provider/pkg/provider/diff.go`): Redis would stop in the middle of the day and
-come back on the very same volume. So a change of it is ignored, and a volume grows by its claim: docs/how-to/redis.md.
+**The claim template is used at creation only.** Kubernetes never changes one, and for Pulumi a changed template means
+another StatefulSet (pulumi/pulumi-kubernetes, `provider/pkg/provider/diff.go`): Redis would stop in the middle of the
+day and restart on the same volume. So a change is ignored, and a volume grows by its claim: docs/how-to/redis.md.
 
-**The volume outlives the stack**, unless the file says otherwise: it has a class of its own (`components.pods.disks`).
+**The volume outlives the stack**, unless the file says otherwise: it has a dedicated class (`components.pods.disks`).
 
-**TLS only, or none.** With a certificate the plain port is closed: a client that forgot TLS is told so at once, where
-an open port would send it the password.
+**TLS only, or none.** With a certificate the plain port is closed: a client without TLS fails at once, where it would
+send its password to an open port.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class RedisServerArgs:
 
 
 def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -> None:
-    """The server and what belongs to it, as children of `parent`."""
+    """Create the server, its Service, budget, policy and class as children of `parent`."""
     identity, child = args.identity, pulumi.ResourceOptions(parent=parent)
     before: list[pulumi.Resource] = [
         Service(
@@ -132,7 +132,7 @@ def _pod(args: RedisServerArgs) -> "PodSpecArgsDict":
         **home(NodeKind.FIXED),
         "automount_service_account_token": False,
         "security_context": pod_security(_USER),
-        "termination_grace_period_seconds": 60,  # to write the append-only file out
+        "termination_grace_period_seconds": 60,  # to write the append-only file
         "containers": [_container(args)],
     }
     if args.settings.tls is None:
@@ -149,11 +149,11 @@ def _container(args: RedisServerArgs) -> "ContainerArgsDict":
     options = {
         "--dir": "/data",
         "--appendonly": "yes",
-        # Rewriting the append-only file copies pages; the rest is for that.
+        # The remainder is for pages that a rewrite of the append-only file copies.
         "--maxmemory": f"{memory * 3 // 4}mb",
         "--maxmemory-policy": "noeviction",
         "--requirepass": f"$({PASSWORD_ENV})",  # empty means none
-        "--protected-mode": "no",  # it would refuse every other pod when there is no password
+        "--protected-mode": "no",  # it would refuse all other pods without a password
         **(_TLS_OPTIONS if encrypted else {}),
     }
     mounts: list[VolumeMountArgsDict] = [{"name": "data", "mount_path": "/data"}]
@@ -179,5 +179,5 @@ _TLS_OPTIONS = {
     "--tls-cert-file": f"{TLS_DIRECTORY}/tls.crt",
     "--tls-key-file": f"{TLS_DIRECTORY}/tls.key",
     "--tls-ca-cert-file": f"{TLS_DIRECTORY}/{AUTHORITY_KEY}",
-    "--tls-auth-clients": "no",  # the password says who a client is
+    "--tls-auth-clients": "no",  # clients authenticate by password
 }

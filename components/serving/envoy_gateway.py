@@ -1,14 +1,14 @@
 """Envoy Gateway: reads Gateways, routes and policies, and runs the Envoy pods that proxy requests.
 
-Its chart lets it read the Secrets of every namespace. Here it watches two: its own, in which the Gateway and the Envoy
-pods are, and the one of the routes. It makes the Envoy pods' Deployment, Service and budget by itself, as the
-EnvoyProxy says. While it is away Envoy goes on with the endpoints that it knows, those that are gone since included.
+Its chart lets it read the Secrets of all namespaces. Here it watches two: its own, with the Gateway and the Envoy pods,
+and the one of the routes. It creates the Envoy pods' Deployment, Service and budget from the EnvoyProxy. While it is
+down, Envoy continues with its last endpoints, including deleted ones.
 
-**Certificates** between it and Envoy are made once, by `certgen` of its own image, in a Job, and are good for five
-years. Another version runs the Job again, which leaves those that it finds.
+**Certificates** between it and Envoy are created once, by `certgen` of the same image, in a Job, and are valid for five
+years. Another version reruns the Job, which keeps existing certificates.
 
-**Draining.** A pod of Envoy that is told to end first fails its health check, so that the load balancer sends nothing
-new, and waits for what is in flight, at most for `drain`.
+**Draining.** A stopping Envoy pod first fails its health check, so that the load balancer sends no new requests, and
+waits for requests in flight, up to `drain`.
 
 Source: `charts/gateway-helm` of the release that `data/README.md` names.
 """
@@ -57,14 +57,14 @@ ENVOY = "ebbtide-envoy"
 ENVOY_METRICS_PORT = 19001
 ENVOY_METRICS_PATH = "/stats/prometheus"
 MIN_DRAIN = timedelta(seconds=10)
-"""By then nodes and clients know that a pod of Envoy is about to go."""
+"""After this time nodes and clients know that an Envoy pod stops."""
 
 _API = "gateway.envoyproxy.io/v1alpha1"
 _READ = ["get", "list", "watch"]
 _MAKE = [*_READ, "create", "delete", "deletecollection", "patch"]
 _PORTS = {"grpc": 18000, "ratelimit": 18001, "wasm": 18002, "metrics": 19001}
 _HEALTH = 8081
-_USER = 65532  # the image's own
+_USER = 65532  # of the image
 _CERTGEN = "envoy-gateway-certgen"
 _CONFIG_FILE = "envoy-gateway.yaml"
 
@@ -134,24 +134,24 @@ CERTGEN_RULES: "list[PolicyRuleArgsDict]" = [
 
 @dataclass(frozen=True, kw_only=True)
 class EnvoyGatewayArgs(ProgramArgs):
-    """`namespace` is its own; `replicas` are of Envoy Gateway itself: one leads, and each tells Envoy of endpoints."""
+    """`replicas` are those of Envoy Gateway: one leads, and each sends endpoints to Envoy."""
 
-    replicas: int = 2  # while none is there, Envoy goes on sending requests to pods that an HPA has taken away
-    routes: pulumi.Input[str]  # the namespace of routes and of what they lead to
+    replicas: int = 2  # without any, Envoy still sends requests to pods that an HPA has removed
+    routes: pulumi.Input[str]  # the namespace of routes and their backends
     envoys: int = 2
-    longest: timedelta  # of all requests
-    cpu: int = 500  # of a pod of Envoy
+    longest: timedelta  # the longest request of all services
+    cpu: int = 500  # of an Envoy pod
     memory: int = 512
-    listens: tuple[int, ...] = (10080, 10443)  # on pods; a Gateway's port below 1024 is 10000 higher there
+    listens: tuple[int, ...] = (10080, 10443)  # ports of the pods; a Gateway's port below 1024 is 10000 higher there
 
     @property
     def drain(self) -> timedelta:
-        """How long a pod of Envoy waits for what is in flight, what came while others still sent to it included."""
+        """Longest wait of an Envoy pod for requests in flight, including those that arrive while it stops."""
         return MIN_DRAIN + max(MIN_DRAIN, self.longest)
 
 
 class EnvoyGateway(pulumi.ComponentResource):
-    """A Gateway, its routes and policies depend on it: it has to see them go."""
+    """A Gateway, its routes and policies depend on it, since it handles their deletion."""
 
     def __init__(self, name: str, args: EnvoyGatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
@@ -168,7 +168,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         program = _program(config.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()))
         service(name, NAME, NAME, {port: (number, number) for port, number in _PORTS.items()}, args, parent=self)
         network_policy(name, NAME, args, listens=list(_PORTS.values()), parent=self)
-        self._envoys_policy()
+        self._envoy_policy()
         runs = run(name, program, args, parent=self, after=[*kinds, settings, *self._rights(), self._certificates()])
         self._class(after=[*kinds, runs])
         self.register_outputs({})
@@ -230,8 +230,8 @@ class EnvoyGateway(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, proxy]),
         )
 
-    def _envoys_policy(self) -> None:
-        """Envoy calls whatever a route leads to; who may call it is the load balancer's business."""
+    def _envoy_policy(self) -> None:
+        """Envoy may call any backend. The load balancer decides who may call Envoy."""
         NetworkPolicy(
             f"{self._name}-envoys-policy",
             metadata={"name": ENVOY, "namespace": self._args.namespace},
@@ -294,15 +294,15 @@ _ZONE_OF_POD = {
     "name": "ENVOY_SERVICE_ZONE",
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ZONE}']"}},
 }
-"""Kubernetes copies the node's zone to each pod from 1.35 on. Envoy Gateway's own value is an annotation that a webhook
-of its chart writes, which may change every pod of the cluster and is not here."""
+"""Kubernetes copies the node's zone to each pod from 1.35 on. Envoy Gateway's default is an annotation by a webhook of
+its chart, which may change every pod of the cluster and is not installed."""
 
 
 def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
-    """The spec of the EnvoyProxy, as its API writes it."""
+    """Return the spec of the EnvoyProxy in the API's form."""
     pods = identity(ENVOY, args.stack.customer)
     pod: dict[str, Any] = {
-        # Envoy Gateway's own selector has the other name, and a Deployment whose pods it does not find is refused.
+        # Envoy Gateway's selector has another name, and a Deployment that does not select its pods is refused.
         "labels": {key: value for key, value in pods.labels.items() if not key.startswith("app.kubernetes.io/")},
         "affinity": _camel(affinity(Category.FIXED)),
         "topology_spread_constraints": spread(pods, revision_label="pod-template-hash"),
@@ -339,7 +339,7 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
 
 
 def _camel(value: Any) -> Any:
-    """As Kubernetes writes it, where the provider translates nothing. Labels have no underscore before a letter."""
+    """Return Kubernetes' spelling, for objects that the provider does not translate. Labels contain no `_` + letter."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {re.sub("_([a-z])", lambda match: match[1].upper(), key): _camel(field) for key, field in fields.items()}

@@ -1,9 +1,9 @@
 """The gateway of a stack: listeners, client timeouts, and on EKS a load balancer.
 
-**The load balancer is a Service of ours**, not one that Envoy Gateway makes: a deletion then waits until AWS has taken
-it away, before the pods, the operator and the network that it stands on. One of Envoy Gateway's own would be left
-behind when the operator goes first, and a VPC with a load balancer in it cannot be deleted. Its targets are the fixed
-nodes, on which the proxies run: see `components.pods.entrance`.
+**The stack creates the load balancer's Service**, so that a deletion waits until AWS has deleted the load balancer,
+before the pods, the operator and the network. A Service of Envoy Gateway would remain if the operator is deleted first,
+and a VPC with a load balancer cannot be deleted. Its targets are the fixed nodes, on which the proxies run: see
+`components.pods.entrance`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 _SHIFT = 10_000
-"""Envoy Gateway has its pods listen that much above a port below 1,024, which takes a right that they have not."""
+"""Envoy's pods add this to a port below 1,024, which they have no right to open."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class GatewayArgs:
     namespace: str
     settings: ServingSettings
     class_name: str
-    longest: timedelta  # of all requests of all services
+    longest: timedelta  # the longest request of all services
     envoy: bool
-    balancing: Balancing | None  # None where no load balancer is made here
+    balancing: Balancing | None  # None without a load balancer
 
 
 class Gateway(pulumi.ComponentResource):

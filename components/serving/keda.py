@@ -1,10 +1,11 @@
 """KEDA: scales by metrics of Prometheus. It creates an HPA for each ScaledObject and serves the HPA's metrics.
 
-Its own manifest lets it read every Secret and every object of the cluster, and scale whatever has a scale. Here it sees
-one namespace, reads Secrets of its own alone (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments and StatefulSets.
+Its release's manifest lets it read every Secret and every object of the cluster, and scale every kind. Here it watches
+one namespace, reads Secrets of its own namespace only (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments and
+StatefulSets.
 
-While it is away HPAs keep their replicas: a metric that is missing lowers nothing. One cluster has one server of
-external metrics; the API server knows it by the APIService, whose CA the operator writes and renews.
+While it is down, HPAs keep their replicas: a missing metric lowers nothing. A cluster has one server of external
+metrics; the API server finds it by the APIService, whose CA the operator writes and renews.
 
 Source: `config/rbac`, `config/manager` and `config/metrics-server` of the release that `data/README.md` names.
 """
@@ -44,7 +45,7 @@ API = "v1beta1.external.metrics.k8s.io"
 _READ = ["get", "list", "watch"]
 _CHANGE = [*_READ, "patch", "update"]
 _GRPC, _METRICS, _HEALTH, _HTTPS = 9666, 8080, 8081, 6443
-_USER = 65532  # the image's own
+_USER = 65532  # of the image
 _CERTIFICATES = "kedaorg-certs"
 
 WATCHED_RULES: "list[PolicyRuleArgsDict]" = [
@@ -74,7 +75,7 @@ WATCHED_RULES: "list[PolicyRuleArgsDict]" = [
         "resources": ["deployments/scale", "statefulsets/scale"],
         "verbs": ["get", "patch", "update"],
     },
-    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},  # of ScaledJobs, which nobody makes
+    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},  # of ScaledJobs, which Ebbtide does not create
     {"api_groups": [""], "resources": ["pods", "services", "configmaps"], "verbs": _READ},
     {"api_groups": [""], "resources": ["limitranges", "serviceaccounts"], "verbs": ["list", "watch"]},
     {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
@@ -105,22 +106,18 @@ ADAPTER_RULES: "list[PolicyRuleArgsDict]" = [
 
 @dataclass(frozen=True, kw_only=True)
 class KedaArgs(ProgramArgs):
-    """`namespace` is its own."""
-
-    watched: pulumi.Input[str]  # the namespace of ScaledObjects and of what they scale
+    watched: pulumi.Input[str]  # the namespace of ScaledObjects and their targets
     prometheus_port: int = 9090
 
 
 class Keda(pulumi.ComponentResource):
-    """ScaledObjects depend on it: it has to see them go, since each has a finalizer that it alone takes away."""
+    """ScaledObjects depend on it, since only KEDA removes the finalizer of a deleted one."""
 
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Keda", name, None, opts)
         self._name, self._args = name, args
         kinds = definitions(name, "keda", provider=args.definitions, parent=self)
-        operator = run(
-            f"{name}-operator", _operator(args), args, parent=self, after=[*kinds, *self._operators_rights()]
-        )
+        operator = run(f"{name}-operator", _operator(args), args, parent=self, after=[*kinds, *self._operator_rights()])
         service(
             f"{name}-operator",
             OPERATOR,
@@ -146,7 +143,7 @@ class Keda(pulumi.ComponentResource):
             calls=[{"to": [{"pod_selector": {}}], "ports": tcp(_GRPC)}],
             parent=self,
         )
-        adapter = run(f"{name}-adapter", _adapter(args), args, parent=self, after=[operator, *self._adapters_rights()])
+        adapter = run(f"{name}-adapter", _adapter(args), args, parent=self, after=[operator, *self._adapter_rights()])
         APIService(
             f"{name}-api",
             metadata={"name": API},
@@ -157,12 +154,12 @@ class Keda(pulumi.ComponentResource):
                 "version_priority": 100,
                 "service": {"name": ADAPTER, "namespace": args.namespace},
             },
-            # The operator writes it, and writes it anew before it ends.
+            # The operator writes it, also while it stops.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, adapter_service]),
         )
         self.register_outputs({})
 
-    def _operators_rights(self) -> list[pulumi.Resource]:
+    def _operator_rights(self) -> list[pulumi.Resource]:
         name, args = f"{self._name}-operator", self._args
         return [
             account(name, OPERATOR, args, parent=self),
@@ -171,7 +168,7 @@ class Keda(pulumi.ComponentResource):
             *grant_everywhere(f"{name}-cluster", OPERATOR, CLUSTER_RULES, home=args.namespace, parent=self),
         ]
 
-    def _adapters_rights(self) -> list[pulumi.Resource]:
+    def _adapter_rights(self) -> list[pulumi.Resource]:
         name, args = f"{self._name}-adapter", self._args
         return [
             account(name, ADAPTER, args, parent=self),
@@ -189,7 +186,7 @@ def _operator(args: KedaArgs) -> Program:
             f"--zap-log-level={args.log}",
             "--zap-encoder=json",
             "--enable-cert-rotation=true",
-            "--enable-webhook-patching=false",  # there is none: `check` is what looks at a file
+            "--enable-webhook-patching=false",  # there is no webhook: `check` validates files
         ],
         env=[
             POD_NAMESPACE,
@@ -204,7 +201,7 @@ def _operator(args: KedaArgs) -> Program:
         memory=512,
         user=_USER,
         grace=10,
-        # It ends once it has written them for the first time, and starts with them.
+        # The operator creates them at its first start, ends, and restarts with them.
         mounts={"/certs": {"name": "", "secret": {"secret_name": _CERTIFICATES, "optional": True}}},
     )
 

@@ -1,6 +1,6 @@
 """KEDA's access to a Prometheus that requires authentication: the Secrets, and how KEDA uses them.
 
-The name of a secret header is taken from an object alone, hence a ConfigMap with nothing else in it.
+KEDA reads the name of a secret header only from an object, hence the ConfigMap.
 
 Source: `pkg/scalers/prometheus_scaler.go` and `pkg/scalers/authentication` of the release that `data/README.md` names.
 """
@@ -57,7 +57,7 @@ class PrometheusAccess(pulumi.ComponentResource):
 
 
 def authentication(access: AccessSettings) -> Mapping[str, Any]:
-    """The spec of the TriggerAuthentication: which Secret holds what."""
+    """Return the spec of the TriggerAuthentication, which maps Secrets to parameters."""
     secrets = [{"parameter": _PARAMETERS[key], "name": source.secret, "key": source.key} for key, source in access.held]
     if access.header is None:
         return {"secretTargetRef": secrets}

@@ -1,31 +1,31 @@
 """The HTTPRoutes of a service and its policies of Envoy Gateway. Pure: settings in, plain values out.
 
-**A route for each variant** that has a condition of its own or is alone, named as its pods: Envoy Gateway names a
-cluster after the route and the position of the rule, and by that name a variant is counted. Variants with weights share
-a route, whose backends each carry a filter: without one Envoy Gateway puts them into one cluster, and what is counted
-of it is counted of all. The filter tells the pods which variant was chosen, which they know anyway.
+**A route for each variant** that has a condition or is alone, with the name of its pods: Envoy Gateway names a cluster
+after the route and the position of the rule, and metrics identify the variant by that name. Variants with weights share
+a route, whose backends each have a filter: without one Envoy Gateway puts them into one cluster, and metrics cannot
+distinguish them. The filter sends the name of the chosen variant to the pods, which know it anyway.
 
-**A weight of 0** would take the variant's cluster away, and bring it back later. Envoy hears of clusters before it
-hears of routes, so it answers 500 to what it sends there in between: at 600 requests a second one to seven at each such
-change, and none at any other (envoyproxy/gateway#2515 leaves such backends out). So the cluster stays, with the pods of
-the largest variant and a millionth of the requests. To another gateway 0 is told as it is.
+**A weight of 0** would remove the variant's cluster, and recreate it later. Envoy learns of clusters before routes, so
+it answers 500 in between: at 600 requests a second one to seven at each such change, and none at other changes
+(envoyproxy/gateway#2515 leaves such backends out). So the cluster stays, with the pods of the largest variant and a
+millionth of the requests. For other gateways the weight is 0.
 
-**A variant on spot nodes** has no route: that of the variant beside it leads to a Service over the pods of both. So
-they are one cluster in Envoy, and when one half of its endpoints goes the other half has the requests. Between clusters
-there is no such thing: the share of one without endpoints is answered 503.
+**A variant on spot nodes** has no route: the route of its base variant leads to a Service over the pods of both. So
+they are one cluster in Envoy, and when half of its endpoints disappear the other half gets the requests. Between
+clusters there is no such failover: requests for one without endpoints are answered with 503.
 
-**Retries** only where the request reached no pod: a connection that failed, a stream that was refused. Envoy Gateway's
-own default also repeats a 503, which may come from a pod that has already done half of the work.
+**Retries** only if the request reached no pod: a failed connection, a refused stream. Envoy Gateway's default also
+repeats a 503, which may come from a pod that has done half of the work.
 
-**Full** is said with 429 and Retry-After, at once. Envoy says 503 and marks it by a header of its own
-(`x-envoy-overloaded`), which is what the override looks for: a 503 of the model itself passes as it is.
+**A full service** answers 429 with Retry-After at once. Envoy answers 503 with the header `x-envoy-overloaded`, which
+the override selects, so that a 503 of the model passes unchanged.
 
 **A silent request** keeps its connection: a model may compute for longer than the 350 s after which AWS' load balancer
-forgets a connection on which nothing passes. For a listener with TLS that time is fixed, but a TCP keepalive begins it
-again: the load balancer then sends probes of its own to the client, too.
+drops an idle connection. For a listener with TLS that time is fixed, but a TCP keepalive restarts it: the load balancer
+then also sends probes to the client.
 
-**Endpoints that refuse** are left out for a while: least request prefers a pod that answers nothing, since nothing is
-in flight there.
+**Refusing endpoints** are ejected for a while: least request prefers a pod that answers nothing, since it has no
+requests in flight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ from ebbtide.vocabulary.labels import NAMESPACE
 VARIANT_HEADER = "x-ebbtide-variant"
 OVERLOADED = "x-envoy-overloaded"
 RETRY_AFTER = 5
-"""Seconds: by then an autoscaler that reads every 15 s has seen the load once in three times, and a client that comes
-back sooner finds the same pods."""
+"""Seconds. Within it an autoscaler that reads every 15 s has seen the load in one of three cases; a client that retries
+sooner finds the same pods."""
 
 _BALANCERS = {
     BalanceKind.LEAST_REQUEST: "LeastRequest",
@@ -51,17 +51,17 @@ _BALANCERS = {
     BalanceKind.CONSISTENT_HASH: "ConsistentHash",
 }
 _MANY = 1_000_000
-"""Of a limit of Envoy's that is not to be one: its own default is 1,024, for each proxy and route."""
+"""A value that disables a limit of Envoy, whose default is 1,024 for each proxy and route."""
 
 _OF_A_PERCENT = 10_000
-"""Where a variant has a weight of 0. The Gateway API takes weights up to a million."""
+"""The factor of weights if one is 0. The Gateway API allows weights up to a million."""
 
 KEEPALIVE = {"idleTime": timedelta(minutes=1), "interval": timedelta(seconds=20)}
 """Keepalive of client connections. Nine unanswered probes end one, so a client may be away for four minutes."""
 
 _SLOW_START = timedelta(seconds=30)
 _ZONE_SHARE_FROM = 6
-"""Endpoints from which on a proxy prefers those of its own zone: with fewer, a zone may have none to spare."""
+"""With so many endpoints a proxy prefers those of its zone. With fewer, a zone may lack capacity."""
 
 _NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 
@@ -71,7 +71,7 @@ Plan: TypeAlias = Mapping[str, Any]
 def http_routes(
     name: str, service: ServiceSettings, *, gateway_namespace: str = GATEWAY_NAMESPACE, envoy: bool = True
 ) -> dict[str, Plan]:
-    """The spec of each HTTPRoute by its name; none for a service without a route. `envoy`: for Envoy Gateway."""
+    """Return the specs of HTTPRoutes by name; empty for a service without a route. `envoy`: for Envoy Gateway."""
     route = service.route
     if route is None:
         return {}
@@ -139,7 +139,7 @@ def _match(match: Match) -> Plan:
 
 
 def backend_policy(route: str, service: ServiceSettings, *, proxies: int, largest: int) -> Plan:
-    """The spec of the BackendTrafficPolicy of one route. `largest`: pods behind it at most."""
+    """Return the spec of a route's BackendTrafficPolicy. `largest`: the maximum of its pods."""
     return {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": route}],
         "loadBalancer": _balancer(service, largest),
@@ -158,7 +158,7 @@ def backend_policy(route: str, service: ServiceSettings, *, proxies: int, larges
                 "consecutiveGatewayErrors": 0,
                 "consecutive5XxErrors": 0,
             },
-            # However many pods refuse, a request goes to one that may answer.
+            # Even if most pods refuse, requests only go to pods that may answer.
             "panicThreshold": 10,
         },
         "timeout": {
@@ -183,7 +183,7 @@ def _balancer(service: ServiceSettings, largest: int) -> Plan:
 
 
 def _limits(service: ServiceSettings, proxies: int) -> Plan:
-    """Each proxy counts for itself, so each has its part of what the service takes."""
+    """Each proxy counts separately, so each has its share of the service's limit."""
     most = service.max_in_flight
     limit = _MANY if most is None else -(-most // proxies)
     return {
@@ -215,11 +215,11 @@ def _full(service: ServiceSettings) -> Plan:
 
 
 def client_policy(longest: timedelta) -> Plan:
-    """The spec of the ClientTrafficPolicy of the gateway. `longest`: of all requests of all services."""
+    """Return the spec of the gateway's ClientTrafficPolicy. `longest`: the longest request of all services."""
     return {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
         "tcpKeepalive": {key: format_duration(time) for key, time in KEEPALIVE.items()},
-        "headers": {"enableEnvoyHeaders": True},  # the mark of a full service, which its override looks for
+        "headers": {"enableEnvoyHeaders": True},  # the mark of a full service, for the override
         "timeout": {
             "http": {
                 "requestReceivedTimeout": format_duration(longest),
@@ -230,7 +230,7 @@ def client_policy(longest: timedelta) -> Plan:
 
 
 def gateway_spec(class_name: str, tls: str | None) -> Plan:
-    """The spec of the Gateway: a listener for HTTP, or for HTTPS where the gateway ends TLS."""
+    """Return the spec of the Gateway: a listener for HTTP, or for HTTPS if the gateway terminates TLS."""
     allowed = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {_NAME_OF_NAMESPACE: NAMESPACE}}}}
     if tls is None:
         listeners = [{"name": "http", "protocol": "HTTP", "port": 80, "allowedRoutes": allowed}]
@@ -249,5 +249,5 @@ def gateway_spec(class_name: str, tls: str | None) -> Plan:
 
 
 def routed(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServiceSettings]]:
-    """Those that the gateway serves."""
+    """Return the services with a route."""
     yield from ((name, service) for name, service in services.items() if service.route is not None)

@@ -1,17 +1,17 @@
 """The autoscaler of a variant. Pure: settings in, plain values out.
 
-CPU and memory alone make a HorizontalPodAutoscaler. As soon as one metric comes from Prometheus it is KEDA's
-ScaledObject, which makes one: the cluster has one server of external metrics, and it is KEDA's.
+A variant that scales by CPU and memory only has a HorizontalPodAutoscaler. With a metric from Prometheus it has KEDA's
+ScaledObject, which creates one: a cluster has one server of external metrics, KEDA's.
 
-**A metric that is missing never lowers.** A query without a result is an error (`ignoreNullValues: "false"`; KEDA's
-default is to take it for 0 and to go down to one pod within 6 s), and after three of them the number of pods stays
-(`currentReplicasIfHigher`; KEDA's default goes to a fixed number).
+**A missing metric never scales down.** A query without a result is an error (`ignoreNullValues: "false"`; by default
+KEDA takes it for 0 and scales to one pod within 6 s), and after three errors the number of pods stays
+(`currentReplicasIfHigher`; KEDA's default is a fixed number).
 
-**Beside a variant on spot nodes** requests are counted of both, since they are one cluster in Envoy. What each scales
-by is then how many there are for one pod of both, as a `Value`: an HPA multiplies the number of its own ready pods by
-that over its target. One that has no ready pod wants its least.
+**A variant with a copy on spot nodes** shares its Envoy cluster, so requests are counted for both. Each scales by the
+requests per pod of both, as a `Value`: an HPA multiplies its number of ready pods by the ratio of value and target.
+Without a ready pod it requests its minimum.
 
-The steps up and down are those of `ebbtide.settings.sections.serving.steps`, which the simulator plays too.
+The steps up and down are those of `ebbtide.settings.sections.serving.steps`, which the simulator uses too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,25 +38,25 @@ ACCESS = "ebbtide-prometheus-access"
 """Name of the TriggerAuthentication, and of the ConfigMap that holds the header's name."""
 
 REASON = PREFIX + "scaling"
-"""Annotation: why the steps are what they are."""
+"""Annotation: the reasons for the steps."""
 
 Plan: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """What is scaled, and where its metrics are."""
+    """A variant that scales, and the source of its metrics."""
 
     pod: str
     service: ServiceSettings
     variant: VariantSettings
     customer: str
-    cluster: str  # what Envoy calls the cluster of its requests
+    cluster: str  # Envoy's name for the cluster of its requests
     prometheus: str  # address
-    access: PrometheusAccess | None = None  # what that address asks for
+    access: PrometheusAccess | None = None  # credentials for that address
     forecast: str | None = None  # the series of its forecast, in pods
-    shared: bool = False  # that cluster is of further variants too
-    tolerance: bool  # the cluster knows a tolerance for each HPA, as Kubernetes has it from 1.35 on
+    shared: bool = False  # further variants share that cluster
+    tolerance: bool  # HPAs have a tolerance each, as in Kubernetes from 1.35 on
 
     @property
     def metrics(self) -> MetricSettings:
@@ -77,7 +77,7 @@ class Scaled:
 
 
 def reasons(scaled: Scaled) -> str:
-    """One sentence for each step, for whoever reads the object."""
+    """Return the annotation's text, with a reason for each step."""
     starts, longest = format_duration(scaled.variant.starts_within), format_duration(scaled.service.longest_request)
     down = scaled.steps.down
     return (
@@ -95,7 +95,7 @@ def _up_text(scaled: Scaled) -> str:
 
 
 def behavior(scaled: Scaled) -> Plan:
-    """`autoscaling/v2` behavior."""
+    """Return the `behavior` of `autoscaling/v2`."""
     tolerance = {"tolerance": f"{scaled.steps.up_tolerance:.3g}"} if scaled.tolerance else {}
     return {"scaleUp": {**_rules(scaled.steps.up), **tolerance}, "scaleDown": _rules(scaled.steps.down)}
 
@@ -113,7 +113,7 @@ def _rules(step: Step) -> Plan:
 
 
 def autoscaler(scaled: Scaled) -> Plan:
-    """The spec of a HorizontalPodAutoscaler: CPU and memory alone."""
+    """Return the spec of a HorizontalPodAutoscaler, for CPU and memory only."""
     scale = scaled.variant.scale
     return {
         "scaleTargetRef": scaled.target,
@@ -131,7 +131,7 @@ def autoscaler(scaled: Scaled) -> Plan:
 
 
 def scaled_object(scaled: Scaled) -> Plan:
-    """The spec of a ScaledObject."""
+    """Return the spec of a ScaledObject."""
     scale = scaled.variant.scale
     return {
         "scaleTargetRef": scaled.target,
@@ -184,7 +184,7 @@ def _queries(scaled: Scaled) -> Iterator[Plan]:
 
 
 def _total(scaled: Scaled, name: str, query: str, threshold: float) -> Plan:
-    """Of a total that is counted at the gateway."""
+    """Return the trigger of a total that the gateway counts."""
     if not scaled.shared:
         return _trigger(scaled, name, query, threshold)
     return _trigger(
@@ -201,9 +201,9 @@ def _trigger(
     metric_type: str = "AverageValue",
     silent_is_zero: bool = False,
 ) -> Plan:
-    """`AverageValue`: the result is of the whole variant, and each pod takes `threshold` of it.
+    """`AverageValue`: the result is that of the variant, and `threshold` is the share of each pod.
 
-    A forecast that is silent asks for nothing, and must not hold what the other metrics would lower: for a week there
+    A missing forecast requests nothing, and must not stop the other metrics from scaling down: in the first week there
     is none.
     """
     trigger: Plan = {
@@ -225,8 +225,8 @@ def _trigger(
 def access_metadata(access: PrometheusAccess) -> Mapping[str, str]:
     """Return the fields of a trigger's metadata that describe the access; none of them is secret.
 
-    Traps of KEDA's scaler: beside a token it sends no secret header, and an authority counts only beside a way of
-    logging in. Alone it stands beside `apiKey`, of which the scaler for Prometheus sends nothing.
+    Traps of KEDA's scaler: with a token it sends no secret header, and it uses an authority only with an auth mode. An
+    authority without credentials gets the mode `apiKey`, for which the scaler of Prometheus sends nothing.
     """
     headers = ",".join(f"{name}={value}" for name, value in access.headers.items())
     modes: dict[str, str] = {}

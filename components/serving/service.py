@@ -1,8 +1,8 @@
 """The autoscaler of each variant of a service, and the routes to the variants.
 
-The pods are workloads and stand in `components.pods`; they come first, so that no route leads to nothing. Variants of
-which one is on spot nodes have a Service over both, by a label that the pods of the other one carry at any time: it
-leads somewhere before a route leads to it, and for as long as one does.
+The pods are workloads (`components.pods`) and are created first, so that every route has a backend. A variant and its
+copy on spot nodes have a common Service, by a label that the pods of the base variant always have: the Service has
+endpoints before and as long as a route leads to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,9 +43,9 @@ class ServiceArgs:
     stack: StackContext
     name: str
     settings: ServiceSettings
-    scaled: Sequence[Scaled]  # its variants that grow
+    scaled: Sequence[Scaled]  # its variants that scale
     gateway_namespace: str
-    proxies: int  # Envoy pods, each of which counts for itself
+    proxies: int  # number of Envoy pods, which count separately
     envoy: bool  # the gateway is Envoy Gateway's and follows its policies
 
 
@@ -69,21 +69,21 @@ class Service(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _pods_not_named_by_backends(self, route: str) -> Sequence[str]:
-        """The pods of a route whose backends have another name, or, with a weight of 0, stand for others."""
+        """Return a route's pods if its backends have other names, or stand in for a variant with weight 0."""
         settings, name = self._args.settings, self._args.name
         if route in (shared := settings.sharing(name)):
             return shared
         return [*settings.pods(name)] if any(variant.weight == 0 for variant in settings.variants.values()) else []
 
     def _largest(self, route: str) -> int:
-        """Pods behind a route at most."""
+        """Return the maximum of pods behind a route."""
         settings, name = self._args.settings, self._args.name
         maxima = {pod: variant.scale.max for pod, variant in settings.pods(name).items()}
         shared = settings.sharing(name)
         return sum(maxima[pod] for pod in shared) if route in shared else maxima.get(route) or sum(maxima.values())
 
     def _shared_service(self, base: str) -> pulumi.Resource:
-        """By the name of the port, whose number may differ. What is behind it was waited for already."""
+        """Create the common Service. It targets the port by name, since numbers may differ, and is not awaited."""
         settings, name = self._args.settings, self._args.name
         port: ServicePortArgsDict = {
             "name": settings.port,
@@ -119,8 +119,8 @@ class Service(pulumi.ComponentResource):
         self._object(resource_name, api, kind, scaled.pod, spec, annotations, opts=opts)
 
     def _instead_of(self, resource_name: str, api: str, kind: str) -> pulumi.ResourceOptions:
-        """The pods may have had the other autoscaler, which goes first: both make an HPA of one name, and two HPAs of
-        one Deployment both stop. Pulumi deletes in the foreground, so KEDA's HPA goes with its ScaledObject.
+        """Delete the pods' former autoscaler of the other kind first: both create an HPA of the same name, and two HPAs
+        of one Deployment both stop. Pulumi deletes in the foreground, so KEDA's HPA is deleted with its ScaledObject.
         """
         return pulumi.ResourceOptions(
             aliases=[pulumi.create_urn(resource_name, f"kubernetes:{api}:{kind}", self)],
@@ -129,7 +129,7 @@ class Service(pulumi.ComponentResource):
         )
 
     def _handed_over(self, scaled: Scaled, kind: str) -> pulumi.ResourceOptions:
-        """Its minimum follows the calendar; `min` is what it begins with, and what it is at night."""
+        """Hand over the minimum, which follows the calendar. `min` is the initial value, and the one at night."""
         field = OwnedField(
             kind=kind,
             namespace=NAMESPACE,
@@ -165,7 +165,7 @@ class Service(pulumi.ComponentResource):
 
 
 def scaled_variants(settings: StackSettings, name: str, *, prometheus: str, tolerance: bool) -> list[Scaled]:
-    """The variants of a service that grow."""
+    """Return the variants of a service that scale."""
     service = settings.services[name]
     return [
         Scaled(

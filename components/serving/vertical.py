@@ -1,12 +1,12 @@
 """The Vertical Pod Autoscaler: recommends requests from usage, and sets them on new or running pods.
 
-Three programs: the recommender writes into each VerticalPodAutoscaler what it found, the admission controller gives it
-to pods that are made, the updater to those that run, where its mode says so. All three look at one namespace. While
-they are away pods keep what they have, and new ones get what the Deployment says: the webhook's failures are ignored.
+Three programs: the recommender writes recommendations into each VerticalPodAutoscaler, the admission controller sets
+them on new pods, and the updater on running pods if the mode says so. All three watch one namespace. While they are
+down, running pods keep their requests, and new pods get those of the Deployment: the webhook's failures are ignored.
 
-**The webhook** is registered by the admission controller itself, for pods of every namespace (a limit to one is lost
-in 1.8.1 between two of its flags); what is in no VerticalPodAutoscaler comes back as it went in. Its certificate is
-made once, by the Job that the release's chart has for it.
+**The webhook** is registered by the admission controller, for pods of all namespaces (1.8.1 loses a limit to one
+between two of its flags); it does not change pods without a VerticalPodAutoscaler. Its certificate is created once, by
+the Job of the release's chart.
 
 Source: `deploy/vpa-rbac.yaml` and the chart of the release that `data/README.md` names.
 
@@ -53,7 +53,7 @@ _MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
 class VerticalAutoscalingArgs:
     stack: StackContext
     workloads: Mapping[str, WorkloadSettings]
-    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's own container
+    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's main container
 
 
 class VerticalAutoscaling(pulumi.ComponentResource):
@@ -77,7 +77,7 @@ class VerticalAutoscaling(pulumi.ComponentResource):
 
 
 def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
-    """The spec: the requests of the workload's own container, and its limits in proportion."""
+    """Return the spec: requests of the workload's main container, and its limits in proportion."""
     container_policy: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
     if settings.vertical_min is not None:
         container_policy["minAllowed"] = settings.vertical_min.quantities
@@ -103,7 +103,7 @@ _USER = 65534
 _READ = ["get", "list", "watch"]
 _GROUP = "autoscaling.k8s.io"
 
-LOOKS: "list[PolicyRuleArgsDict]" = [
+READ_RULES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": [""], "resources": ["pods", "limitranges", "replicationcontrollers"], "verbs": _READ},
     {"api_groups": ["apps"], "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"], "verbs": _READ},
     {"api_groups": ["apps"], "resources": ["deployments/scale", "statefulsets/scale"], "verbs": ["get", "watch"]},
@@ -112,7 +112,7 @@ LOOKS: "list[PolicyRuleArgsDict]" = [
 ]
 RULES: "Mapping[str, list[PolicyRuleArgsDict]]" = {
     RECOMMENDER: [
-        *LOOKS,
+        *READ_RULES,
         {"api_groups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": ["get", "list"]},
         {"api_groups": [""], "resources": ["events"], "verbs": _READ},  # which pods ran out of memory
         {"api_groups": [_GROUP], "resources": ["verticalpodautoscalers/status"], "verbs": ["get", "patch"]},
@@ -123,14 +123,14 @@ RULES: "Mapping[str, list[PolicyRuleArgsDict]]" = {
         },
     ],
     UPDATER: [
-        *LOOKS,
+        *READ_RULES,
         {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
         {"api_groups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
         {"api_groups": [""], "resources": ["pods", "pods/resize"], "verbs": ["patch"]},
     ],
-    ADMISSION: LOOKS,
+    ADMISSION: READ_RULES,
 }
-"""In the watched namespace."""
+"""Rights in the watched namespace."""
 
 LEASES: "list[PolicyRuleArgsDict]" = [
     {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_READ, "create"]},
@@ -158,7 +158,7 @@ HOOKS: "list[PolicyRuleArgsDict]" = [
 
 @dataclass(frozen=True, kw_only=True)
 class VerticalAutoscalerArgs(ProgramArgs):
-    """`namespace` is kube-system, or where else the three live."""
+    """`namespace` is the one of the three programs, usually kube-system."""
 
     watched: pulumi.Input[str]
 
@@ -238,7 +238,7 @@ def _admission(args: VerticalAutoscalerArgs) -> Program:
         "--tls-cert-file=/etc/tls-certs/cert",
         "--tls-private-key=/etc/tls-certs/key",
         f"--port={_WEBHOOK_PORT}",
-        "--webhook-timeout-seconds=5",  # a pod waits for it no longer, and comes as its Deployment says
+        "--webhook-timeout-seconds=5",  # afterwards the pod starts with its Deployment's requests
         ports={"https": _WEBHOOK_PORT, "metrics": _PORTS[ADMISSION]},
         annotations={SELF_MADE_SECRETS: SECRET},
         mounts={"/etc/tls-certs": {"name": "", "secret": {"secret_name": SECRET}}},

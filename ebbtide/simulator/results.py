@@ -37,35 +37,36 @@ DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy is not 
 class StrategyResult:
     """One strategy over the whole replay."""
 
+    # In the order of the JSON document.
     node_hours: float
     node_hours_by_group: Mapping[str, float]
     usd: float
     usd_per_day: tuple[float, ...]  # local calendar days from the start
+    usd_on_demand: float = 0.0  # the same nodes without any commitment
+    usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
     saving_vs_fixed_fleet: float | None  # fraction of the fixed fleet's dollars; None for the fleet itself
     jobs_done: int
     jobs_interrupted: int
     jobs_unfinished: int
     wait_p50_s: float
     wait_p95_s: float
-    evictions_in_window: int
-    evictions_in_business_hours: int
-    budget_openings: int
-    scale_downs_to_zero: int
-    series: "Series"
-    usd_on_demand: float = 0.0  # the same nodes without any commitment
-    usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
     wait_p99_s: float = 0.0
     lost_work_s: float = 0.0  # worker-seconds of work that interrupted jobs repeat
     lost_work_share: float = 0.0  # of the worker-seconds in which workers held a job
     saving_s: float = 0.0  # worker-seconds in which jobs saved instead of working
     resumes: int = 0  # attempts that continued from a save
     completion_p95_s: float = 0.0  # from submission to the end; of an unfinished job, to the end of the replay
+    evictions_in_window: int
+    evictions_in_business_hours: int
+    budget_openings: int
+    scale_downs_to_zero: int
     survivors: Mapping[str, float] = field(default_factory=dict[str, float])
     """Node-hours in the disruption window, by the reason for which the nodes stayed."""
-    wait_quantiles_s: tuple[float, ...] = ()
-    """Quantiles of the wait at 0, 1, 2, … 100 %; empty if no job waits by definition."""
     ray: "Mapping[str, RayClusterResult]" = field(default_factory=dict[str, "RayClusterResult"])
     """By cluster; empty without Ray, and for the bound."""
+    series: "Series"
+    wait_quantiles_s: tuple[float, ...] = ()
+    """Quantiles of the wait at 0, 1, 2, … 100 %; empty if no job waits by definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,44 +158,23 @@ def as_json(replay: Replay) -> dict[str, Any]:
 
 
 def _strategy(result: StrategyResult) -> dict[str, Any]:
-    return {
-        "node_hours": result.node_hours,
+    return _figures(result) | {
         "node_hours_by_group": dict(result.node_hours_by_group),
-        "usd": result.usd,
         "usd_per_day": list(result.usd_per_day),
-        "usd_on_demand": result.usd_on_demand,
-        "usd_with_spot": result.usd_with_spot,
-        "saving_vs_fixed_fleet": result.saving_vs_fixed_fleet,
-        "jobs_done": result.jobs_done,
-        "jobs_interrupted": result.jobs_interrupted,
-        "jobs_unfinished": result.jobs_unfinished,
-        "wait_p50_s": result.wait_p50_s,
-        "wait_p95_s": result.wait_p95_s,
-        "wait_p99_s": result.wait_p99_s,
-        "lost_work_s": result.lost_work_s,
-        "lost_work_share": result.lost_work_share,
-        "saving_s": result.saving_s,
-        "resumes": result.resumes,
-        "completion_p95_s": result.completion_p95_s,
-        "evictions_in_window": result.evictions_in_window,
-        "evictions_in_business_hours": result.evictions_in_business_hours,
-        "budget_openings": result.budget_openings,
-        "scale_downs_to_zero": result.scale_downs_to_zero,
         "survivors": dict(result.survivors),
-        "ray": {name: _ray(cluster) for name, cluster in result.ray.items()},
+        "ray": {
+            name: {
+                "head_hours": cluster.head_hours,
+                "groups": {group: _figures(figures) for group, figures in cluster.groups.items()},
+            }
+            for name, cluster in result.ray.items()
+        },
     }
 
 
-def _ray(cluster: RayClusterResult) -> dict[str, Any]:
-    return {
-        "head_hours": cluster.head_hours,
-        "groups": {name: _ray_group(group) for name, group in cluster.groups.items()},
-    }
-
-
-def _ray_group(group: RayGroupResult) -> dict[str, Any]:
-    figures = fields(group)
-    return {figure.name: getattr(group, figure.name) for figure in figures if figure.name != "series"}
+def _figures(result: StrategyResult | RayGroupResult) -> dict[str, Any]:
+    names = (figure.name for figure in fields(result))
+    return {name: getattr(result, name) for name in names if name not in ("series", "wait_quantiles_s")}
 
 
 @dataclass(slots=True)

@@ -210,17 +210,7 @@ def as_json(summary: SweepSummary) -> dict[str, Any]:
         "replays": summary.replays,
         "digest": summary.digest,
         "best": summary.best,
-        "settings": [
-            {
-                "setting": setting.setting,
-                summary.objective.figure: setting.value,
-                "low": setting.low,
-                "high": setting.high,
-                summary.against: setting.other,
-                "meets": setting.meets,
-            }
-            for setting in summary.settings
-        ],
+        "settings": [{"setting": setting.setting} | _cell_json(setting, summary) for setting in summary.settings],
         "stacks": [_stack_json(stack, summary) for stack in summary.stacks],
         "missing": [{"replay": str(task), "error": error or None} for task, error in summary.missing],
         "notes": list(notes_of(summary)),
@@ -234,16 +224,17 @@ def _stack_json(stack: StackSummary, summary: SweepSummary) -> dict[str, Any]:
         "coverage": stack.coverage,
         "best": stack.best,
         "regret": stack.regret,
-        "settings": {
-            setting: {
-                summary.objective.figure: cell.value,
-                "low": cell.low,
-                "high": cell.high,
-                summary.against: cell.other,
-                "meets": cell.meets,
-            }
-            for setting, cell in stack.cells.items()
-        },
+        "settings": {setting: _cell_json(cell, summary) for setting, cell in stack.cells.items()},
+    }
+
+
+def _cell_json(cell: Cell | SettingSummary, summary: SweepSummary) -> dict[str, Any]:
+    return {
+        summary.objective.figure: cell.value,
+        "low": cell.low,
+        "high": cell.high,
+        summary.against: cell.other,
+        "meets": cell.meets,
     }
 
 

@@ -302,7 +302,7 @@ def test_start_up_and_drain_of_flexible_pods_are_measured(pool: Pool, fresh: Fre
     body = {"metadata": {"name": "api-0", "labels": {CATEGORY: Category.FLEXIBLE.value}}, "spec": spec}
     measures = pool.cluster.measures
     pool.api.create(pool.pods_path, body)
-    eventually(lambda: measures._before.get(pool.namespace), what="the pod to be seen before it runs")
+    eventually(lambda: measures._previous.get(pool.namespace), what="the pod to be seen before it runs")
     fresh.node()
 
     eventually(lambda: measures.p99()["startup"] is not None, what="a start")

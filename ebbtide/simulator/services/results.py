@@ -5,7 +5,7 @@ Units: seconds, pod-hours, US dollars, requests a second, fractions from 0 to 1.
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -86,20 +86,15 @@ def result_of(served: Served, slo_s: float, usd_per_pod_hour: float | None) -> S
 
 def as_json(replay: ServiceReplay) -> dict[str, Any]:
     """Keys in reading order. Equal replays give equal documents, except for `replay_seconds`."""
-    return {
-        "schema": SCHEMA,
-        "stack": replay.stack,
-        "service": replay.service,
-        "trace": replay.trace,
-        "seed": replay.seed,
-        "start": replay.start.isoformat(),
-        "begin_s": replay.begin_s,
-        "end_s": replay.end_s,
-        "mean_rate": replay.mean_rate,
-        "busiest_rate": replay.busiest_rate,
-        "slo_s": replay.slo_s,
-        "assumptions": list(replay.assumptions),
-        "strategies": {name: asdict(played.result) for name, played in replay.strategies.items()},
-        "left_out": dict(replay.left_out),
-        "replay_seconds": replay.replay_seconds,
-    }
+    names = [figure.name for figure in fields(replay)]
+    figures = {name: getattr(replay, name) for name in names[: names.index("open_spans")]}  # the rest is for charts
+    return (
+        {"schema": SCHEMA}
+        | figures
+        | {
+            "start": replay.start.isoformat(),
+            "assumptions": list(replay.assumptions),
+            "strategies": {name: asdict(played.result) for name, played in replay.strategies.items()},
+            "left_out": dict(replay.left_out),
+        }
+    )

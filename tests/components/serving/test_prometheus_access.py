@@ -1,4 +1,4 @@
-"""A Prometheus behind headers, a token or a private authority: the metadata for KEDA, and its Secrets."""
+"""Access to a Prometheus behind headers, a token or a private authority, and the Secrets that KEDA reads."""
 
 from typing import Any
 

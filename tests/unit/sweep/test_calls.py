@@ -27,11 +27,11 @@ def test_results_come_in_the_order_asked_for() -> None:
 
 
 def test_a_failure_and_a_killed_process_leave_the_other_calls_alone() -> None:
-    found = {call.number: call.outcome for call in ended(fragile, [(number,) for number in range(6)], processes=2)}
+    values = {call.number: call.outcome for call in ended(fragile, [(number,) for number in range(6)], processes=2)}
 
-    assert found[1] == Failed("an odd fault")
-    assert found[2] == Failed("its process died: killed, or out of memory")
-    assert [found[number] for number in (0, 3, 4, 5)] == [0, 6, 8, 10]
+    assert values[1] == Failed("an odd fault")
+    assert values[2] == Failed("its process died: killed, or out of memory")
+    assert [values[number] for number in (0, 3, 4, 5)] == [0, 6, 8, 10]
 
 
 def test_what_a_call_raised_is_raised_for_whoever_wants_results() -> None:

@@ -105,11 +105,11 @@ def test_a_changed_file_gives_another_digest(tmp_path: Path) -> None:
 
 
 def test_another_python_whose_sums_round_otherwise_gives_another_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for version in ("3.11.2", "3.11.7", "3.12.7"):
         digest_of.cache_clear()
         monkeypatch.setattr("platform.python_version_tuple", lambda version=version: tuple(version.split(".")))
-        found[version] = digest_of("ebbtide.sweep.calls")
+        result[version] = digest_of("ebbtide.sweep.calls")
     digest_of.cache_clear()
 
-    assert found["3.11.2"] == found["3.11.7"] != found["3.12.7"]
+    assert result["3.11.2"] == result["3.11.7"] != result["3.12.7"]

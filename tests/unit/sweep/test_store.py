@@ -34,7 +34,7 @@ def played(plan: SweepPlan, store: Store) -> None:
     run(plan, store, processes=1, ray=None, progress=lambda _done, _failed: None)
 
 
-def found(task: SweepTask, usd: float = 1.0) -> Played:
+def result(task: SweepTask, usd: float = 1.0) -> Played:
     return Played(days=1, jobs=2, coverage=1.0, strategies={"fixed-flexible": {"usd": usd}}, cpu_s=0.5)
 
 
@@ -59,7 +59,7 @@ def test_a_replay_that_failed_is_a_row_with_its_error_and_is_tried_again(plan: S
     store.add(task, Failed("no price"))
     (row,) = store.rows()
     before = store.done()
-    store.add(task, found(task, usd=7.0))
+    store.add(task, result(task, usd=7.0))
 
     (after,) = store.rows()
     assert (row["strategy"], row["error"], row["usd"]) == ("", "no price", None)
@@ -70,23 +70,23 @@ def test_a_replay_that_failed_is_a_row_with_its_error_and_is_tried_again(plan: S
 def test_an_error_stays_beside_the_others_when_they_are_gathered(plan: SweepPlan, store: Store) -> None:
     first, second, third = plan.tasks[:3]
     store.add(first, Failed("no price"))
-    store.add(second, found(second))
-    store.add(third, found(third))
+    store.add(second, result(second))
+    store.add(third, result(third))
 
     store.gather()
 
     assert sorted(str(row["error"]) for row in store.rows()) == ["None", "None", "no price"]
-    store.add(first, found(first))
+    store.add(first, result(first))
     assert [row["error"] for row in store.rows()] == [None, None, None]
 
 
 def test_rows_that_are_in_two_files_count_once(plan: SweepPlan, store: Store) -> None:
     """As after a run that was ended between the last file and the removal of those before it."""
     first, second = plan.tasks[:2]
-    store.add(first, found(first))
-    store.add(second, found(second))
+    store.add(first, result(first))
+    store.add(second, result(second))
     store.gather()
-    store.add(first, found(first))
+    store.add(first, result(first))
 
     assert len(store.rows()) == 3
     assert len(rows_of(store.rows(), [first.key, second.key])) == 2
@@ -95,7 +95,7 @@ def test_rows_that_are_in_two_files_count_once(plan: SweepPlan, store: Store) ->
 
 
 def test_half_a_file_is_none(plan: SweepPlan, store: Store, tmp_path: Path) -> None:
-    store.add(plan.tasks[0], found(plan.tasks[0]))
+    store.add(plan.tasks[0], result(plan.tasks[0]))
     (whole,) = (tmp_path / "results").glob("part-*.parquet")
     (tmp_path / "results" / ".part-other.partial").write_bytes(whole.read_bytes()[:100])
 
@@ -105,14 +105,14 @@ def test_half_a_file_is_none(plan: SweepPlan, store: Store, tmp_path: Path) -> N
 def test_a_folder_with_results_is_gone_on_with_only_when_that_is_asked(
     plan: SweepPlan, store: Store, tmp_path: Path
 ) -> None:
-    store.add(plan.tasks[0], found(plan.tasks[0]))
+    store.add(plan.tasks[0], result(plan.tasks[0]))
 
     with pytest.raises(StoreError, match="wanted an empty folder, found results in it; --resume goes on with them"):
         opened(tmp_path / "results", resume=False)
 
 
 def test_results_of_another_release_are_refused_in_one_line(plan: SweepPlan, store: Store, tmp_path: Path) -> None:
-    store.add(plan.tasks[0], found(plan.tasks[0]))
+    store.add(plan.tasks[0], result(plan.tasks[0]))
 
     with pytest.raises(
         StoreError, match=r"wanted results of 2\.0 .* found those of 1\.0 .* name another folder"

@@ -41,54 +41,54 @@ def summary(
 
 
 def test_each_stack_has_its_best_and_one_for_all_has_the_smallest_mean(plan: SweepPlan) -> None:
-    found = summary(plan)
+    swept = summary(plan)
 
-    assert {stack.customer: (stack.best, stack.regret) for stack in found.stacks} == {
+    assert {stack.customer: (stack.best, stack.regret) for stack in swept.stacks} == {
         "acme": (SHORT, 1.0),
         "bolt": (LONG, 0.0),
     }
-    assert found.best == LONG
-    assert [(each.setting, each.value, each.low, each.high) for each in found.settings] == [
+    assert swept.best == LONG
+    assert [(each.setting, each.value, each.low, each.high) for each in swept.settings] == [
         (SHORT, 20.5, 20.0, 21.0),
         (LONG, 16.0, 15.5, 16.5),
     ]
-    assert regrets(found) == [
+    assert regrets(swept) == [
         f"One setting for all, {LONG}: usd is 0.5 (3.23%) above each stack's best on average, at most 1 (acme)."
     ]
 
 
 def test_a_setting_that_misses_a_condition_is_no_stacks_best(plan: SweepPlan) -> None:
-    found = summary(plan, waits={("bolt", LONG): 101.0})
+    swept = summary(plan, waits={("bolt", LONG): 101.0})
 
-    (_, bolt) = found.stacks
-    assert (bolt.best, found.best) == (SHORT, SHORT)
-    assert [each.meets for each in found.settings] == [2, 1]
+    (_, bolt) = swept.stacks
+    assert (bolt.best, swept.best) == (SHORT, SHORT)
+    assert [each.meets for each in swept.settings] == [2, 1]
 
 
 def test_a_stack_where_nothing_meets_the_conditions_is_named(plan: SweepPlan) -> None:
-    found = summary(plan, waits={("bolt", LONG): 101.0, ("bolt", SHORT): 101.0})
+    swept = summary(plan, waits={("bolt", LONG): 101.0, ("bolt", SHORT): 101.0})
 
-    assert (found.stacks[1].best, found.stacks[1].regret) == (None, None)
-    assert "No setting meets the conditions on bolt." in list(notes_of(found))
+    assert (swept.stacks[1].best, swept.stacks[1].regret) == (None, None)
+    assert "No setting meets the conditions on bolt." in list(notes_of(swept))
 
 
 def test_what_is_missing_is_told_and_its_stack_counts_for_no_setting_for_all(plan: SweepPlan) -> None:
-    found = summary(plan, lost=1)
+    swept = summary(plan, lost=1)
 
-    assert found.best == LONG
-    assert [stack.customer for stack in found.stacks if len(stack.cells) == 2] == ["bolt"]
-    assert list(notes_of(found))[:2] == [
+    assert swept.best == LONG
+    assert [stack.customer for stack in swept.stacks if len(stack.cells) == 2] == ["bolt"]
+    assert list(notes_of(swept))[:2] == [
         "Missing: 1 of 8 replays.",
         "Missing: acme on some-jobs, stabilizationWindow=30s, seed 0: no price",
     ]
 
 
 def test_with_nothing_played_there_is_a_summary_too(plan: SweepPlan) -> None:
-    found = summary(plan, lost=8)
+    swept = summary(plan, lost=8)
 
-    assert (found.best, found.stacks, found.replays) == (None, (), 0)
-    assert "Missing: 8 of 8 replays." in shown(found)
-    assert "No setting meets" in render_sweep(found, "command")
+    assert (swept.best, swept.stacks, swept.replays) == (None, (), 0)
+    assert "Missing: 8 of 8 replays." in shown(swept)
+    assert "No setting meets" in render_sweep(swept, "command")
 
 
 def test_seeds_and_settings_without_effect_are_told(plan: SweepPlan) -> None:
@@ -106,8 +106,8 @@ def test_equal_figures_have_an_equal_digest_and_others_another(plan: SweepPlan) 
 
 
 def test_json_table_and_page_say_the_same(plan: SweepPlan) -> None:
-    found = summary(plan)
-    document, text, page = as_json(found), shown(found), render_sweep(found, "ebbtide sweep acme --trace x")
+    swept = summary(plan)
+    document, text, page = as_json(swept), shown(swept), render_sweep(swept, "ebbtide sweep acme --trace x")
 
     assert document["best"] == LONG
     assert document["stacks"][0]["settings"][SHORT] == {
@@ -117,18 +117,18 @@ def test_json_table_and_page_say_the_same(plan: SweepPlan) -> None:
         "wait_p95_s": 50.0,
         "meets": True,
     }
-    for told in ("10.5 (10 to 11)", "20.5 (20 to 21)", found.digest, regrets(found)[0].replace("'", "&#39;")):
+    for told in ("10.5 (10 to 11)", "20.5 (20 to 21)", swept.digest, regrets(swept)[0].replace("'", "&#39;")):
         assert told in page
-    for told in ("10.5 (10 to 11)", "20.5 (20 to 21)", found.digest, f"{LONG} (best)"):
+    for told in ("10.5 (10 to 11)", "20.5 (20 to 21)", swept.digest, f"{LONG} (best)"):
         assert told in text
     assert "ebbtide sweep acme" in page
     assert page.count('class="f-k3 point"') >= 1
 
 
-def shown(found: SweepSummary) -> str:
+def shown(result: SweepSummary) -> str:
     out = console(min_width=160)
     with out.capture() as captured:
-        out.print(sweep_table(found))
+        out.print(sweep_table(result))
     return captured.get()
 
 

@@ -25,21 +25,21 @@ def test_a_bare_key_is_one_of_every_pool() -> None:
 
 
 def test_a_path_names_one_place_and_makes_what_is_missing_on_its_way() -> None:
-    (found,) = after("nodeGroups.flexible.reserved.cpu=250m")
+    (result,) = after("nodeGroups.flexible.reserved.cpu=250m")
 
-    assert found["ebbtide:nodeGroups"] == {"flexible": {"max": 9, "reserved": {"cpu": "250m"}}}
+    assert result["ebbtide:nodeGroups"] == {"flexible": {"max": 9, "reserved": {"cpu": "250m"}}}
 
 
 def test_a_section_that_the_file_does_not_have_is_made() -> None:
-    (found,) = after("controller.closingGuard=20m")
+    (result,) = after("controller.closingGuard=20m")
 
-    assert found["ebbtide:controller"] == {"closingGuard": "20m"}
+    assert result["ebbtide:controller"] == {"closingGuard": "20m"}
 
 
 def test_values_are_lists_and_mappings_too() -> None:
-    found = after("nodeGroups.*.instanceTypes=[m7i.2xlarge, m6i.2xlarge],[m7g.2xlarge]")
+    result = after("nodeGroups.*.instanceTypes=[m7i.2xlarge, m6i.2xlarge],[m7g.2xlarge]")
 
-    assert [each["ebbtide:nodeGroups"]["flexible"]["instanceTypes"] for each in found] == [
+    assert [each["ebbtide:nodeGroups"]["flexible"]["instanceTypes"] for each in result] == [
         ["m7i.2xlarge", "m6i.2xlarge"],
         ["m7g.2xlarge"],
     ]

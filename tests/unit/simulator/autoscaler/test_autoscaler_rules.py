@@ -184,11 +184,11 @@ def test_use_waiting_and_leaving_are_told_apart() -> None:
     played.cluster.deploy(workload(cpu_m=3000), 1)
     played.at(50)
     played.cluster.scale("api", 0)
-    found = {kept.why: span for kept, span in seconds(played.at(200)).items()}
+    values = {kept.why: span for kept, span in seconds(played.at(200)).items()}
 
-    assert found[Retention.IN_USE] == pytest.approx(50, abs=2)
-    assert found[Retention.NOT_YET] == pytest.approx(10, abs=2)
-    assert found[Retention.GOING] == pytest.approx(5, abs=2)
+    assert values[Retention.IN_USE] == pytest.approx(50, abs=2)
+    assert values[Retention.NOT_YET] == pytest.approx(10, abs=2)
+    assert values[Retention.GOING] == pytest.approx(5, abs=2)
 
 
 def test_a_model_without_autoscaler_has_no_reasons_to_tell() -> None:
@@ -202,9 +202,9 @@ def test_a_group_that_rests_still_tells_what_would_keep_its_nodes_anyway() -> No
     played.cluster.deploy(workload("gone", cpu_m=3900), 1)
     played.at(100)
     played.cluster.scale("gone", 0)
-    found = seconds(played.at(500))
+    result = seconds(played.at(500))
 
-    assert {kept: span // 100 for kept, span in found.items() if span > 100} == {
+    assert {kept: span // 100 for kept, span in result.items() if span > 100} == {
         RetainedNode("flexible", Retention.IN_USE): 5,  # the big one's, and until its pod left the other's
         RetainedNode("flexible", DrainBlock.BUDGET, "held"): 4,
         RetainedNode("flexible", Retention.RESTING): 4,

@@ -22,8 +22,8 @@ def zoned(**changes: Any) -> GroupModel:
 
 
 def nodes_by_zone(cluster: ClusterModel) -> dict[str, int]:
-    found = [node.zone for node in cluster.nodes()]
-    return {zone: found.count(zone) for zone in sorted(set(found))}
+    values = [node.zone for node in cluster.nodes()]
+    return {zone: values.count(zone) for zone in sorted(set(values))}
 
 
 def stop(cluster: ClusterModel, pod: Pod) -> None:
@@ -263,7 +263,7 @@ def test_whatever_happens_no_disk_has_pods_in_two_zones(
             cluster.scale("mail", 4 if step == "busy" else 0)
     timeline.run_until(timeline.now + 4000)
 
-    assert all(len(found) == 1 and found <= set(zones) for (name, _), found in moves.zones.items() if name == "db")
+    assert all(len(result) == 1 and result <= set(zones) for (name, _), result in moves.zones.items() if name == "db")
     assert all(pod.node is None or pod.node.zone == pod.zone for pod in cluster.pods("db"))
     if not rate:
         assert len(running(cluster, "db")) == cluster.replicas("db")

@@ -140,16 +140,16 @@ CASES = given(JOBS, STACKS, st.sampled_from([0.0, 0.0, 0.6]), st.integers(0, 999
 
 
 def laws_hold(jobs: list[Job], its_stack: StackSettings, taken_back: float, seed: int) -> None:
-    found = played(jobs, its_stack, seed=seed, taken_back=taken_back)
-    world, results = found.world, found.world.ray.results(found.end_s)["flow"].groups
+    result = played(jobs, its_stack, seed=seed, taken_back=taken_back)
+    world, results = result.world, result.world.ray.results(result.end_s)["flow"].groups
     hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
 
     assert world.wrong == []
-    assert all(run.done_at is not None and run.started_at is not None for run in found.runs)
-    assert sum(run.interruptions for run in found.runs) == 0  # drivers are not on spot nodes
+    assert all(run.done_at is not None and run.started_at is not None for run in result.runs)
+    assert sum(run.interruptions for run in result.runs) == 0  # drivers are not on spot nodes
     for name in GROUPS:
         line = world.ray.line(name)
-        assert found.done_s(name) == pytest.approx(found.work_s(name))
+        assert result.done_s(name) == pytest.approx(result.work_s(name))
         assert (line.counts.lost_s > 0) <= (name == CHEAP and taken_back > 0)
         assert line.counts.lost_s <= line.counts.interrupted * LONGEST_TASK + 1e-6
         assert len(line.workers) == line.plan.min
@@ -181,11 +181,11 @@ def test_the_laws_hold_in_very_many_worlds(
 @given(JOBS, st.integers(0, 99))
 def test_an_idle_worker_goes_within_its_time_and_one_look(jobs: list[Job], seed: int) -> None:
     """Never earlier, and later only for a task that waited: then at the look after its start."""
-    found = played(jobs, stack(), seed=seed)
+    result = played(jobs, stack(), seed=seed)
 
-    for group, idle_since, stopped in found.world.sent_away:
-        series = found.world.ray.results(found.end_s)["flow"].groups[group.rpartition("/")[2]].series
-        steps = zip(series.at, (*series.at[1:], found.end_s), series.waiting, strict=True)
+    for group, idle_since, stopped in result.world.sent_away:
+        series = result.world.ray.results(result.end_s)["flow"].groups[group.rpartition("/")[2]].series
+        steps = zip(series.at, (*series.at[1:], result.end_s), series.waiting, strict=True)
         waited_until = max((until for at, until, waiting in steps if waiting and at <= stopped), default=0.0)
         assert stopped >= idle_since + IDLE_AFTER
         assert stopped <= max(idle_since + IDLE_AFTER, waited_until) + LOOK_S
@@ -227,8 +227,8 @@ def test_equal_seeds_give_equal_worlds() -> None:
     jobs = [a_driver_job(600.0 * i, 900.0, tasks=3, cpu=11) for i in range(8)]
     first, again, other = (played(jobs, stack(), seed=seed, taken_back=0.6) for seed in (1, 1, 2))
 
-    def figures(found: Played) -> object:
-        return found.world.ray.results(found.end_s), found.runs and [run.done_at for run in found.runs]
+    def figures(result: Played) -> object:
+        return result.world.ray.results(result.end_s), result.runs and [run.done_at for run in result.runs]
 
     assert figures(first) == figures(again)
     assert figures(first) != figures(other)

@@ -183,9 +183,9 @@ def drive(scene: Scene, its: RayWork, kept: int = 0) -> Drive:
         began=lambda: scene.begun.append(("first", scene.timeline.now)),
         ended=lambda: scene.ended.append(("driver", scene.timeline.now)),
     )
-    found = Drive(scene.timeline, scene.line, its, edges, lambda by: scene.left.append(("attached", by)), kept)
-    found.begin()
-    return found
+    result = Drive(scene.timeline, scene.line, its, edges, lambda by: scene.left.append(("attached", by)), kept)
+    result.begin()
+    return result
 
 
 def test_a_driver_asks_for_the_next_task_when_one_has_ended() -> None:

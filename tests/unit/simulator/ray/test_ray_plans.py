@@ -20,9 +20,9 @@ def stack(*, head_cpu: str = "1", sleeps: bool = False) -> StackSettings:
     plain = a_stack({"drive": a_driver()}, {"db": a_workload(Category.FIXED)})
     groups = {"cpu": a_ray_group(), "cheap": a_ray_group(spot=True, most=7)}
     rest = SleepSettings(when=SleepWhen.IDLE, after=timedelta(hours=1)) if sleeps else None
-    found = with_ray(plain, groups, longest_task=90.0, sleep=rest)
+    result = with_ray(plain, groups, longest_task=90.0, sleep=rest)
     head = RayHead.model_validate({"cpu": head_cpu, "memory": "4Gi"})
-    return found.model_copy(update={"ray": {"flow": found.ray["flow"].model_copy(update={"head": head})}})
+    return result.model_copy(update={"ray": {"flow": result.ray["flow"].model_copy(update={"head": head})}})
 
 
 def test_only_a_group_on_spot_may_be_evicted_as_a_whole_and_none_by_the_autoscaler() -> None:
@@ -53,8 +53,8 @@ def test_the_head_takes_a_part_of_the_fixed_nodes_and_in_the_bound_none_where_it
     trace, options = a_trace([a_driver_job(9 * HOUR)]), ReplayOptions(days=1, rollouts=False)
 
     def fixed_hours(*, head_cpu: str, sleeps: bool = False) -> float:
-        found = replay(stack(head_cpu=head_cpu, sleeps=sleeps), trace, options)
-        return found.strategies[strategy].node_hours_by_group["fixed"]
+        replayed = replay(stack(head_cpu=head_cpu, sleeps=sleeps), trace, options)
+        return replayed.strategies[strategy].node_hours_by_group["fixed"]
 
     assert fixed_hours(head_cpu="1") == 24.0
     assert fixed_hours(head_cpu="3") > 24.0

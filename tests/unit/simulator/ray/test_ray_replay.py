@@ -47,8 +47,8 @@ def nightly() -> Replay:
     return replay(stack(), a_trace(NIGHT), OPTIONS)
 
 
-def cpu_group(found: Replay, strategy: str) -> RayGroupResult:
-    return found.strategies[strategy].ray["flow"].groups["cpu"]
+def cpu_group(result: Replay, strategy: str) -> RayGroupResult:
+    return result.strategies[strategy].ray["flow"].groups["cpu"]
 
 
 def world_of(jobs: list[Job], its_stack: StackSettings) -> tuple[World, list[JobRun], float]:
@@ -64,8 +64,8 @@ def world_of(jobs: list[Job], its_stack: StackSettings) -> tuple[World, list[Job
 def test_a_driver_by_hand() -> None:
     """A node for the driver, its pod, its raylet; the next look of Ray's autoscaler, a node, a pod, then the tasks."""
     world, runs, end_s = world_of([a_driver_job(HOUR, 1800.0, tasks=2, cpu=15)], stack())
-    found = world.ray.results(end_s)["flow"]
-    group, run = found.groups["cpu"], runs[0]
+    result = world.ray.results(end_s)["flow"]
+    group, run = result.groups["cpu"], runs[0]
 
     assert run.started_at is not None
     assert run.done_at is not None
@@ -77,7 +77,7 @@ def test_a_driver_by_hand() -> None:
     assert group.task_hours == 1.0
     assert group.busy_hours == pytest.approx(1.0, abs=1e-3)
     assert group.worker_hours - group.busy_hours == pytest.approx(2 * 121 / 3600, abs=2 * 5 / 3600)
-    assert found.head_hours == 24.0
+    assert result.head_hours == 24.0
 
 
 def test_at_night_there_is_no_worker_but_for_a_driver() -> None:
@@ -91,8 +91,8 @@ def test_at_night_there_is_no_worker_but_for_a_driver() -> None:
 
 
 def test_each_strategy_does_the_same_tasks_and_constant_fleets_pay_for_idle_workers() -> None:
-    found = nightly()
-    groups = {name: cpu_group(found, name) for name in found.strategies if name != "zero-wait-bound"}
+    result = nightly()
+    groups = {name: cpu_group(result, name) for name in result.strategies if name != "zero-wait-bound"}
 
     assert {group.task_hours for group in groups.values()} == {4 * 0.5 + 2 / 6}
     assert groups["fixed-fleet"].worker_hours >= 24.0
@@ -100,17 +100,17 @@ def test_each_strategy_does_the_same_tasks_and_constant_fleets_pay_for_idle_work
         groups["peak-fleet"].worker_hours > groups["fixed-fleet"].worker_hours > groups["fixed-flexible"].worker_hours
     )
     assert (
-        found.strategies["zero-wait-bound"].usd
-        < found.strategies["fixed-flexible"].usd
-        < found.strategies["fixed-fleet"].usd
+        result.strategies["zero-wait-bound"].usd
+        < result.strategies["fixed-flexible"].usd
+        < result.strategies["fixed-fleet"].usd
     )
 
 
 def test_the_fixed_fleet_waits_no_longer_and_has_no_worker_too_many() -> None:
     """A driver waits until its first task runs, so a single worker is enough, and beside it a node for the drivers."""
-    found = nightly()
-    assert cpu_group(found, "fixed-fleet").most_workers == 1
-    product, fleet = (found.strategies[name] for name in ("fixed-flexible", "fixed-fleet"))
+    result = nightly()
+    assert cpu_group(result, "fixed-fleet").most_workers == 1
+    product, fleet = (result.strategies[name] for name in ("fixed-flexible", "fixed-fleet"))
 
     assert fleet.wait_p95_s <= product.wait_p95_s
     assert fleet.node_hours_by_group["flexible"] == 24.0 * 2
@@ -203,9 +203,9 @@ def test_the_document_has_each_group() -> None:
 
 
 def test_a_replay_says_what_it_takes_for_granted_about_ray() -> None:
-    said = "\n".join(nightly().assumptions)
+    assumptions = "\n".join(nightly().assumptions)
     without = replay(a_stack({"train": a_pool()}, {}), a_trace([a_job(0)]), OPTIONS).assumptions
 
-    assert "2 jobs are drivers of Ray" in said
-    assert "asks for 6 tasks together" in said
+    assert "2 jobs are drivers of Ray" in assumptions
+    assert "asks for 6 tasks together" in assumptions
     assert not any("Ray" in line for line in without)

@@ -77,11 +77,11 @@ class Watched(World):
 
 def drivers(settings: StackSettings) -> list[JobRun]:
     """One job for each group that a pool drives, with more tasks than fit at once."""
-    found: list[JobRun] = []
+    result: list[JobRun] = []
     for group in driven_groups(settings.workers, settings.ray):
         work = RayWork(group=group.name, size=group.size, task_s=60.0, tasks=9, at_once=9)
-        found.append(JobRun(9 * 3600.0, 540.0, group.pool, ray=work))
-    return found
+        result.append(JobRun(9 * 3600.0, 540.0, group.pool, ray=work))
+    return result
 
 
 def played(settings: StackSettings, seed: int) -> Watched:
@@ -147,10 +147,10 @@ def test_every_strategy_replays_a_stack_with_ray_whatever_fails(seed: int) -> No
     jobs += [a_driver_job(9 * HOUR + 300 * i, 300.0 + i * 60, tasks=1 + i, cpu=1) for i in range(6)]
     failures = Failures(spot_interruptions=20, failed_boots=0.05, missed_notices=0.2)
     options = ReplayOptions(days=1, strategies=tuple(Strategy), failures=failures)
-    found = replay(settings, a_trace(jobs), options).strategies
+    replayed = replay(settings, a_trace(jobs), options).strategies
 
-    assert len(found) == len(Strategy)
-    for name, result in found.items():
+    assert len(replayed) == len(Strategy)
+    for name, result in replayed.items():
         assert result.jobs_unfinished == 0
         assert set(result.ray) == (set() if name == "zero-wait-bound" else set(settings.ray))
 
@@ -170,16 +170,16 @@ def test_on_any_stack_jobs_keep_their_nodes_and_disks_their_zones(seed: int) -> 
 
 
 def test_generated_stacks_have_what_pods_may_have() -> None:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for seed in SEEDS:
         settings = generated(seed)
         pods = [*settings.workloads.values(), *settings.workers.values()]
         pods += [*settings.jobs.values(), *settings.cron_jobs.values()]
-        found["jobs"] += bool(settings.jobs)
-        found["cron jobs"] += bool(settings.cron_jobs)
-        found["disks"] += any(workload.has_disks for workload in settings.workloads.values())
-        found["volumes"] += any(pod.volumes for pod in pods)
-        found["init containers"] += any("initContainers" in pod.pod for pod in pods)
+        result["jobs"] += bool(settings.jobs)
+        result["cron jobs"] += bool(settings.cron_jobs)
+        result["disks"] += any(workload.has_disks for workload in settings.workloads.values())
+        result["volumes"] += any(pod.volumes for pod in pods)
+        result["init containers"] += any("initContainers" in pod.pod for pod in pods)
 
-    assert len(found) == 5
-    assert min(found.values()) >= 2
+    assert len(result) == 5
+    assert min(result.values()) >= 2

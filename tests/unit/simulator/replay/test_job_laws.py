@@ -109,10 +109,10 @@ CASES = given(JOBS, ACCIDENTS, st.integers(0, 9999))
 
 
 def every_job_ends_once(jobs: list[Job], accidents: Accidents, seed: int) -> None:
-    found = played(jobs, accidents, seed)
+    result = played(jobs, accidents, seed)
 
-    assert len(found.runs) == len(jobs) + 1
-    for run in found.runs:
+    assert len(result.runs) == len(jobs) + 1
+    for run in result.runs:
         assert run.started_at is not None
         assert run.done_at is not None
         assert run.submitted_at <= run.started_at <= run.done_at - run.duration_s + 1e-6
@@ -121,12 +121,12 @@ def every_job_ends_once(jobs: list[Job], accidents: Accidents, seed: int) -> Non
 
 
 def workers_run_what_jobs_took(jobs: list[Job], accidents: Accidents, seed: int) -> None:
-    found = played(jobs, accidents, seed)
+    result = played(jobs, accidents, seed)
 
-    if all(run.members == 1 for run in found.runs):
-        assert found.seen_s == pytest.approx(found.work_s)
+    if all(run.members == 1 for run in result.runs):
+        assert result.seen_s == pytest.approx(result.work_s)
     else:
-        assert found.seen_s >= found.work_s * (1 - 1e-9)
+        assert result.seen_s >= result.work_s * (1 - 1e-9)
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -152,17 +152,17 @@ def no_more_than_an_interval_is_lost(
     jobs: list[Job], accidents: Accidents, missed: float, saver: CheckpointSettings, seed: int
 ) -> None:
     accidents = replace(accidents, missed_notices=missed)
-    found = played(jobs, accidents, seed, saver)
+    result = played(jobs, accidents, seed, saver)
 
-    for run in found.runs:
+    for run in result.runs:
         assert run.done_at is not None
         assert run.lost_s <= run.interruptions * EVERY * run.members + 1e-6
         told = not accidents.interruptions_per_hour or (saver.required and not missed and run.pool == "train")
         assert not told or run.lost_s == 0
-    if all(run.members == 1 for run in found.runs):
-        assert found.seen_s == pytest.approx(found.work_s)
+    if all(run.members == 1 for run in result.runs):
+        assert result.seen_s == pytest.approx(result.work_s)
     else:
-        assert found.seen_s >= found.work_s * (1 - 1e-9)
+        assert result.seen_s >= result.work_s * (1 - 1e-9)
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -224,7 +224,7 @@ def test_jobs_of_a_tenth_of_a_second_and_of_thirty_days_are_replayed_and_ties_to
     jobs = [a_job(60, 30 * 24 * HOUR), *(a_job(60, 0.1) for _ in range(3))]
     options = ReplayOptions(days=1, start=START, rollouts=False, strategies=(Strategy.FIXED_FLEXIBLE,))
 
-    found = replay(a_stack({"train": pool}, {}), a_trace(jobs), options).strategies["fixed-flexible"]
+    replayed = replay(a_stack({"train": pool}, {}), a_trace(jobs), options).strategies["fixed-flexible"]
 
-    assert (found.jobs_done, found.jobs_unfinished, found.jobs_interrupted) == (3, 1, 0)
-    assert max(found.wait_quantiles_s) < 600
+    assert (replayed.jobs_done, replayed.jobs_unfinished, replayed.jobs_interrupted) == (3, 1, 0)
+    assert max(replayed.wait_quantiles_s) < 600

@@ -213,8 +213,10 @@ def test_a_deployed_service_has_new_pods_and_no_evictions(options: ReplayOptions
 def test_the_assumptions_say_whether_services_are_deployed() -> None:
     without = replay(stack(), bursts(), replace(OPTIONS, rollouts=False, strategies=(Strategy.FIXED_FLEET,)))
 
-    assert any(said.startswith("Services are deployed: each flexible workload once") for said in day().assumptions)
-    assert any(said.startswith("Services are never deployed") for said in without.assumptions)
+    assert any(
+        sentence.startswith("Services are deployed: each flexible workload once") for sentence in day().assumptions
+    )
+    assert any(sentence.startswith("Services are never deployed") for sentence in without.assumptions)
     assert (day().rollouts, without.rollouts) == (True, False)
 
 
@@ -245,7 +247,7 @@ def test_longer_jobs_are_left_out_and_said_to_be() -> None:
     longer = sum(job.duration_s > 600 for job in bursts().jobs)
 
     assert short.jobs + longer == 61 - sum(short.jobs_unfit.values())
-    assert any(said.startswith(f"{longer} jobs longer than --max-job") for said in short.assumptions)
+    assert any(sentence.startswith(f"{longer} jobs longer than --max-job") for sentence in short.assumptions)
 
 
 def test_jobs_of_later_days_are_not_part_of_the_replay() -> None:
@@ -269,14 +271,14 @@ def test_the_holidays_are_those_of_the_replayed_year() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (replace(OPTIONS, days=2), "wanted 1 to 1 days, found 2"),
         (replace(OPTIONS, max_job_s=0.001), "wanted at least one job of the allowed length"),
     ],
 )
-def test_what_cannot_be_replayed_is_said_in_one_line(options: ReplayOptions, said: str) -> None:
-    with pytest.raises(ReplayError, match=said):
+def test_what_cannot_be_replayed_is_said_in_one_line(options: ReplayOptions, message: str) -> None:
+    with pytest.raises(ReplayError, match=message):
         replay(stack(), bursts(), options)
 
 

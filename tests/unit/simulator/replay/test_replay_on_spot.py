@@ -100,19 +100,22 @@ def test_interruptions_of_which_nobody_is_told_cost_an_interval_each_at_most() -
 
 
 def test_without_a_word_spot_nodes_are_taken_back_at_the_published_rate() -> None:
-    said: Any = as_json(week())
+    result: Any = as_json(week())
 
-    assert said["failures"] == {"spot_interruptions": 1.0}
-    assert {"resumes", "saving_s", "lost_work_share", "completion_p95_s"} <= said["strategies"][SPOT].keys()
+    assert result["failures"] == {"spot_interruptions": 1.0}
+    assert {"resumes", "saving_s", "lost_work_share", "completion_p95_s"} <= result["strategies"][SPOT].keys()
     assert week().strategies[TODAY].usd == week(spot_interruptions=100).strategies[TODAY].usd
 
 
 def test_it_is_said_what_no_stack_file_can_do_yet_and_how_jobs_save() -> None:
-    said = "\n".join(week(spot_interruptions=2).assumptions)
+    assumptions = "\n".join(week(spot_interruptions=2).assumptions)
 
-    assert "what the GPU pools (large) would cost on spot nodes; a stack file cannot put them there yet" in said
-    assert "Each job of train, large opens a checkpoint and saves after every 300 s of work, which takes 10 s" in said
-    assert "A node of gpu-spot is interrupted after" in said
+    assert "what the GPU pools (large) would cost on spot nodes; a stack file cannot put them there yet" in assumptions
+    assert (
+        "Each job of train, large opens a checkpoint and saves after every 300 s of work, which takes 10 s"
+        in assumptions
+    )
+    assert "A node of gpu-spot is interrupted after" in assumptions
 
 
 @pytest.mark.parametrize(("required", "lost"), [(True, False), (False, True)])
@@ -128,8 +131,8 @@ def test_only_where_checkpoints_are_required_workers_on_spot_nodes_are_told(requ
         rollouts=False,
         failures=Failures(spot_interruptions=4000),
     )
-    found = replay(stack, a_trace(jobs), options).strategies[TODAY]
+    replayed = replay(stack, a_trace(jobs), options).strategies[TODAY]
 
-    assert found.jobs_interrupted > 0
-    assert (found.lost_work_s > 0) == lost
-    assert found.lost_work_s <= 300 * found.jobs_interrupted
+    assert replayed.jobs_interrupted > 0
+    assert (replayed.lost_work_s > 0) == lost
+    assert replayed.lost_work_s <= 300 * replayed.jobs_interrupted

@@ -65,9 +65,9 @@ def test_no_replica_ever_leaves_the_zone_of_its_disk_by_day_or_by_night() -> Non
 
 @pytest.mark.parametrize("strategy", [Strategy.FIXED_FLEXIBLE, Strategy.KEDA_DEFAULTS])
 def test_jobs_are_done_beside_such_pods(strategy: Strategy) -> None:
-    found = replay(stateful(), TRACE, ReplayOptions(days=2, start=MONDAY, strategies=(strategy,)))
+    replayed = replay(stateful(), TRACE, ReplayOptions(days=2, start=MONDAY, strategies=(strategy,)))
 
-    assert found.strategies[strategy].jobs_unfinished == 0
+    assert replayed.strategies[strategy].jobs_unfinished == 0
 
 
 def test_pods_with_disks_are_deployed_with_one_fewer_and_others_with_one_more() -> None:

@@ -66,22 +66,22 @@ def test_no_strategy_gets_by_on_fewer_nodes_than_without_the_job(strategy: Strat
 
 
 def test_the_product_pays_for_the_two_hours_and_little_more() -> None:
-    after, before = (found.strategies["fixed-flexible"].node_hours for found in (nightly(), quiet()))
+    after, before = (result.strategies["fixed-flexible"].node_hours for result in (nightly(), quiet()))
 
     assert 2.0 < after - before < 2.2
 
 
 def test_the_bound_pays_for_the_share_of_a_node_that_the_job_takes() -> None:
-    after, before = (found.strategies["zero-wait-bound"].node_hours for found in (nightly(), quiet()))
+    after, before = (result.strategies["zero-wait-bound"].node_hours for result in (nightly(), quiet()))
 
     assert 1.4 < after - before < 1.7
 
 
 def test_only_the_jobs_of_the_trace_are_drawn_as_running() -> None:
     beside = with_jobs(plain(), {}, {"report": a_cron_job("0 10 * * *", takes=HOUR)})
-    found = replay(beside, TRACE, OPTIONS).strategies
+    replayed = replay(beside, TRACE, OPTIONS).strategies
 
-    assert {max(result.series.running) for result in found.values()} == {1}
+    assert {max(result.series.running) for result in replayed.values()} == {1}
 
 
 def test_a_constant_fleet_has_room_for_the_job_all_day() -> None:
@@ -94,14 +94,14 @@ def test_a_constant_fleet_has_room_for_the_job_all_day() -> None:
 
 def test_pods_of_one_name_are_told_apart() -> None:
     """A service and a job live in namespaces of their own."""
-    found = replay(with_jobs(plain(), {"head": a_one_off(takes=600.0)}), TRACE, OPTIONS)
+    replayed = replay(with_jobs(plain(), {"head": a_one_off(takes=600.0)}), TRACE, OPTIONS)
 
-    assert flexible_at(found.strategies["fixed-flexible"].series, 0.1) == 1
+    assert flexible_at(replayed.strategies["fixed-flexible"].series, 0.1) == 1
 
 
 def test_a_replay_says_what_it_takes_for_granted_about_jobs() -> None:
-    assert any("A run takes its runTakes: report 2h" in said for said in nightly().assumptions)
-    assert not any("cron jobs" in said for said in quiet().assumptions)
+    assert any("A run takes its runTakes: report 2h" in sentence for sentence in nightly().assumptions)
+    assert not any("cron jobs" in sentence for sentence in quiet().assumptions)
 
 
 def test_jobs_go_where_their_group_went() -> None:
@@ -118,9 +118,9 @@ def test_a_fleet_has_room_for_the_jobs_of_each_instant_and_not_for_the_sum_of_al
 
     def guests(*parts: tuple[str, float, float]) -> list[list[tuple[int, int]]]:
         busy = [Busy(workload=f"job {name}", begin=begin, end=end, pods=1) for name, begin, end in parts]
-        found = {group.name: group.guests for group in fleet_groups(stack, plan, busy)}
-        assert found["fixed"] == ()
-        return sorted(sorted((size.cpu, pods) for size, pods in each) for each in found["flexible"])
+        values = {group.name: group.guests for group in fleet_groups(stack, plan, busy)}
+        assert values["fixed"] == ()
+        return sorted(sorted((size.cpu, pods) for size, pods in each) for each in values["flexible"])
 
     assert guests(("a", 0, 10), ("b", 10, 20)) == [[(1000, 1)], [(2000, 1)]]
     assert guests(("a", 0, 10), ("b", 9, 20)) == [[(1000, 1), (2000, 1)]]
@@ -148,12 +148,12 @@ def test_whatever_the_cron_job_no_job_is_interrupted_and_no_fleet_is_smaller(
         concurrency=concurrency,
     )
     few = (Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEET, Strategy.PEAK_FLEET, Strategy.ZERO_WAIT_BOUND)
-    found = replay(with_jobs(plain(), {}, {"report": job}), TRACE, replace(OPTIONS, seed=seed, strategies=few))
-    product = found.strategies["fixed-flexible"]
+    replayed = replay(with_jobs(plain(), {}, {"report": job}), TRACE, replace(OPTIONS, seed=seed, strategies=few))
+    product = replayed.strategies["fixed-flexible"]
 
     assert (product.jobs_interrupted, product.evictions_in_window, product.evictions_in_business_hours) == (0, 0, 0)
     for strategy in few:
-        assert found.strategies[strategy].usd_on_demand >= quiet().strategies[strategy].usd_on_demand - 1e-9
+        assert replayed.strategies[strategy].usd_on_demand >= quiet().strategies[strategy].usd_on_demand - 1e-9
 
 
 def test_a_job_whose_spot_node_goes_is_not_told_and_its_run_has_failed() -> None:

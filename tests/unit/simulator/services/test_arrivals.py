@@ -19,11 +19,11 @@ def test_the_same_seed_gives_the_same_times_and_another_gives_others() -> None:
 
 def test_counts_by_window_are_kept_and_what_a_small_factor_leaves_counts_in_the_next() -> None:
     trace = a_request_trace([10, 10, 0, None, 10, 30], cv=3)
-    found = list(arrivals(trace, 0.25, 0))
+    times = list(arrivals(trace, 0.25, 0))
 
-    assert found == sorted(found)
-    assert [sum(600 * at <= time < 600 * (at + 1) for time in found) for at in range(6)] == [3, 2, 0, 0, 3, 7]
-    assert len(found) == 15
+    assert times == sorted(times)
+    assert [sum(600 * at <= time < 600 * (at + 1) for time in times) for at in range(6)] == [3, 2, 0, 0, 3, 7]
+    assert len(times) == 15
 
 
 def test_a_missing_window_holds_nothing() -> None:

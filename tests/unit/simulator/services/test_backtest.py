@@ -34,21 +34,21 @@ SEEDS = (1, 2, 3)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_with_a_clear_week_is_offered_a_forecast(seed: int) -> None:
-    found = backtest(SERVICE, clear_week(days=12, seed=seed), nine_to_seven(SERVICE), never, "made-up")
+    result = backtest(SERVICE, clear_week(days=12, seed=seed), nine_to_seven(SERVICE), never, "made-up")
 
-    assert found.offered, found.reason
-    assert found.tuned[Way.FORECAST].kept_requests >= KEPT
-    for rival in found.equal.values():
-        assert rival is None or rival.pod_hours > found.tuned[Way.FORECAST].pod_hours
-    assert found.tuned[Way.REACTIVE].kept_requests < 0.99
+    assert result.offered, result.reason
+    assert result.tuned[Way.FORECAST].kept_requests >= KEPT
+    for rival in result.equal.values():
+        assert rival is None or rival.pod_hours > result.tuned[Way.FORECAST].pod_hours
+    assert result.tuned[Way.REACTIVE].kept_requests < 0.99
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_history_shuffled_is_refused_one_with_the_figures(seed: int) -> None:
-    found = backtest(SERVICE, shuffled(clear_week(days=12, seed=seed), seed), nine_to_seven(SERVICE), never, "made-up")
+    result = backtest(SERVICE, shuffled(clear_week(days=12, seed=seed), seed), nine_to_seven(SERVICE), never, "made-up")
 
-    assert not found.offered
-    assert found.reason.startswith("Refused: the forecast's floor keeps 9")
+    assert not result.offered
+    assert result.reason.startswith("Refused: the forecast's floor keeps 9")
 
 
 def test_a_history_with_holes_is_judged_on_what_is_known() -> None:
@@ -60,11 +60,11 @@ def test_a_history_with_holes_is_judged_on_what_is_known() -> None:
 
 
 def test_too_short_a_history_is_said_in_one_line() -> None:
-    with pytest.raises(TooLittle) as found:
+    with pytest.raises(TooLittle) as error:
         backtest(SERVICE, clear_week(days=1), nine_to_seven(SERVICE), never, "monday")
 
-    assert "trace monday: wanted at least 12 days" in str(found.value)
-    assert "found 1 (" in str(found.value)
+    assert "trace monday: wanted at least 12 days" in str(error.value)
+    assert "found 1 (" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_too_short_a_history_is_said_in_one_line() -> None:
 def test_an_offer_keeps_enough_and_costs_less_than_each_rival_that_does(
     forecast: Judged, calendar: Judged | None, headroom: Judged | None, offered: bool
 ) -> None:
-    found, reason = verdict(forecast, {Way.CALENDAR: calendar, Way.HEADROOM: headroom})
+    result, reason = verdict(forecast, {Way.CALENDAR: calendar, Way.HEADROOM: headroom})
 
-    assert found is offered
+    assert result is offered
     assert reason.startswith("Offered" if offered else "Refused")
 
 
@@ -90,10 +90,10 @@ def test_an_offer_keeps_enough_and_costs_less_than_each_rival_that_does(
 def test_a_higher_floor_never_has_more_requests_beyond_capacity_and_never_fewer_pods(way: Way) -> None:
     course = _Course(SERVICE, shuffled(clear_week(days=5)), nine_to_seven(SERVICE), never)
     span = range(3 * DAY_MINUTES, 5 * DAY_MINUTES)
-    found = [course.judged(way, number, span) for number in course.numbers(way)[:20:3]]
+    values = [course.judged(way, number, span) for number in course.numbers(way)[:20:3]]
 
-    assert [it.kept_requests for it in found] == sorted(it.kept_requests for it in found)
-    assert [it.pod_hours for it in found] == sorted(it.pod_hours for it in found)
+    assert [it.kept_requests for it in values] == sorted(it.kept_requests for it in values)
+    assert [it.pod_hours for it in values] == sorted(it.pod_hours for it in values)
 
 
 @pytest.mark.parametrize("way", [Way.FORECAST, Way.CALENDAR, Way.HEADROOM])
@@ -144,10 +144,10 @@ def eight_to_seven(minute: int, pods: int) -> int:
 
 def test_a_service_that_counts_no_requests_is_refused_a_forecast() -> None:
     by_cpu = replace(SERVICE, metrics=(PlayedMetric("cpu", HpaMetric(TargetKind.USE, 70)),))
-    found = backtest(by_cpu, clear_week(days=12), nine_to_seven(by_cpu), never, "made-up")
+    result = backtest(by_cpu, clear_week(days=12), nine_to_seven(by_cpu), never, "made-up")
 
-    assert not found.offered
-    assert found.reason == "Refused: a forecast is of inFlight or throughput, and the service has neither"
+    assert not result.offered
+    assert result.reason == "Refused: a forecast is of inFlight or throughput, and the service has neither"
 
 
 def test_days_like_today_are_what_a_quiet_weekend_is_forecast_by() -> None:

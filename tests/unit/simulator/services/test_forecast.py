@@ -39,17 +39,17 @@ def test_a_rush_that_history_knows_is_seen_a_lead_ahead() -> None:
 @pytest.mark.parametrize(("times", "forecast"), [(1.5, 1.4), (0.5, 0.6), (10, 2), (0, 0.17)])
 def test_a_rush_of_a_day_that_is_busier_is_forecast_busier_and_at_most_doubled(times: float, forecast: float) -> None:
     today = [times * (rate or 0) for rate in WEEK.rates[7 * DAY_MINUTES : RUSH]]
-    usual, found = told(WEEK.rates, RUSH), told([*WEEK.rates[: 7 * DAY_MINUTES], *today], RUSH)
+    usual, result = told(WEEK.rates, RUSH), told([*WEEK.rates[: 7 * DAY_MINUTES], *today], RUSH)
 
     assert usual is not None
-    assert found == pytest.approx(forecast * usual, rel=0.1)
+    assert result == pytest.approx(forecast * usual, rel=0.1)
 
 
 def test_a_growth_that_history_does_not_know_is_carried_over_the_lead() -> None:
     rising = [4.0] * (7 * DAY_MINUTES) + [4 + minute / 10 for minute in range(60)]
-    found = told(rising, len(rising))
+    result = told(rising, len(rising))
 
-    assert found == pytest.approx(4 + 63.5 / 10, rel=0.01)
+    assert result == pytest.approx(4 + 63.5 / 10, rel=0.01)
 
 
 def test_less_than_three_days_are_no_history() -> None:
@@ -62,10 +62,10 @@ def test_of_three_days_one_that_was_counted_twice_moves_nothing() -> None:
     lie = [2 * (rate or 0) if begin <= at < until else rate for at, rate in enumerate(WEEK.rates)]
 
     later = RUSH - 4 * DAY_MINUTES
-    found, usual = told(lie[4 * DAY_MINUTES :], later), told(WEEK.rates[4 * DAY_MINUTES :], later)
+    result, usual = told(lie[4 * DAY_MINUTES :], later), told(WEEK.rates[4 * DAY_MINUTES :], later)
 
     assert usual is not None
-    assert found == pytest.approx(usual)
+    assert result == pytest.approx(usual)
 
 
 def test_a_day_that_is_missing_leaves_the_others() -> None:
@@ -126,10 +126,10 @@ def test_whatever_was_counted_a_forecast_keeps_its_limits(rates: list[float | No
 
 
 def test_minutes_are_interpolated_between_windows_and_a_hole_stays_one() -> None:
-    found = minutes_of(a_request_trace([600, 1200, None, 600]), 0.5).rates
+    rates = minutes_of(a_request_trace([600, 1200, None, 600]), 0.5).rates
 
-    assert len(found) == 40
-    assert found[20:30] == [None] * 10
-    assert found[30:40] == [0.5] * 10
-    assert found[4:6] == pytest.approx([0.5, 0.525], abs=0.03)
-    assert found[9] == pytest.approx(0.725, abs=0.01)
+    assert len(rates) == 40
+    assert rates[20:30] == [None] * 10
+    assert rates[30:40] == [0.5] * 10
+    assert rates[4:6] == pytest.approx([0.5, 0.525], abs=0.03)
+    assert rates[9] == pytest.approx(0.725, abs=0.01)

@@ -34,10 +34,10 @@ def test_equal_seeds_give_equal_figures_and_another_gives_others() -> None:
 
 
 def test_a_window_that_is_missing_takes_no_pods_away_and_loses_nothing_after_it() -> None:
-    found = played()["strategies"]
+    result = played()["strategies"]
 
-    assert {name: its["lost"] for name, its in found.items()} == {"hpa-only": 0, "keda-defaults": 0}
-    assert all(its["least_pods"] >= 3 for its in found.values())
+    assert {name: its["lost"] for name, its in result.items()} == {"hpa-only": 0, "keda-defaults": 0}
+    assert all(its["least_pods"] >= 3 for its in result.values())
 
 
 def test_events_of_a_stack_file_without_open_are_played_as_they_are_and_no_open_is_found_for_it() -> None:
@@ -46,11 +46,11 @@ def test_events_of_a_stack_file_without_open_are_played_as_they_are_and_no_open_
     stack = services_stack(*SLOW, ("min: 2, max: 12", f"min: 2, max: 12, floor: calendar, events: [{event}]"))
     trace = a_request_trace(([300.0] * 66 + [3000.0] * 12 + [300.0] * 66) * 12)
     options = ServiceOptions(rate=0.4, days=1, strategies=(ServiceStrategy.HPA_ONLY, ServiceStrategy.CALENDAR_FLOOR))
-    found = replay_service(service_course(stack, "embedder-small", trace, options), options)
+    replayed = replay_service(service_course(stack, "embedder-small", trace, options), options)
 
-    assert found.tested is not None
-    assert found.tested.tuned[Way.CALENDAR].number > 2
-    assert found.strategies["calendar-floor"].result == found.strategies["hpa-only"].result
+    assert replayed.tested is not None
+    assert replayed.tested.tuned[Way.CALENDAR].number > 2
+    assert replayed.strategies["calendar-floor"].result == replayed.strategies["hpa-only"].result
 
 
 def test_by_default_the_busiest_window_asks_for_four_fifths_of_max() -> None:
@@ -61,22 +61,24 @@ def test_by_default_the_busiest_window_asks_for_four_fifths_of_max() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"), [(", floor: forecast, margin: 2.5", "(played is the file's, 2.50)"), ("", "on the forecast,")]
+    ("keys", "message"), [(", floor: forecast, margin: 2.5", "(played is the file's, 2.50)"), ("", "on the forecast,")]
 )
-def test_a_forecast_is_played_with_the_margin_of_the_file_if_it_asks_for_one(keys: str, said: str) -> None:
+def test_a_forecast_is_played_with_the_margin_of_the_file_if_it_asks_for_one(keys: str, message: str) -> None:
     stack = services_stack(*SLOW, ("min: 2, max: 12", f"min: 2, max: 12{keys}"))
     rates = clear_week(days=12, noise=0).rates
     trace = a_request_trace([600 * (rate or 0) for rate in rates[::10]])
     options = ServiceOptions(days=1, rate=0.2, strategies=(ServiceStrategy.FORECAST_FLOOR,))
-    found = replay_service(service_course(stack, "embedder-small", trace, options), options)
+    replayed = replay_service(service_course(stack, "embedder-small", trace, options), options)
 
-    assert said in " ".join(found.assumptions)
-    assert list(found.strategies) == ["forecast-floor"]
+    assert message in " ".join(replayed.assumptions)
+    assert list(replayed.strategies) == ["forecast-floor"]
 
 
 def test_a_service_that_counts_no_requests_is_played_without_a_forecast() -> None:
     stack = services_stack(*SLOW[:2], ("{ inFlight: 3, latency: 300ms }", "{ cpu: 70% }"))
     options = ServiceOptions(rate=0.2, strategies=(ServiceStrategy.HPA_ONLY, ServiceStrategy.FORECAST_FLOOR))
-    found = replay_service(service_course(stack, "embedder-small", STEADY, options), options)
+    replayed = replay_service(service_course(stack, "embedder-small", STEADY, options), options)
 
-    assert found.left_out == {"forecast-floor": "a forecast is of inFlight or throughput, and the service has neither"}
+    assert replayed.left_out == {
+        "forecast-floor": "a forecast is of inFlight or throughput, and the service has neither"
+    }

@@ -11,11 +11,11 @@ from ebbtide.simulator.services.run import Served
 def test_beyond_the_slo_are_late_ones_lost_ones_and_those_turned_away() -> None:
     latencies = array("d", [1.0, 4.0, 2.0, 3.0, 3.5, 0.5])
     served = Served(sent=10, lost=3, turned_away=1, latencies=latencies, pod_hours=5.0)
-    found = result_of(served, slo_s=3.0, usd_per_pod_hour=0.2)
+    result = result_of(served, slo_s=3.0, usd_per_pod_hour=0.2)
 
-    assert found.beyond_slo == pytest.approx(0.6)
-    assert (found.answered, found.p50_s, found.p95_s) == (6, 2.0, 4.0)
-    assert found.usd == pytest.approx(1.0)
+    assert result.beyond_slo == pytest.approx(0.6)
+    assert (result.answered, result.p50_s, result.p95_s) == (6, 2.0, 4.0)
+    assert result.usd == pytest.approx(1.0)
     assert result_of(served, slo_s=3.0, usd_per_pod_hour=None).usd is None
 
 

@@ -35,44 +35,44 @@ class Steps:
 
 
 def test_without_a_wait_a_request_takes_what_it_takes() -> None:
-    found = play(a_service(pod=SURE), Fixed(1), evenly(1, 60), Span(0, 60))
+    served = play(a_service(pod=SURE), Fixed(1), evenly(1, 60), Span(0, 60))
 
-    assert (found.sent, found.answered, found.lost) == (60, 60, 0)
-    assert set(found.latencies) == {1.0}
+    assert (served.sent, served.answered, served.lost) == (60, 60, 0)
+    assert set(served.latencies) == {1.0}
 
 
 def test_a_pod_works_on_so_many_at_once_and_the_others_wait_their_turn() -> None:
-    found = play(a_service(pod=SURE), Fixed(1), [0, 0, 0, 0, 0.5], Span(0, 60))
+    served = play(a_service(pod=SURE), Fixed(1), [0, 0, 0, 0, 0.5], Span(0, 60))
 
-    assert sorted(found.latencies) == [1, 1, 2, 2, 2.5]
+    assert sorted(served.latencies) == [1, 1, 2, 2, 2.5]
 
 
 def test_who_waits_longer_than_the_longest_request_is_lost_and_takes_no_place() -> None:
-    found = play(a_service(pod=SURE, longest_s=2.5), Fixed(1), [0.0] * 8 + [3.0], Span(0, 60))
+    served = play(a_service(pod=SURE, longest_s=2.5), Fixed(1), [0.0] * 8 + [3.0], Span(0, 60))
 
-    assert (found.answered, found.lost) == (5, 4)
-    assert sorted(found.latencies) == [1, 1, 1, 2, 2]
+    assert (served.answered, served.lost) == (5, 4)
+    assert sorted(served.latencies) == [1, 1, 1, 2, 2]
 
 
 def test_more_than_may_be_under_way_are_turned_away_at_once() -> None:
-    found = play(a_service(pod=SURE, max_in_flight=3), Fixed(1), [0.0] * 5, Span(0, 60))
+    served = play(a_service(pod=SURE, max_in_flight=3), Fixed(1), [0.0] * 5, Span(0, 60))
 
-    assert (found.answered, found.turned_away) == (3, 2)
+    assert (served.answered, served.turned_away) == (3, 2)
 
 
 def test_a_new_pod_takes_requests_once_its_node_and_it_are_there() -> None:
     service = a_service(pod=a_pod(spread=0.0, at_once=1, per_node=1))
-    found = play(service, Steps({0: 1, 15: 2}), evenly(1.9, 400), Span(0, 400))
-    ready = found.series.ready
+    served = play(service, Steps({0: 1, 15: 2}), evenly(1.9, 400), Span(0, 400))
+    ready = served.series.ready
 
     assert ready[:5] == [1, 1, 1, 2, 2]
-    assert found.lost > 0
+    assert served.lost > 0
 
 
 def test_where_a_node_has_room_only_the_pod_has_to_start() -> None:
-    found = play(a_service(pod=a_pod(per_node=2)), Steps({0: 1, 15: 2}), evenly(1, 400), Span(0, 400))
+    served = play(a_service(pod=a_pod(per_node=2)), Steps({0: 1, 15: 2}), evenly(1, 400), Span(0, 400))
 
-    assert found.series.ready[:3] == [1, 2, 2]
+    assert served.series.ready[:3] == [1, 2, 2]
 
 
 def test_a_node_that_was_left_is_there_for_ten_minutes() -> None:
@@ -91,9 +91,9 @@ def test_a_node_that_was_left_is_there_for_ten_minutes() -> None:
 
 def test_a_pod_that_is_told_to_stop_answers_what_it_has() -> None:
     service = a_service(pod=a_pod(spread=0.0, request_s=20.0, at_once=4))
-    found = play(service, Steps({0: 4, 15: 1}), [1.0] * 12, Span(0, 120))
+    served = play(service, Steps({0: 4, 15: 1}), [1.0] * 12, Span(0, 120))
 
-    assert (found.answered, found.lost) == (12, 0)
+    assert (served.answered, served.lost) == (12, 0)
 
 
 def test_a_pod_is_billed_until_its_last_request_has_ended_and_at_least_until_it_may_stop() -> None:
@@ -122,8 +122,8 @@ def test_without_a_pod_requests_are_lost() -> None:
 def test_a_step_of_load_brings_pods_and_its_end_takes_them_away_slowly() -> None:
     service = a_service(most=20)
     load = [at for at in evenly(16, 2400) if 600 <= at < 1500 or not int(at * 16) % 16]
-    found = play(service, Autoscaled(service, Hpa(hpa_of(service)), 1), load, Span(0, 2400))
-    asked = found.series.replicas
+    served = play(service, Autoscaled(service, Hpa(hpa_of(service)), 1), load, Span(0, 2400))
+    asked = served.series.replicas
 
     assert asked[8] == 1
     assert 9 <= max(asked) <= 20
@@ -136,17 +136,17 @@ def test_while_metrics_are_missing_the_number_holds_and_kedas_defaults_let_go() 
     blind = (Span(600, 1200),)
 
     def lowest(decider: Autoscaled) -> int:
-        found = play(service, decider, evenly(10, 1200), Span(0, 1200), blind=blind)
-        return min(found.series.replicas[10:])
+        served = play(service, decider, evenly(10, 1200), Span(0, 1200), blind=blind)
+        return min(served.series.replicas[10:])
 
     assert lowest(Autoscaled(service, Hpa(hpa_of(service)), 8)) >= 7
     assert lowest(Autoscaled(service, Hpa(keda_defaults(service)), 8, missing_is_zero=True)) == 1
 
 
 def test_while_nothing_is_known_of_the_load_nobody_decides() -> None:
-    found = play(a_service(), Steps({0: 4, 300: 1}), [], Span(0, 900), held=(Span(240, 600),))
+    served = play(a_service(), Steps({0: 4, 300: 1}), [], Span(0, 900), held=(Span(240, 600),))
 
-    assert found.series.replicas == [4] * 10 + [1] * 5
+    assert served.series.replicas == [4] * 10 + [1] * 5
 
 
 def test_least_request_leaves_a_busy_pod_alone_and_round_robin_does_not() -> None:
@@ -177,13 +177,13 @@ def test_every_request_is_answered_lost_or_turned_away_and_pods_stay_in_their_li
     decider = Autoscaled(service, Hpa(spec), 1, floor=lambda now, _sent: floor if now > 300 else 1)
     chance = Random(seed)
     times = sorted(chance.random() * 900 for _ in range(int(rate * 900)))
-    found = play(service, decider, times, Span(0, 900), seed=seed)
+    served = play(service, decider, times, Span(0, 900), seed=seed)
 
-    assert found.sent == len(times) == found.answered + found.lost + found.turned_away
-    assert 1 <= found.fewest_replicas <= found.most_replicas <= 12
-    assert all(pods >= min(floor, 12) for pods in found.series.replicas[6:])
-    assert sum(found.series.sent) == found.sent
-    assert all(latency <= service.longest_s + 1e-6 for latency in found.latencies)
+    assert served.sent == len(times) == served.answered + served.lost + served.turned_away
+    assert 1 <= served.fewest_replicas <= served.most_replicas <= 12
+    assert all(pods >= min(floor, 12) for pods in served.series.replicas[6:])
+    assert sum(served.series.sent) == served.sent
+    assert all(latency <= service.longest_s + 1e-6 for latency in served.latencies)
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -207,17 +207,17 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 def test_what_the_minutes_tell_adds_up_to_the_whole(plan: dict[float, int], rate: float, length: float) -> None:
     steps = {0.0: 2, **dict(sorted(plan.items()))}
     service = a_service(longest_s=2.0, max_in_flight=5)
-    found = play(service, Steps(steps), evenly(rate, length), Span(0, length))
-    series = found.series
+    served = play(service, Steps(steps), evenly(rate, length), Span(0, length))
+    series = served.series
     ends = [*list(steps)[1:], length]
     asked_s = sum(pods * max(0.0, min(end, length) - at) for (at, pods), end in zip(steps.items(), ends, strict=True))
     fewer = sum(max(0, one - other) for one, other in pairwise(steps.values()))
 
-    assert sum(series.sent) == found.sent
+    assert sum(series.sent) == served.sent
     assert series.pod_hours == sorted(series.pod_hours)
-    assert series.pod_hours[-1] == found.pod_hours
-    assert asked_s - 1e-6 <= 3600 * found.pod_hours <= asked_s + fewer * service.pod.stop_s + 1e-6
-    assert series.unanswered[-1] == found.lost + found.turned_away
+    assert series.pod_hours[-1] == served.pod_hours
+    assert asked_s - 1e-6 <= 3600 * served.pod_hours <= asked_s + fewer * service.pod.stop_s + 1e-6
+    assert series.unanswered[-1] == served.lost + served.turned_away
     assert {len(values) for values in (series.sent, series.floor, series.replicas, series.ready, series.pod_hours)} == {
         -(-length // 60)
     }

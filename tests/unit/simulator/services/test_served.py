@@ -58,15 +58,15 @@ def test_the_behavior_that_is_rendered_is_what_is_played(starts: str, metrics: s
 
 
 def test_metrics_and_what_a_pod_bears_are_the_stack_files() -> None:
-    found = simulated(services_stack(), "embedder-small")
+    service = simulated(services_stack(), "embedder-small")
 
-    assert [(it.key, it.target.kind, it.target.target) for it in found.metrics] == [
+    assert [(it.key, it.target.kind, it.target.target) for it in service.metrics] == [
         ("inFlight", TargetKind.TOTAL, 3),
         ("latency", TargetKind.RATIO, 0.3),
     ]
-    assert (found.least, found.most, found.slo_s, found.pod.at_once) == (2, 12, 0.4, 3)
-    assert found.full_rate == pytest.approx(3 / 0.15)
-    assert found.pod_rate == pytest.approx(14)
+    assert (service.least, service.most, service.slo_s, service.pod.at_once) == (2, 12, 0.4, 3)
+    assert service.full_rate == pytest.approx(3 / 0.15)
+    assert service.pod_rate == pytest.approx(14)
     assert simulated(services_stack(), "embedder-small", at_once=6).full_rate == pytest.approx(40)
 
 
@@ -95,11 +95,11 @@ def test_request_times_have_the_mean_and_the_spread_that_are_assumed() -> None:
     ],
 )
 def test_what_cannot_be_played_is_said_in_one_line(name: str, changes: tuple[Any, ...], wanted: str) -> None:
-    with pytest.raises(ReplayError) as found:
+    with pytest.raises(ReplayError) as error:
         simulated(services_stack(*changes), name)
 
-    assert wanted in str(found.value)
-    assert "\n" not in str(found.value)
+    assert wanted in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_the_calendars_floor_is_the_rule_of_the_workload_controller() -> None:

@@ -154,9 +154,9 @@ def test_workers_kept_warm_for_every_job_cost_more_than_the_bound(strategy: Stra
     jobs = a_trace([a_job(3 * HOUR + 900 * i, 2 * HOUR) for i in range(6)])
     noon = datetime(2026, 6, 1, 12)  # noqa: DTZ001 - local time of the customer
 
-    found = replay(warm, jobs, ReplayOptions(days=1, start=noon, strategies=(strategy, Strategy.ZERO_WAIT_BOUND)))
+    replayed = replay(warm, jobs, ReplayOptions(days=1, start=noon, strategies=(strategy, Strategy.ZERO_WAIT_BOUND)))
 
-    kept, least = found.strategies[strategy], found.strategies["zero-wait-bound"]
+    kept, least = replayed.strategies[strategy], replayed.strategies["zero-wait-bound"]
     assert kept.wait_quantiles_s[-1] < 0.1
     assert kept.usd > least.usd
     assert kept.usd > bound_of(warm, pooled(jobs, warm), strategy).usd_on_demand

@@ -29,11 +29,11 @@ def sync(hpa: Hpa, now: float, replicas: int, *values: float | None, ready: int 
 
 
 def followed(hpa: Hpa, metric: float, *, replicas: int, start: float, beats: int) -> list[int]:
-    found: list[int] = []
+    result: list[int] = []
     for beat in range(beats):
         replicas = sync(hpa, start + 15 * beat, replicas, metric)
-        found.append(replicas)
-    return found
+        result.append(replicas)
+    return result
 
 
 def of_two(*kinds: TargetKind) -> HpaSpec:

@@ -18,20 +18,20 @@ def test_a_window_without_any_request_of_several_queues_is_missing_and_one_of_a_
     tmp_path: Path,
 ) -> None:
     rows = ["0,60,a,5,2.5", "0,60,b,0,", "60,60,a,0,", "60,60,b,0,", "180,60,b,4,x"]
-    found = find_requests(written(tmp_path, "\n".join(["t_s,window_s,queue,requests,iat_cv", *rows])))
+    trace = find_requests(written(tmp_path, "\n".join(["t_s,window_s,queue,requests,iat_cv", *rows])))
 
-    assert found.queues["a"].counts == (5, None, None, 0)
-    assert found.queues["a"].cv == (2.5, 1, 1, 1)
-    assert found.queues["b"].counts == (0, None, None, 4)
-    assert found.totals == (5, None, None, 4)
-    assert found.only("b").totals == (0, None, None, 4)
+    assert trace.queues["a"].counts == (5, None, None, 0)
+    assert trace.queues["a"].cv == (2.5, 1, 1, 1)
+    assert trace.queues["b"].counts == (0, None, None, 4)
+    assert trace.totals == (5, None, None, 4)
+    assert trace.only("b").totals == (0, None, None, 4)
 
 
 def test_the_bundled_trace_has_eleven_queues_and_37_windows_are_missing() -> None:
-    found = find_requests("requests-servegen-m-small")
+    trace = find_requests("requests-servegen-m-small")
 
-    assert (len(found.queues), found.days, found.totals.count(None)) == (11, 14, 37)
-    assert sum(count or 0 for count in found.totals) == pytest.approx(1_420_558_786)
+    assert (len(trace.queues), trace.days, trace.totals.count(None)) == (11, 14, 37)
+    assert sum(count or 0 for count in trace.totals) == pytest.approx(1_420_558_786)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_the_bundled_trace_has_eleven_queues_and_37_windows_are_missing() -> Non
     ],
 )
 def test_a_file_that_counts_nothing_is_refused_with_its_place(tmp_path: Path, text: str, wanted: str) -> None:
-    with pytest.raises(TraceError) as found:
+    with pytest.raises(TraceError) as error:
         find_requests(written(tmp_path, text))
 
-    assert wanted in str(found.value)
+    assert wanted in str(error.value)
 
 
 def test_a_queue_that_is_not_there_is_named_with_those_that_are() -> None:

@@ -74,7 +74,7 @@ def test_the_volume_is_scaled_and_the_assumption_says_by_how_much() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         (["0,600,m,many"], "row 2, column requests: wanted a number from 0 to 1e12, found 'many' (for example 227350)"),
         (["0,0,m,1"], "row 2, column window_s: wanted a number from 1 to 86400, found '0'"),
@@ -90,11 +90,11 @@ def test_the_volume_is_scaled_and_the_assumption_says_by_how_much() -> None:
         ([], "wanted at least one request in all, found 0 in 0 windows"),
     ],
 )
-def test_a_bad_window_is_named(tmp_path: Path, rows: list[str], said: str) -> None:
+def test_a_bad_window_is_named(tmp_path: Path, rows: list[str], message: str) -> None:
     with pytest.raises(TraceError) as caught:
         traced(tmp_path, *rows)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_column_of_windows_given_twice_is_refused(tmp_path: Path) -> None:
@@ -112,12 +112,12 @@ def test_no_queue_gains_or_loses_more_than_half_a_batch(windows: list[tuple[str,
         requests[queue] += count
     if not requests.total():
         return
-    found = converted(windows)
-    per_batch = requests.total() * found.duration_s / (MEAN_WORKERS * _known_s(windows))
-    made = Counter(batch.queue for batch in found.batches)
+    trace = converted(windows)
+    per_batch = requests.total() * trace.duration_s / (MEAN_WORKERS * _known_s(windows))
+    made = Counter(batch.queue for batch in trace.batches)
 
     assert all(abs(made[queue] - requests[queue] / per_batch) <= 0.5 + 1e-6 for queue in requests)
-    assert [batch.at for batch in found.batches] == sorted(batch.at for batch in found.batches)
+    assert [batch.at for batch in trace.batches] == sorted(batch.at for batch in trace.batches)
 
 
 def _known_s(windows: list[tuple[str, int]]) -> float:

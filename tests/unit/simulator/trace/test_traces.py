@@ -48,7 +48,7 @@ def test_the_other_bundled_traces_say_what_was_assumed(name: str, jobs: int, day
 
     assert name in bundled()
     assert (len(trace.jobs), trace.days, len(trace.assumptions)) == (jobs, days, len(assumed))
-    assert all(said.startswith(start) for said, start in zip(trace.assumptions, assumed, strict=True))
+    assert all(result.startswith(start) for result, start in zip(trace.assumptions, assumed, strict=True))
 
 
 def test_plain_and_gzipped_files_read_the_same(tmp_path: Path) -> None:
@@ -71,7 +71,10 @@ def test_a_job_without_cpu_and_memory_gets_the_stated_share_of_its_gpus(tmp_path
     trace = read_trace(written(tmp_path, "0,60,a,,,2"))
 
     assert (trace.jobs[0].cpu, trace.jobs[0].memory_gib) == (16, 128)
-    assert [said.split(":")[0] for said in trace.assumptions[:2]] == ["1 jobs state no cpu", "1 jobs state no memory"]
+    assert [sentence.split(":")[0] for sentence in trace.assumptions[:2]] == [
+        "1 jobs state no cpu",
+        "1 jobs state no memory",
+    ]
 
 
 def test_a_fraction_of_a_gpu_is_kept_and_so_are_very_short_and_very_long_jobs_and_ties(tmp_path: Path) -> None:
@@ -99,9 +102,9 @@ def test_a_day_without_a_submission_is_named_and_an_ordinary_night_is_not(tmp_pa
 
 
 def test_a_day_that_is_empty_after_the_last_job_is_named(tmp_path: Path) -> None:
-    (said,) = read_trace(written(tmp_path, "0,60,a,1,2,0", "3600,60,a,1,2,0")).assumptions
+    (result,) = read_trace(written(tmp_path, "0,60,a,1,2,0", "3600,60,a,1,2,0")).assumptions
 
-    assert said.startswith(
+    assert result.startswith(
         "The last job is submitted at hour 1, and a replay of all days goes on to the end of that day"
     )
 
@@ -111,7 +114,7 @@ def test_memory_alone_may_be_missing_without_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         (
             ["0,60,a,1,2,0", "5,soon,a,1,2,0"],
@@ -130,14 +133,14 @@ def test_memory_alone_may_be_missing_without_a_gpu(tmp_path: Path) -> None:
         ([], "wanted a header and at least one job, found no job at all"),
     ],
 )
-def test_a_bad_row_is_named_with_its_place(tmp_path: Path, rows: list[str], said: str) -> None:
+def test_a_bad_row_is_named_with_its_place(tmp_path: Path, rows: list[str], message: str) -> None:
     path = written(tmp_path, *rows)
 
     with pytest.raises(TraceError) as caught:
         read_trace(path)
 
     assert str(caught.value).startswith(str(path))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -166,7 +169,7 @@ def test_of_very_many_problems_the_first_are_shown_and_the_rest_counted(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "message"),
     [
         (
             "t_s,window_s,queue,count",
@@ -179,11 +182,11 @@ def test_of_very_many_problems_the_first_are_shown_and_the_rest_counted(tmp_path
         (HEADER + ",gpu", "wanted every column once, found gpu more often"),
     ],
 )
-def test_a_bad_header_is_named_beside_what_was_found(tmp_path: Path, header: str, said: str) -> None:
+def test_a_bad_header_is_named_beside_what_was_found(tmp_path: Path, header: str, message: str) -> None:
     with pytest.raises(TraceError) as caught:
         read_trace(written(tmp_path, "0,600,m,12", header=header))
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_job_after_a_year_is_refused_instead_of_replayed_day_by_day(tmp_path: Path) -> None:
@@ -269,8 +272,10 @@ def test_what_is_no_number_of_tasks_is_named_once_with_its_place(tmp_path: Path,
     with pytest.raises(TraceError) as refused:
         read_trace(path)
 
-    said = f"{path}: row 2, column tasks: wanted a whole number of tasks, 1 to 100000, or nothing, found {cell!r}"
-    assert str(refused.value) == f"{said} (for example 40)"
+    assumptions = (
+        f"{path}: row 2, column tasks: wanted a whole number of tasks, 1 to 100000, or nothing, found {cell!r}"
+    )
+    assert str(refused.value) == f"{assumptions} (for example 40)"
 
 
 def test_more_tasks_than_a_replay_can_hold_are_refused(tmp_path: Path) -> None:

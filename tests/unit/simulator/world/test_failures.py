@@ -60,13 +60,13 @@ def test_without_failures_there_is_nothing_to_expect_and_nothing_to_say() -> Non
 
 
 def test_a_stack_with_spot_nodes_says_that_they_stay() -> None:
-    (said,) = failure_assumptions(Failures(), on_spot())
+    (result,) = failure_assumptions(Failures(), on_spot())
 
-    assert said.startswith("Spot nodes are never interrupted; --spot-interruptions 1 does it at the rate")
+    assert result.startswith("Spot nodes are never interrupted; --spot-interruptions 1 does it at the rate")
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"failed_boots": 1.0}, "failed_boots: wanted a finite number, 0 or more, below 1, found 1.0"),
         ({"failed_boots": -0.1}, "failed_boots: wanted a finite number, 0 or more, below 1, found -0.1"),
@@ -76,8 +76,8 @@ def test_a_stack_with_spot_nodes_says_that_they_stay() -> None:
         ({"image_pull_s": math.inf}, "image_pull_s: wanted a finite number, 0 or more, found inf"),
     ],
 )
-def test_what_cannot_be_played_is_refused(given: dict[str, float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_played_is_refused(given: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Failures(**given)
 
 
@@ -126,12 +126,12 @@ def test_boots_that_fail_make_jobs_wait_and_cost_none() -> None:
 
 
 def test_machines_that_fail_are_on_the_bill_for_as_long_as_they_were_there() -> None:
-    found = day(Failures(spot_interruptions=2000, failed_boots=0.2))
-    ends = (*found.series.at[1:], 24 * HOUR)
+    result = day(Failures(spot_interruptions=2000, failed_boots=0.2))
+    ends = (*result.series.at[1:], 24 * HOUR)
 
-    for group, counts in found.series.nodes.items():
-        shown = sum(n * (end - at) for n, at, end in zip(counts, found.series.at, ends, strict=True)) / 3600
-        assert found.node_hours_by_group[group] == pytest.approx(shown)
+    for group, counts in result.series.nodes.items():
+        shown = sum(n * (end - at) for n, at, end in zip(counts, result.series.at, ends, strict=True)) / 3600
+        assert result.node_hours_by_group[group] == pytest.approx(shown)
 
 
 def test_the_same_seed_fails_alike_and_another_otherwise() -> None:

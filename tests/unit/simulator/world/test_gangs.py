@@ -135,9 +135,9 @@ def test_a_job_above_eight_gpus_goes_where_it_has_the_fewest_members() -> None:
     pools = {"one": eight("one", gpu=1), "four": eight("four", gpu=4), "all": eight("all")}
     jobs = [a_job(0, gpu=gpu, cpu=gpu, memory=gpu) for gpu in (0.5, 4, 8, 12, 64)]
 
-    found = assign(jobs, pools, dict.fromkeys(pools, 10)).jobs
+    result = assign(jobs, pools, dict.fromkeys(pools, 10)).jobs
 
-    assert [(job.pool, job.members) for job in found] == [("one", 1), ("four", 1), ("all", 1), ("all", 2), ("all", 8)]
+    assert [(job.pool, job.members) for job in result] == [("one", 1), ("four", 1), ("all", 1), ("all", 2), ("all", 8)]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ MONDAY = datetime(2026, 6, 1, 4, tzinfo=UTC)  # midnight in New York
 def in_march(expression: str) -> list[str]:
     """Of the night in which New York puts its clocks forward, in UTC."""
     begin, until = (datetime(2026, 3, 8, hour, tzinfo=UTC) for hour in (5, 9))
-    found = instants(cron_times(expression), "America/New_York", begin, until)
-    return [at.strftime("%H:%M") for at in found]
+    result = instants(cron_times(expression), "America/New_York", begin, until)
+    return [at.strftime("%H:%M") for at in result]
 
 
 def spans(due: list[float], *, takes: float, concurrency: Concurrency, **more: float) -> list[tuple[float, float]]:
@@ -32,9 +32,9 @@ def test_a_time_that_the_clock_skips_brings_no_run() -> None:
 def test_a_time_that_comes_twice_brings_two_runs() -> None:
     begin, until = (datetime(2026, 11, 1, hour, tzinfo=UTC) for hour in (4, 8))
 
-    found = [at.strftime("%H:%M") for at in instants(cron_times("30 1 * * *"), "America/New_York", begin, until)]
+    values = [at.strftime("%H:%M") for at in instants(cron_times("30 1 * * *"), "America/New_York", begin, until)]
 
-    assert found == ["05:30", "06:30"]
+    assert values == ["05:30", "06:30"]
 
 
 def test_the_first_instant_counts_and_the_last_does_not() -> None:
@@ -92,10 +92,10 @@ def test_a_run_that_would_start_too_late_is_left_out() -> None:
 
 def test_it_is_said_what_is_taken_for_granted() -> None:
     cron = {"nightly": a_cron_job(takes=600.0), "weekly": a_cron_job(), "off": a_cron_job(suspended=True)}
-    said = list(job_assumptions(with_jobs(a_stack(), {}, cron)))
+    assumptions = list(job_assumptions(with_jobs(a_stack(), {}, cron)))
 
-    assert "(none), and cron jobs by their schedules (nightly, weekly)" in said[0]
-    assert said[1].startswith("A run takes its runTakes: nightly 10m;")
-    assert said[2].endswith("the most that it can: weekly 2h.")
-    assert said[3] == "Suspended cron jobs never start: off."
+    assert "(none), and cron jobs by their schedules (nightly, weekly)" in assumptions[0]
+    assert assumptions[1].startswith("A run takes its runTakes: nightly 10m;")
+    assert assumptions[2] == "A run without runTakes takes its longestRun: weekly 2h."
+    assert assumptions[3] == "Suspended cron jobs never start: off."
     assert list(job_assumptions(a_stack())) == []
