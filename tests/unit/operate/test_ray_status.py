@@ -252,7 +252,7 @@ def test_every_reason_that_the_workload_controller_can_give_has_words() -> None:
     folder = ROOT / "controllers" / "workloads"
     texts = {
         node.value
-        for file in (*(folder / "ray").glob("s*.py"), folder / "ray" / "clusters.py", folder / "frame.py")
+        for file in (*(folder / "ray").glob("s*.py"), folder / "ray" / "clusters.py", folder / "loop.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
