@@ -15,7 +15,7 @@ from types import ModuleType
 
 from controllers.workloads.ray.sleep import ClusterState, decide_sleep
 from ebbtide.monitoring.alerts import alerts
-from ebbtide.operate.wording import REASONS
+from ebbtide.operate.wording import RAY_REASONS
 from ebbtide.vocabulary import labels
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
 from tests.builders.monitoring.alert_cases import CASES, STACK
@@ -64,9 +64,9 @@ def workload_events() -> str:
     """Return the reasons of Events on a RayCluster; a refused write is a Warning with the same reason."""
     downs, ups = (sorted(_reasons(suspended=suspended)) for suspended in (False, True))
     rows = [
-        *((_event(reason), "a part of the spec was written", REASONS[reason]) for reason in _SPEC_REASONS),
-        *((_event(reason), "it is suspended", REASONS[reason]) for reason in downs),
-        *((_event(reason), "it is woken", REASONS[reason]) for reason in ups),
+        *((_event(reason), "a part of the spec was written", RAY_REASONS[reason]) for reason in _SPEC_REASONS),
+        *((_event(reason), "it is suspended", RAY_REASONS[reason]) for reason in downs),
+        *((_event(reason), "it is woken", RAY_REASONS[reason]) for reason in ups),
         ("`Condition`", "nothing changes", "something needs a look: the message says what"),
         ("`ConditionOver`", "nothing changes", "it no longer does"),
     ]

@@ -79,7 +79,7 @@ def drivers_text(drivers: Drivers) -> str:
     if drivers.missing:
         return f"{drivers.pool}: its Deployment does not exist"
     most = f", at most {drivers.max}" if drivers.max is not None else ""
-    return f"{drivers.pool}: {number(drivers.replicas)} wanted, {number(drivers.ready)} ready{most}"
+    return f"{drivers.pool}: {number(drivers.wanted)} wanted, {number(drivers.ready)} ready{most}"
 
 
 def hold_lines(view: RayView, timezone: str) -> Iterator[str]:
@@ -108,7 +108,7 @@ def group_table(view: RayView) -> Table:
 
 
 def _row(group: Group) -> Sequence[str]:
-    name, sizes = group.name, [number(size) for size in (group.replicas, group.min, group.max)]
+    name, sizes = group.name, [number(size) for size in (group.wanted, group.min, group.max)]
     if name == HEAD_GROUP:
         name, sizes = "head", ["", "", ""]
     usd = UNKNOWN if group.usd_per_hour is None else f"{group.usd_per_hour:.2f}"

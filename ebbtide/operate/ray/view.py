@@ -28,7 +28,7 @@ class Drivers:
 
     pool: str
     reading: Document | None
-    replicas: int | None
+    wanted: int | None
     ready: int | None
     max: int | None
     missing: bool = False  # its Deployment does not exist
@@ -39,7 +39,7 @@ class Group:
     """A group of workers, or the head: its requested replicas, its pods, and the cost of their nodes."""
 
     name: str
-    replicas: int | None
+    wanted: int | None
     min: int | None
     max: int | None
     running: int | None
@@ -157,7 +157,7 @@ def _drivers(facts: RayFacts, name: str, config: ControllerConfig, document: Doc
     return Drivers(
         pool=policy.name if policy is not None else name,
         reading=at(row, "reading"),
-        replicas=(at(item, "spec", "replicas") or 0) if item else None,
+        wanted=(at(item, "spec", "replicas") or 0) if item else None,
         ready=(at(item, "status", "readyReplicas") or 0) if item else None,
         max=policy.max_workers if policy is not None else None,
         missing=item == {},
@@ -192,7 +192,7 @@ def _group(facts: RayFacts, spec: Document) -> Group:
     known = pods is not None
     return Group(
         name=name,
-        replicas=spec.get("replicas"),
+        wanted=spec.get("replicas"),
         min=spec.get("minReplicas"),
         max=spec.get("maxReplicas"),
         running=len(running) if known else None,

@@ -49,7 +49,7 @@ def _pool(row: PoolRow) -> list[str]:
         _number(row.running),
         "-" if row.waiting == 0 else _seconds(row.oldest_wait),
         "-" if row.wait_p95 == 0 else _seconds(row.wait_p95),
-        f"{_number(row.workers)}/{_number(row.desired)}",
+        f"{_number(row.workers)}/{_number(row.wanted)}",
         _number(row.pending),
         row.why,
     ]

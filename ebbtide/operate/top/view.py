@@ -31,7 +31,7 @@ class PoolRow:
     oldest_wait: float | None = None  # seconds, of the head of the queue; None also if nothing waits
     wait_p95: float | None = None  # seconds, of the same in the last hour; 0 if nothing waited
     workers: int | None = None
-    desired: int | None = None
+    wanted: int | None = None
     pending: int | None = None
     why: str = ""
 
@@ -129,7 +129,7 @@ def _pool(row: Document, queues: tuple[str, ...], p95: float | None) -> PoolRow:
         oldest_wait=counts.get("oldestWait") if waiting else None,
         wait_p95=p95,
         workers=row.get("running"),
-        desired=row.get("wanted") if row.get("wanted") is not None else row.get("workers"),
+        wanted=row.get("wanted") if row.get("wanted") is not None else row.get("workers"),
         pending=row.get("pending"),
         why="; ".join(dict.fromkeys(part for part in parts if part)),
     )
@@ -138,9 +138,7 @@ def _pool(row: Document, queues: tuple[str, ...], p95: float | None) -> PoolRow:
 def _pool_of_the_server(pool: PoolState, queues: tuple[str, ...], p95: float | None) -> PoolRow:
     if pool.replicas is None:
         return PoolRow(name=pool.name, queues=queues, wait_p95=p95, why="its Deployment does not exist")
-    return PoolRow(
-        name=pool.name, queues=queues, wait_p95=p95, workers=pool.ready, desired=pool.replicas, why=pool.hold
-    )
+    return PoolRow(name=pool.name, queues=queues, wait_p95=p95, workers=pool.ready, wanted=pool.replicas, why=pool.hold)
 
 
 def _budgets(facts: TopFacts) -> Iterator[BudgetRow]:

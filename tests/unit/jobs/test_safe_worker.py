@@ -308,7 +308,7 @@ def test_a_worker_that_was_forgotten_during_its_job_reports_again_that_it_is_bus
 def test_a_worker_that_is_known_writes_only_its_beat(
     worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_register_anew", lambda: pytest.fail("it is known"))
+    monkeypatch.setattr(worker, "_register_again", lambda: pytest.fail("it is known"))
 
     worker.heartbeat()
     with client.pipeline() as pipeline:

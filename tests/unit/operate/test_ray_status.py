@@ -15,7 +15,7 @@ from ebbtide.operate.objects import rfc3339
 from ebbtide.operate.ray.facts import ray_facts as read_facts
 from ebbtide.operate.ray.text import ray_lines, ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
-from ebbtide.operate.wording import REASONS
+from ebbtide.operate.wording import RAY_REASONS
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, SLEEP, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import WorkloadsConfig
@@ -252,7 +252,7 @@ def test_every_reason_that_the_workload_controller_can_give_has_words() -> None:
     folder = ROOT / "controllers" / "workloads"
     texts = {
         node.value
-        for file in (*(folder / "ray").glob("s*.py"), folder / "ray" / "clusters.py", folder / "frame.py")
+        for file in (*(folder / "ray").glob("s*.py"), folder / "ray" / "clusters.py", folder / "loop.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
@@ -260,4 +260,4 @@ def test_every_reason_that_the_workload_controller_can_give_has_words() -> None:
     }
 
     assert len(texts) > 20
-    assert (texts | {"applied", "asleep", "paused", "settling"}) - REASONS.keys() == set()
+    assert (texts | {"applied", "asleep", "paused", "settling"}) - RAY_REASONS.keys() == set()
