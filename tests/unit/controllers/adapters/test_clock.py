@@ -34,7 +34,7 @@ def test_a_minute_apart_is_still_agreement(ahead: dict[str, float]) -> None:
         ({"redis": 40.0, "api": -40.0}, "redis is 80 s ahead of api"),
     ],
 )
-def test_more_than_a_minute_is_told_with_who_and_how_much(ahead: dict[str, float], says: str) -> None:
+def test_more_than_a_minute_is_reported_with_sources_and_difference(ahead: dict[str, float], says: str) -> None:
     assert says in Check().hear(**ahead)
 
 

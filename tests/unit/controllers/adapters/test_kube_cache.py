@@ -168,7 +168,7 @@ def test_before_the_first_list_nothing_is_believed(clock: Clock) -> None:
     assert (cache.snapshot(), cache.revision) == ({}, 0)
 
 
-def test_a_silent_watch_is_believed_for_a_while_and_not_for_ever(clock: Clock) -> None:
+def test_a_silent_watch_is_believed_for_a_while_and_not_forever(clock: Clock) -> None:
     feed = Feed()
     server = Server(pages=[page(item("a"))], feeds=[feed])
     with running(cache_of(server)) as cache:
@@ -200,7 +200,7 @@ def test_a_list_that_takes_long_does_not_make_an_open_watch_old(clock: Clock) ->
         eventually(lambda: not cache.trouble())
 
 
-def test_a_watch_that_breaks_is_told_after_five_seconds_and_from_its_first_failure(clock: Clock) -> None:
+def test_a_broken_watch_is_reported_five_seconds_after_its_first_failure(clock: Clock) -> None:
     feed = Feed()
     server = Server(pages=[page()], feeds=[feed])
     with running(cache_of(server)) as cache:
@@ -216,7 +216,7 @@ def test_a_watch_that_breaks_is_told_after_five_seconds_and_from_its_first_failu
         assert cache.trouble() == f"{PATH}: the script has ended"
 
 
-def test_an_error_without_words_is_told_by_its_kind(clock: Clock) -> None:
+def test_an_error_without_a_message_is_reported_by_its_kind(clock: Clock) -> None:
     server = Server(pages=[ValueError()])
     with running(cache_of(server)) as cache:
         eventually(lambda: "ValueError()" in cache.trouble())
@@ -239,7 +239,7 @@ def test_it_keeps_what_slim_makes_of_what_is_made_changed_and_removed() -> None:
         assert (cache.snapshot(), changes.count, cache.revision) == ({}, 5, 5)
 
 
-def test_what_changes_nothing_that_is_kept_wakes_nobody() -> None:
+def test_a_change_outside_the_cached_part_wakes_nothing() -> None:
     feed = Feed()
     changes = Changes()
     server = Server(pages=[page(item("a"))], feeds=[feed])
@@ -251,7 +251,7 @@ def test_what_changes_nothing_that_is_kept_wakes_nobody() -> None:
         assert (cache.snapshot(), changes.count, cache.revision) == ({"a": "1"}, 1, 1)
 
 
-def test_an_empty_first_list_is_told_too_and_the_same_list_again_is_not() -> None:
+def test_an_empty_first_list_is_a_change_and_the_same_list_again_is_none() -> None:
     changes = Changes()
     first = Feed()
     server = Server(pages=[page(), page()], feeds=[first, Feed()])
@@ -332,7 +332,7 @@ def test_a_watch_that_is_cut_or_put_off_goes_on_without_a_list(end: Any) -> None
         ValueError("odd"),
     ],
 )
-def test_what_has_expired_or_cannot_be_read_is_listed_anew(end: Any) -> None:
+def test_an_expired_or_unreadable_watch_is_listed_again(end: Any) -> None:
     first = Feed(event("ADDED", "a", version="5"), end)
     server = Server(pages=[page(), page(item("b"), version="6")], feeds=[first, Feed()])
     with running(cache_of(server)) as cache:

@@ -143,7 +143,7 @@ def api() -> ScriptedApi:
     return ScriptedApi(**{DEPLOYMENTS: [deployment(2, "7")], SETS: [replica_set("new", 2)]})
 
 
-def test_a_budget_is_applied_with_its_uid_so_that_a_deleted_one_is_not_made_anew() -> None:
+def test_a_budget_is_applied_with_its_uid_so_that_a_deleted_one_is_not_recreated() -> None:
     closed = named("api", "its-uid", "3", spec={"maxUnavailable": 0}, status={"observedGeneration": 1})
     api = ScriptedApi(**{BUDGETS: [closed]})
     with seen_by(api) as cluster:
@@ -173,7 +173,7 @@ def test_a_pool_is_settled_with_one_active_replica_set(
         assert pool(cluster).settled is settled
 
 
-def test_after_a_conflict_the_pool_is_seen_as_it_is_though_its_watch_kept_that_back(api: ScriptedApi) -> None:
+def test_after_a_conflict_the_present_pool_is_observed_though_its_watch_held_it_back(api: ScriptedApi) -> None:
     with seen_by(api) as cluster:
         assert pool(cluster).version == "7"
         api.change(DEPLOYMENTS, deployment(5, "8"), told=False)
@@ -299,7 +299,7 @@ def test_a_mark_is_one_patch_of_its_pod_alone(staffed: ScriptedApi) -> None:
         *((status, Outcome.REFUSED) for status in (403, 404, 422)),
     ],
 )
-def test_what_passes_by_itself_is_told_from_what_is_refused(api: ScriptedApi, status: int, outcome: Outcome) -> None:
+def test_passing_errors_are_distinguished_from_refusals(api: ScriptedApi, status: int, outcome: Outcome) -> None:
     with seen_by(api) as cluster:
         pool(cluster)
         api.refusals, api.status = 1, status
@@ -368,7 +368,7 @@ def test_a_deployment_whose_status_lags_is_not_settled_whatever_its_replica_sets
         assert not pool(cluster).settled
 
 
-def test_objects_of_the_same_name_in_two_namespaces_are_told_apart(api: ScriptedApi) -> None:
+def test_objects_of_the_same_name_in_two_namespaces_are_distinguished(api: ScriptedApi) -> None:
     others = {path: path.replace("/workers/", "/more/").replace("/apps/pod", "/services/pod") for path in api.lists}
     api.lists |= {path: [] for path in others.values()}
     api.lists[others[DEPLOYMENTS]] = [named("train", "another", "9", spec={"replicas": 8}, status={})]

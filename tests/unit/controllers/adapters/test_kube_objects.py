@@ -189,7 +189,7 @@ def test_start_up_is_known_once_a_pod_is_ready() -> None:
         ({"manager": "gitops"}, ""),
     ],
 )
-def test_a_rival_is_who_writes_replicas_again_or_through_scale(entry: dict[str, Any], rival: str) -> None:
+def test_another_writer_is_one_that_writes_replicas_again_or_through_scale(entry: dict[str, Any], rival: str) -> None:
     assert conflicting_manager_of({"creationTimestamp": BORN, "managedFields": [entry]}) == rival
 
 
@@ -207,7 +207,7 @@ def test_a_refused_deployment_is_settled_with_fewer_pods_than_it_asks_for() -> N
     assert not deployment(item({"replicas": 3}, {**status, "observedGeneration": 1})).seen.settled
 
 
-def test_a_deployment_tells_who_else_writes_it_and_what_an_operator_asks_for() -> None:
+def test_a_deployment_shows_another_writer_and_the_hold_of_an_operator() -> None:
     seen = deployment(item(managedFields=[owner("keda", time=LATER)], annotations={PAUSED: "true"})).seen
 
     assert seen.conflicting_manager == "keda"

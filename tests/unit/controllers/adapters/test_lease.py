@@ -325,7 +325,7 @@ def test_another_name_with_our_time_is_somebody_else() -> None:
 # --- its thread -------------------------------------------------------------------------------------------------------
 
 
-def test_its_thread_takes_the_lease_tells_of_it_and_gives_it_back() -> None:
+def test_its_thread_takes_the_lease_notifies_and_gives_it_back() -> None:
     server, told = OneLease(), SimpleQueue[None]()
     lease = Lease(cast("KubeApi", server), "apps", "a", duration=1)
     lease.start(lambda: told.put(None))
@@ -359,7 +359,7 @@ def test_releasing_before_the_start_is_no_error() -> None:
     candidate(OneLease(), Time(), "a").release()
 
 
-def test_of_a_lease_that_nobody_has_the_holder_is_empty() -> None:
+def test_a_free_lease_has_no_holder() -> None:
     server = OneLease()
     server.stored["spec"] = {"holderIdentity": None}
     lease = candidate(server, Time(), "a")

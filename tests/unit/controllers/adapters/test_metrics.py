@@ -99,7 +99,7 @@ def test_unknown_demand_is_left_out_and_its_reading_grows_old() -> None:
     assert samples["ebbtide_pool_reading_age_seconds"][(("pool", "train"),)] == 40
 
 
-def test_untrusted_demand_is_told_as_seen_and_does_not_count_as_known() -> None:
+def test_untrusted_demand_is_reported_and_does_not_count_as_known() -> None:
     samples = told(with_reading(Untrusted("restarted", Known(waiting=5, in_transit=0, running=0))))
 
     assert samples["ebbtide_pool_jobs"][("pool", "train"), ("part", "waiting")] == 5
@@ -119,7 +119,7 @@ def test_a_clock_that_is_set_back_takes_no_hours_away() -> None:
     assert samples["ebbtide_worker_hours_total"][(("pool", "train"),)] == 2.0
 
 
-def test_who_does_not_act_tells_of_no_pool() -> None:
+def test_a_standby_reports_no_pool() -> None:
     meter = Meter()
     meter.reconciled(report())
     meter.report = None

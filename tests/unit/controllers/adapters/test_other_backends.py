@@ -115,7 +115,7 @@ def test_celery_exchanges_are_followed_to_their_queues(client: Redis, reader: Re
     assert [known(reader, CELERY, queue).running for queue in ("train", "embed")] == [1, 0]
 
 
-def test_celery_task_of_an_exchange_that_nobody_knows_counts_for_every_queue(client: Redis, reader: Redis) -> None:
+def test_celery_task_of_an_unknown_exchange_counts_for_every_queue(client: Redis, reader: Redis) -> None:
     hand_out(client, "gone", "some.key")
 
     assert [known(reader, CELERY, queue).running for queue in ("train", "embed")] == [1, 1]
@@ -304,7 +304,7 @@ def test_celery_delayed_tasks_in_the_list_wait_until_a_node_could_start(
     assert known_pool(reader).waiting == 3
 
 
-def test_celery_task_whose_time_cannot_be_told_waits_now(client: Redis, reader: Redis) -> None:
+def test_celery_task_with_an_unknown_time_waits_now(client: Redis, reader: Redis) -> None:
     for eta in ("2099-01-01T00:00:00", "tomorrow", 5, "2099-01-01T00:00:00.5Z"):
         late = message(client)
         late["headers"]["eta"] = eta

@@ -292,7 +292,7 @@ def test_a_missing_password_names_its_variable() -> None:
         connect(RedisEndpoint(host="redis", password_env="REDIS_PASSWORD"), {})
 
 
-def test_a_queue_that_nobody_ever_used_is_told_apart_from_an_empty_one(client: Redis, reader: Redis) -> None:
+def test_a_queue_that_was_never_used_is_distinguished_from_an_empty_one(client: Redis, reader: Redis) -> None:
     queue = Queue("mail", connection=client)
     queue.enqueue(job, 1)
     queue.empty()
@@ -324,7 +324,7 @@ def test_every_pool_is_doubted_once_after_a_restart_even_those_that_hold_nothing
     assert [type(reading) for reading in later.values()] == [Known, Known]
 
 
-def test_the_servers_time_is_told_at_each_reading(client: Redis, reader: Redis) -> None:
+def test_each_reading_reports_the_servers_time(client: Redis, reader: Redis) -> None:
     told: list[datetime] = []
     source = RedisDemand(reader, RQ, {"mail": ["mail"]}, on_time=told.append)
     read(source)

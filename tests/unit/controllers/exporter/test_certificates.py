@@ -174,7 +174,7 @@ def test_an_end_stays_until_another_is_read() -> None:
     assert scene.certificates.whys == {"a:1": ""}
 
 
-def test_what_the_config_no_longer_names_is_no_longer_told() -> None:
+def test_an_endpoint_that_the_config_no_longer_names_is_no_longer_reported() -> None:
     scene = Endpoints()
     scene.answers = {"a:1": END}
     scene.look("a:1")

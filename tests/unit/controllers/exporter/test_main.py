@@ -109,7 +109,7 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
     assert process.certificates._endpoints == ("redis:6379",)
 
 
-def test_a_bad_document_is_told_and_the_last_good_one_followed(process: ExporterProcess, tmp_path: Path) -> None:
+def test_a_bad_document_is_reported_and_the_last_good_one_followed(process: ExporterProcess, tmp_path: Path) -> None:
     (tmp_path / "exporter.json").write_text("{")
     assert not process.file.changed()
 

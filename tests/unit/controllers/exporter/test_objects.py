@@ -24,7 +24,7 @@ def requested(*containers: Json, init: tuple[Json, ...] = (), **more: Any) -> tu
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def test_of_a_node_its_capacity_is_told_and_not_what_pods_may_use() -> None:
+def test_a_node_reports_its_capacity_and_not_its_allocatable_part() -> None:
     found = node(objects.node())
 
     assert found.capacity == Amounts(cpu=4.0, memory=16069060 * 1024.0, gpus=1.0)
@@ -175,13 +175,13 @@ def test_a_pod_of_which_only_a_part_is_there(item: Json) -> None:
 # --- HPAs and the closer ----------------------------------------------------------------------------------------------
 
 
-def test_an_hpa_tells_what_it_sees_and_wants() -> None:
+def test_an_hpa_reports_its_state_and_its_target() -> None:
     assert hpa(objects.hpa(ScalingActive="False")) == Hpa(
         namespace="ebbtide", name="api", scaling_active=False, able_to_scale=True, replicas=2, wanted=3, most=6
     )
 
 
-def test_a_condition_that_is_unknown_is_not_told() -> None:
+def test_an_unknown_condition_is_omitted() -> None:
     assert hpa(objects.hpa(ScalingActive="Unknown")).scaling_active is None
 
 

@@ -118,7 +118,9 @@ def test_a_fixed_budget_is_closed_at_any_other_time() -> None:
 
 
 @pytest.mark.parametrize(("status", "good"), [(404, True), (403, False), (0, False)])
-def test_what_cannot_be_closed_is_told(status: int, good: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_that_cannot_be_closed_is_reported(
+    status: int, good: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     budgets = Budgets()
     budgets.refusal = ApiError(status, "no luck")
 
@@ -126,7 +128,7 @@ def test_what_cannot_be_closed_is_told(status: int, good: bool, capsys: pytest.C
     assert capsys.readouterr().err == "closer: ebbtide/api: no luck\n"
 
 
-def test_what_was_closed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_budget_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert closes(API, NOON)
     assert capsys.readouterr().out == "closer: ebbtide/api closed\n"
 

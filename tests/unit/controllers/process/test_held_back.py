@@ -14,7 +14,7 @@ PAUSE = Hold(None, "paused: a long run", pause=True)
 
 @pytest.mark.parametrize("jobs", [0, 9])
 @pytest.mark.parametrize("why", ["rival", "pause"])
-def test_a_pool_with_a_rival_or_a_pause_gets_no_write_of_any_kind(why: str, jobs: int) -> None:
+def test_a_pool_with_another_writer_or_a_pause_gets_no_write_of_any_kind(why: str, jobs: int) -> None:
     bench = Bench(config(pool_policy()))
     pod, *_ = bench.staff("train", 3, busy=1)
     bench.cluster.act(Mark(pool="train", pod=pod, idle=True, reason="by an earlier controller"))
@@ -32,7 +32,7 @@ def test_a_pool_with_a_rival_or_a_pause_gets_no_write_of_any_kind(why: str, jobs
     assert bench.pool_report().wanted == 3
 
 
-def test_when_the_rival_is_gone_the_pool_is_ours_again() -> None:
+def test_when_the_other_writer_is_gone_the_pool_is_scaled_again() -> None:
     bench = Bench(config(pool_policy()))
     bench.cluster.set_conflicting_manager("train", "keda-operator")
     bench.queues["train"].enqueue(2)
@@ -105,7 +105,7 @@ def test_in_doubt_budgets_close_nothing_is_lowered_and_raising_goes_on() -> None
     assert bench.report.trouble == ("nothing is opened or lowered: our clock and Redis are 90 s apart",)
 
 
-def test_after_a_doubt_the_calm_window_begins_anew() -> None:
+def test_after_a_doubt_the_stabilization_window_begins_again() -> None:
     bench = Bench(config(pool_policy()))
     bench.staff("train", 1)
     bench.pass_time(CALM - seconds(1))

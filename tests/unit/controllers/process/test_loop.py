@@ -13,7 +13,7 @@ from tests.fakes import FakeQueue, ScriptedWaker
 AFTER_CALM = CALM + seconds(2)
 
 
-def test_a_job_wakes_a_worker_in_the_same_turn() -> None:
+def test_a_job_wakes_a_worker_in_the_same_reconcile() -> None:
     bench = Bench(config(pool_policy()))
     bench.reconcile()
     bench.queues["train"].enqueue()
@@ -23,7 +23,7 @@ def test_a_job_wakes_a_worker_in_the_same_turn() -> None:
     assert bench.cluster.replicas("train") == 1
 
 
-def test_an_empty_pool_goes_to_zero_after_the_calm_window_and_not_before() -> None:
+def test_an_empty_pool_goes_to_zero_after_the_stabilization_window_and_not_before() -> None:
     bench = Bench(config(pool_policy()))
     bench.staff("train", 3)
     bench.reconcile()
@@ -157,7 +157,7 @@ def test_a_growth_seen_late_is_neither_repeated_nor_undone() -> None:
     ]
 
 
-def test_stale_entries_call_for_one_janitor_and_not_for_ever() -> None:
+def test_stale_entries_require_one_janitor_and_not_forever() -> None:
     bench = Bench(config(pool_policy()))
     bench.queues["train"].stale = 5
     bench.reconcile()
@@ -224,7 +224,7 @@ def test_nothing_is_written_when_nothing_changes() -> None:
     assert bench.journal.notes == []
 
 
-def test_a_condition_is_told_when_it_begins_and_when_it_ends() -> None:
+def test_a_condition_is_reported_when_it_begins_and_when_it_ends() -> None:
     bench = Bench(config(pool_policy()))
     bench.demand.override["train"] = Unknown("Redis is away")
     bench.pass_time(seconds(20))
@@ -237,7 +237,7 @@ def test_a_condition_is_told_when_it_begins_and_when_it_ends() -> None:
     ]
 
 
-def test_a_pool_that_is_not_in_the_cluster_is_told_and_left() -> None:
+def test_a_pool_that_is_not_in_the_cluster_is_reported_and_left_alone() -> None:
     bench = Bench(config(pool_policy()))
     bench.demand.queues["ghost"] = FakeQueue(waiting=3)
     loop = Loop(config(pool_policy(name="ghost")), bench.ports)
@@ -319,7 +319,7 @@ def test_on_the_way_out_open_budgets_are_closed_and_replicas_stay(down: str | No
     assert bench.cluster.replicas("train") == 2
 
 
-def test_a_turn_asks_for_the_next_one_at_the_first_instant_that_matters() -> None:
+def test_a_reconcile_schedules_the_next_one_at_the_first_instant_that_matters() -> None:
     bench = Bench(config(pool_policy(), resync=timedelta(hours=1)))
     bench.staff("train", 1)
 
@@ -333,7 +333,7 @@ def test_a_turn_asks_for_the_next_one_at_the_first_instant_that_matters() -> Non
     assert bench.cluster.replicas("train") == 0
 
 
-def test_a_quiet_turn_waits_for_the_sweep_and_a_failed_one_does_not() -> None:
+def test_a_quiet_reconcile_waits_for_the_resync_and_a_failed_one_does_not() -> None:
     bench = Bench(config(pool_policy(), resync=seconds(30)))
     assert bench.reconcile() == seconds(30)
 
@@ -342,7 +342,7 @@ def test_a_quiet_turn_waits_for_the_sweep_and_a_failed_one_does_not() -> None:
     assert bench.reconcile() == RETRY
 
 
-def test_a_refused_write_waits_for_the_sweep() -> None:
+def test_a_refused_write_waits_for_the_resync() -> None:
     bench = Bench(config(pool_policy(), resync=seconds(30)))
     bench.queues["train"].enqueue()
     bench.cluster.refuse = Outcome.REFUSED
@@ -362,7 +362,7 @@ def test_a_failed_write_is_tried_again() -> None:
     assert bench.cluster.replicas("train") == 1
 
 
-def test_the_end_of_the_holiday_list_is_told() -> None:
+def test_the_end_of_the_holiday_list_is_noted() -> None:
     hours = config().hours
     ended = type(hours)(timezone="UTC", week=hours.week, holidays_known_until=NOON.date() - timedelta(days=1))
     bench = Bench(config(hours=ended))

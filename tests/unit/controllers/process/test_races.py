@@ -34,7 +34,7 @@ def test_a_mark_stays_while_the_replicaset_may_still_choose() -> None:
     assert bench.cluster.marked("train") == set()
 
 
-def test_calm_windows_count_from_the_reading_and_not_from_the_start_of_a_slow_pass() -> None:
+def test_stabilization_windows_count_from_the_reading_and_not_from_the_start_of_a_slow_reconcile() -> None:
     bench = Bench(config(pool_policy(stabilization_window=seconds(6))))
     bench.staff("train", 1, busy=1)
     bench.reconcile()

@@ -9,7 +9,7 @@ from ebbtide.vocabulary.windows import BusinessHours
 from tests.builders.controllers import CALM, NIGHT, Bench, budgets, config, pool_policy, seconds
 
 
-def test_a_turn_reports_what_it_saw_of_a_pool_and_wants_for_it() -> None:
+def test_a_reconcile_reports_observations_and_target_of_a_pool() -> None:
     bench = Bench(config(pool_policy()))
     bench.staff("train", 3, busy=1)
     bench.pass_time(seconds(6))
@@ -148,7 +148,7 @@ def test_a_stop_closes_every_budget_when_the_cluster_is_unknown() -> None:
     assert bench.cluster.budget("api") == 0
 
 
-def test_the_next_turn_is_never_at_once() -> None:
+def test_the_next_reconcile_is_never_at_once() -> None:
     """An edge that is now would have the loop turn without a breath."""
     bench = Bench(config(budgets=budgets("api"), resync=timedelta()), start=NIGHT)
 
@@ -164,7 +164,7 @@ def test_a_shrinking_pool_reports_its_reason() -> None:
     assert (bench.pool_report().wanted, bench.pool_report().reason) == (0, "empty-for-the-stabilization-window")
 
 
-def test_a_window_that_never_changes_is_believed_for_ever() -> None:
+def test_a_window_that_never_changes_is_believed_forever() -> None:
     bench = Bench(config(hours=BusinessHours(timezone="UTC", week=())))
 
     for _ in range(3):
@@ -174,7 +174,7 @@ def test_a_window_that_never_changes_is_believed_for_ever() -> None:
     assert (bench.report.window_open, bench.report.window_until) == (True, None)
 
 
-def test_the_window_is_looked_up_anew_when_it_changes_or_the_clock_goes_back() -> None:
+def test_the_window_is_calculated_again_when_it_changes_or_the_clock_goes_back() -> None:
     bench = Bench(config(), start=NIGHT)
 
     opens: list[bool] = []

@@ -105,7 +105,7 @@ def test_slow_nodes_do_not_make_it_send_the_extra_workers_back() -> None:
     assert len(bench.cluster.pods("train", PodPhase.PENDING)) == 6
 
 
-def test_a_head_that_is_young_again_keeps_the_extra_workers_for_the_calm_window() -> None:
+def test_a_head_that_is_young_again_keeps_the_extra_workers_for_the_stabilization_window() -> None:
     bench = drained_bench()
     bench.staff("train", 2)
     bench.demand.override["train"] = waiting(8, oldest=90)
@@ -118,7 +118,7 @@ def test_a_head_that_is_young_again_keeps_the_extra_workers_for_the_calm_window(
     assert bench.cluster.replicas("train") == 2
 
 
-def test_an_age_that_cannot_be_told_overrules_nothing() -> None:
+def test_an_unknown_age_overrules_nothing() -> None:
     bench = drained_bench()
     bench.staff("train", 2)
     bench.demand.override["train"] = Known(waiting=8, in_transit=0, running=0)

@@ -20,7 +20,7 @@ def see_each(watched: DemandHistory, readings: list[tuple[int, Known]], *, staff
         watched.observe(NOON + seconds(at), reading, staffed=staffed)
 
 
-def test_the_peak_is_the_highest_demand_of_the_calm_window() -> None:
+def test_the_peak_is_the_highest_demand_of_the_stabilization_window() -> None:
     watched = watch()
 
     see_each(watched, [(0, known(9)), (20, known(4)), (40, known(6)), (60, known(1)), (79, known(2))])
@@ -28,7 +28,7 @@ def test_the_peak_is_the_highest_demand_of_the_calm_window() -> None:
     assert watched.peak_jobs == 9
 
 
-def test_a_peak_leaves_the_window_when_it_has_been_gone_for_the_calm_time() -> None:
+def test_a_peak_leaves_the_window_when_it_has_been_gone_for_the_stabilization_window() -> None:
     watched = watch()
 
     see_each(watched, [(0, known(9)), (20, known(4)), (50, known(1)), (80, known(1))])
@@ -150,7 +150,7 @@ def test_steady_demand_and_steady_workers_bring_no_change_by_themselves() -> Non
     assert watched.next_change(NOON + seconds(60)) is None
 
 
-def test_growth_is_what_was_added_within_a_minute_whoever_added_it() -> None:
+def test_growth_counts_workers_that_any_writer_added_within_a_minute() -> None:
     watched = watch()
 
     grown = [
@@ -161,7 +161,7 @@ def test_growth_is_what_was_added_within_a_minute_whoever_added_it() -> None:
     assert watched.next_change(NOON + seconds(70)) == NOON + seconds(90)
 
 
-def test_more_stale_entries_begin_the_patience_anew_and_fewer_do_not() -> None:
+def test_more_stale_entries_restart_the_patience_and_fewer_do_not() -> None:
     watched = watch()
     patience = int(JANITOR_PATIENCE.total_seconds())
     steps = [(at, known(stale=1 if at < 20 else 3 if at < 60 else 2)) for at in range(0, patience + 20, 20)]

@@ -142,7 +142,7 @@ def test_the_janitors_patience_does_not_run_while_every_worker_is_busy() -> None
     assert (free.wanted, free.reason, free.note) == (1, Reason.STEADY, "")
 
 
-def test_one_stale_entry_with_a_worker_to_clear_it_is_told_after_the_patience() -> None:
+def test_one_stale_entry_with_a_worker_to_clear_it_is_reported_after_the_patience() -> None:
     pool_reconciler = reconciler(source="list")
     patience = JANITOR_PATIENCE.total_seconds()
 
@@ -153,7 +153,7 @@ def test_one_stale_entry_with_a_worker_to_clear_it_is_told_after_the_patience() 
     assert notes == ["", "", "stale entries are left that no worker has cleared", ""]
 
 
-def test_the_report_counts_what_ends_and_tells_the_floor() -> None:
+def test_the_report_counts_terminating_pods_and_names_the_floor() -> None:
     pool_reconciler = reconciler(floors=(Floor(at=12 * 60, lasting=timedelta(hours=1), workers=2),))
 
     report = pool_reconciler.reconcile(
@@ -224,7 +224,7 @@ def test_a_mark_beyond_what_is_to_go_is_taken_back_before_the_replicaset_has_cho
     assert [pod for pod, idle in marks(result.actions).items() if not idle] == unmarked
 
 
-def test_the_floor_is_looked_up_anew_when_its_time_is_over_or_the_clock_goes_back() -> None:
+def test_the_floor_is_calculated_again_when_it_ends_or_the_clock_goes_back() -> None:
     pool_reconciler = reconciler(floors=(Floor(at=12 * 60, lasting=timedelta(hours=1), workers=2),))
 
     def floor(now: datetime) -> int:
@@ -235,13 +235,13 @@ def test_the_floor_is_looked_up_anew_when_its_time_is_over_or_the_clock_goes_bac
     assert [floor(NOON + timedelta(minutes=at)) for at in times] == [2, 2, 0, 0, 2, 2]
 
 
-def test_demand_that_is_not_trusted_is_told() -> None:
+def test_untrusted_demand_is_noted() -> None:
     result = reconciler().reconcile(NOON, seen("a"), Untrusted("it restarted", known("a")))
 
     assert (result.report.note, result.actions) == ("demand untrusted, not lowering: it restarted", ())
 
 
-def test_a_reading_that_is_unknown_leaves_the_pool_as_it_is_and_is_told() -> None:
+def test_an_unknown_reading_leaves_the_pool_unchanged_and_is_noted() -> None:
     report = reconciler().reconcile(NOON, seen("a", "b"), Unknown("Redis is away")).report
 
     assert (report.workers, report.wanted, report.note) == (2, None, "demand unknown, holding: Redis is away")

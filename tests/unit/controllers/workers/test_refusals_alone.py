@@ -27,14 +27,14 @@ def refused(existing: int = 4) -> Refusals:
     return made
 
 
-def test_the_same_refusal_has_to_stand_for_the_whole_patience() -> None:
+def test_the_same_refusal_has_to_last_for_the_entire_patience() -> None:
     refusals = Refusals()
 
     assert [see(refusals, at) for at in (0, 10, 29.9, 30)] == [None, None, None, 4]
     assert timedelta(seconds=30) == PATIENCE
 
 
-def test_a_deployment_that_changes_meanwhile_begins_the_patience_anew() -> None:
+def test_a_deployment_that_changes_meanwhile_restarts_the_patience() -> None:
     refusals = Refusals()
 
     see(refusals, 0)

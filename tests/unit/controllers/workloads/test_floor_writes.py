@@ -116,7 +116,7 @@ def test_in_doubt_it_raises_and_never_lowers(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("pods", [True, "4", 4.5])
-def test_what_cannot_be_read_is_left_as_it_is(pods: object, scene: Scene) -> None:
+def test_an_unreadable_field_is_left_unchanged(pods: object, scene: Scene) -> None:
     scene.is_now(pods)
 
     assert scene.why(DAY) == "unreadable"
@@ -130,7 +130,7 @@ def test_a_silent_api_server_holds_everything(scene: Scene) -> None:
     assert scene.look(NIGHT).report["state"] == "unknown"
 
 
-def test_an_autoscaler_that_is_not_there_is_told_of(scene: Scene) -> None:
+def test_a_missing_autoscaler_is_reported(scene: Scene) -> None:
     assert scene.why(DAY) == "no-such-autoscaler"
     assert scene.look(DAY).note
 
@@ -189,7 +189,7 @@ def test_a_stale_write_asks_for_news(scene: Scene) -> None:
     scene.wrote(DAY)
 
 
-def test_a_write_that_is_refused_is_told_until_one_is_taken(scene: Scene) -> None:
+def test_a_refused_write_is_reported_until_one_is_accepted(scene: Scene) -> None:
     scene.is_now(2)
     scene.keeper.wrote(scene.wrote(DAY), Outcome.REFUSED, "not within min and max")
     assert "refused: not within" in scene.look(DAY).note

@@ -133,7 +133,7 @@ def test_it_suspends_an_idle_cluster_with_the_version_and_the_purpose_in_one_wri
     assert write.path == "/apis/ray.io/v1/namespaces/ray/rayclusters/flow"
 
 
-def test_drivers_that_no_watch_has_told_of_keep_it_awake(scene: Scene) -> None:
+def test_drivers_that_no_watch_has_shown_keep_it_awake(scene: Scene) -> None:
     scene.api.drivers = 1
     assert scene.why() == "drivers-wanted"
     scene.api.drivers = 0
@@ -261,7 +261,7 @@ def test_a_write_is_not_repeated_before_the_watch_shows_it(scene: Scene) -> None
     assert scene.why() == "asleep"
 
 
-def test_a_write_that_was_overwritten_unseen_is_decided_anew(scene: Scene) -> None:
+def test_a_write_that_was_overwritten_unseen_is_decided_again(scene: Scene) -> None:
     scene.keeper.wrote(scene.wrote(), Outcome.DONE, "")
     assert [scene.why() for _ in range(2)] == ["write-not-seen-yet"] * 2
 
@@ -303,7 +303,7 @@ def test_the_api_is_asked_once_for_each_wanted_spec_but_again_where_it_did_not_a
     assert scene.api.dry_runs == 4
 
 
-def test_a_cluster_that_is_not_seen_is_held_and_idle_time_begins_anew(scene: Scene) -> None:
+def test_an_unknown_cluster_is_held_and_idle_time_begins_again(scene: Scene) -> None:
     long = dump_sleep(Sleep(when=When.IDLE, after=timedelta(seconds=15)))
     scene.is_now(spec(group("a", replicas=0)), marks={SLEEP: long})
     assert scene.why() == "idle-but-recent"
@@ -333,7 +333,7 @@ def idle_report(scene: Scene, minutes: int, live: Json) -> dict[str, Any]:
     return reports[-1]
 
 
-def test_workers_that_stay_beyond_their_idle_timeout_are_told_once_they_are_overdue(scene: Scene) -> None:
+def test_workers_that_stay_beyond_their_idle_timeout_are_reported_once_they_are_overdue(scene: Scene) -> None:
     live = spec(group("a", replicas=1, idleTimeoutSeconds=120))
 
     before = idle_report(scene, 4, live)

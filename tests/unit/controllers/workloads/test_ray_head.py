@@ -130,7 +130,7 @@ def test_idle_time_counts_from_the_first_of_an_unbroken_row_of_readings() -> Non
 
 
 @pytest.mark.parametrize("lost", [Busy("a driver"), Unreadable("HTTP 401")])
-def test_idle_time_begins_anew_when_knowledge_was_lost(lost: Busy | Unreadable) -> None:
+def test_idle_time_begins_again_when_a_reading_was_lost(lost: Busy | Unreadable) -> None:
     idle = IdleTime()
     idle.observe(NOON, Idle())
 
@@ -138,7 +138,7 @@ def test_idle_time_begins_anew_when_knowledge_was_lost(lost: Busy | Unreadable) 
     assert idle.observe(NOON + 2 * SECOND, Idle()) == timedelta()
 
 
-def test_idle_time_does_not_bridge_a_gap_or_a_clock_that_was_turned_back() -> None:
+def test_idle_time_does_not_bridge_a_gap_or_a_clock_that_went_back() -> None:
     for later in (LONGEST_GAP + SECOND, -SECOND):
         idle = IdleTime()
         idle.observe(NOON, Idle())

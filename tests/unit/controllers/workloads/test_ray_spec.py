@@ -29,7 +29,7 @@ def groups(decision: SpecDecision) -> list[tuple[str, int, int]]:
     return [(it["groupName"], it["replicas"], it["maxReplicas"]) for it in decision.spec["workerGroupSpecs"]]
 
 
-def test_an_empty_cluster_gets_the_whole_spec_with_its_groups_at_their_minimum() -> None:
+def test_an_empty_cluster_gets_the_entire_spec_with_its_groups_at_their_minimum() -> None:
     decision = decide_spec({}, wanted(group("a", least=2), group("b")), Phase.EMPTY)
 
     assert decision.reason == "spec-first"

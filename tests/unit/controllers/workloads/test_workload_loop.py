@@ -113,7 +113,9 @@ def test_a_write_is_sent_once_told_in_a_line_and_an_event_and_looked_at_again_at
 @pytest.mark.parametrize(
     ("status_code", "outcome", "events"), [(409, Outcome.STALE, 0), (422, Outcome.REFUSED, 1), (503, Outcome.FAILED, 0)]
 )
-def test_a_write_that_was_not_done_is_told_to_its_workload(status_code: int, outcome: Outcome, events: int) -> None:
+def test_the_workload_receives_the_outcome_of_a_write_that_was_not_done(
+    status_code: int, outcome: Outcome, events: int
+) -> None:
     scene = Scene(Scripted("a", verdict("a", write=True)))
     scene.api.refuses = ApiError(status_code, "no")
     scene.reconcile()
@@ -133,7 +135,7 @@ def test_without_the_lease_nothing_is_sent() -> None:
     assert scene.workloads[0].outcomes == [(Outcome.FENCED, "")]
 
 
-def test_a_workload_that_fails_is_told_once_and_the_others_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_workload_is_reported_once_and_the_others_continue(capsys: pytest.CaptureFixture[str]) -> None:
     scene = Scene(Scripted("bad", RuntimeError("a bug")), Scripted("good", verdict("good", write=True)))
     for _ in range(3):
         scene.reconcile()
@@ -147,7 +149,7 @@ def test_a_workload_that_fails_is_told_once_and_the_others_go_on(capsys: pytest.
     assert "RuntimeError: a bug" in capsys.readouterr().err
 
 
-def test_a_condition_is_told_when_it_begins_and_when_it_ends() -> None:
+def test_a_condition_is_reported_when_it_begins_and_when_it_ends() -> None:
     scripted = Scripted("a", verdict("a", note="odd"))
     scene = Scene(scripted)
     assert scene.reconcile("clock skew") == RESYNC
@@ -183,7 +185,7 @@ def test_metrics_tell_states_and_leave_out_what_is_not_known() -> None:
     assert status([known])[0]["workers"] == [{"group": "gpu", "workers": 2, "idleFor": 90.0, "overdue": 1}]
 
 
-def test_a_state_is_told_with_the_instant_at_which_it_began() -> None:
+def test_a_state_is_reported_with_the_instant_at_which_it_began() -> None:
     scripted = Scripted("a", verdict("a"))
     scene, later = Scene(scripted), NOW + timedelta(minutes=5)
 
