@@ -60,7 +60,7 @@ def stack_context(
 def customer_half(
     settings: StackSettings, cluster: Foundation, stack: StackContext, password: Password, new_token: NewToken
 ) -> tuple[StackContext, Controller]:
-    """Build the in-cluster half. Return the context of its components, and the last of them."""
+    """Build the in-cluster half. Return the context of its components, and the scaler."""
     site = Site(settings=settings, cluster=cluster, stack=stack)
     spaces = Namespaces("namespaces", site.stack, site.after())
     site = site.within(spaces)

@@ -30,7 +30,7 @@ class Stack:
     context: StackContext
     """The namespaces, images and tags of the stack, as its components receive them."""
     controller: pulumi.Resource
-    """The last component of the stack: a resource that depends on it comes after all others."""
+    """The scaler: a resource that depends on it comes after namespaces, Redis, workloads and pools."""
     ownership: OwnershipTable
     controller_document: pulumi.Output[str]
 

@@ -83,7 +83,7 @@ def test_a_folder_without_modules_hides_no_package(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_the_example_adds_its_quota_after_the_stack() -> None:
+def test_the_example_adds_its_quota_after_the_controller() -> None:
     """Ebbtide's own rendering runs no program of a team, so it has all resources but that one."""
     config, _ = as_pulumi_passes(sound_config("shortest"))
 

@@ -10,7 +10,7 @@ quota = ResourceQuota(
     "gpu-quota",
     metadata={"name": "gpus", "namespace": stack.context.worker_namespace},
     spec={"hard": {"requests.nvidia.com/gpu": "8"}},
-    # The controller is the stack's last component: the quota comes after all of them, and a destroy deletes it first.
+    # The quota comes after workloads and pools, on which the controller depends, and a destroy deletes it before them.
     opts=pulumi.ResourceOptions(provider=stack.provider, depends_on=[stack.controller]),
 )
 pulumi.export("gpuQuota", quota.metadata.name)
