@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 def all_wrong() -> str:
     """Everything at once that an alert is about, in a process's own form. Instants are by this machine's clock."""
     now = time.time()
-    alerts_url = {**WELL, **{name: value for case in CASES for name, value in case.wrong.items()}}
+    values = {**WELL, **{name: value for case in CASES for name, value in case.wrong.items()}}
     instants = {
         CLOCK: now - 900,
         DUE: now - 33 * 60,
@@ -37,7 +37,7 @@ def all_wrong() -> str:
         CERTIFICATE: now + 5 * 86_400,
         HOLIDAYS: now + 20 * 86_400,
     }
-    return "".join(f"{name} {value}\n" for name, value in {**alerts_url, **instants}.items() if value != GONE)
+    return "".join(f"{name} {value}\n" for name, value in {**values, **instants}.items() if value != GONE)
 
 
 @needs_prometheus
@@ -88,15 +88,19 @@ def test_of_what_our_processes_write_nothing_else_fires(tmp_path: Path) -> None:
         expected = {"EbbtideDeadMan", "EbbtideNoLeader", "EbbtideControllerStuck", "EbbtideWorkersPending"}
         eventually(lambda: expected <= {it["labels"]["alertname"] for it in receiver.alerts}, what="the alerts")
         # Until the first scrape of a process its metrics are absent, which is an alert without its usual delay.
-        eventually(lambda: evaluated_after_scrapes(url), what="an evaluation after a scrape of each process")
+        scraped = eventually(lambda: scraped_at(url), what="a scrape of each process")
+        eventually(lambda: evaluated_after(url, scraped), what="an evaluation after a scrape of each process")
         firing = {it["labels"]["alertname"] for it in asked(url, "alerts")["alerts"] if it["state"] == "firing"}
 
     assert firing == expected
 
 
-def evaluated_after_scrapes(url: str) -> bool:
-    targets, groups = asked(url, "targets")["activeTargets"], asked(url, "rules")["groups"]
-    if any(target["health"] != "up" for target in targets):
-        return False
-    first = max(datetime.fromisoformat(target["lastScrape"]) for target in targets)
-    return all(datetime.fromisoformat(group["lastEvaluation"]) > first for group in groups)
+def scraped_at(url: str) -> datetime | None:
+    """Return a time by which each process was scraped."""
+    targets = asked(url, "targets")["activeTargets"]
+    times = [datetime.fromisoformat(target["lastScrape"]) for target in targets if target["health"] == "up"]
+    return max(times, default=None) if len(times) == len(targets) else None
+
+
+def evaluated_after(url: str, scraped: datetime) -> bool:
+    return all(datetime.fromisoformat(group["lastEvaluation"]) > scraped for group in asked(url, "rules")["groups"])
