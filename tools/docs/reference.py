@@ -199,11 +199,6 @@ def _meaning(about: Mapping[str, Any]) -> str:
     return f"{about.get('description', '')}{f' (for example {examples})' if examples else ''}"
 
 
-if __name__ == "__main__":
-    for document, text in documents().items():
-        write_file(document, text)
-
-
 def hpa_likeness() -> str:
     """Compare the modelled HorizontalPodAutoscaler with the real one, from the recordings."""
     rows = [_likeness_row(scenario) for scenario in read_recordings(DATA / "hpa-scenarios" / "recorded.json")]
@@ -226,3 +221,8 @@ def _likeness_row(scenario: HpaScenario) -> Row:
 
 def _seconds(time: float | None) -> str:
     return "other numbers" if time is None else f"{time:.1f} s"
+
+
+if __name__ == "__main__":
+    for document, text in documents().items():
+        write_file(document, text)
