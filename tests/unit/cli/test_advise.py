@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.advise.services import command
+from ebbtide.cli.advise import command
 from tests.paths import ROOT
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.advise.services import command
+from ebbtide.cli.advise import command
 from tests.builders.monitoring.recorded_requests import ANSWERS, MEDIAN, RecordedRequests
 from tests.builders.settings import shortest
 from tests.builders.workloads.tuned import SMALL, a_stack, an_afternoon

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.advise.services import command
+from ebbtide.cli.advise import command
 from ebbtide.demo.embedded_redis import free_port
 from tests.builders.evidence.told import Points, Told, hourly, served
 from tests.builders.monitoring.canned_api import canned_api

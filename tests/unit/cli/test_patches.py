@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.advise.services import command
+from ebbtide.cli.advise import command
 from ebbtide.cli.advise.stack_file import finish_advice
 from ebbtide.settings.patch import Change, changes_json
 from tests.paths import ROOT

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.advise.services import command as advise
+from ebbtide.cli.advise import command as advise
 from ebbtide.cli.simulate import command as simulate
 from tests.builders.workloads.played import clear_week
 from tests.builders.workloads.services import with_services
