@@ -14,10 +14,9 @@ from typing import Any
 
 from ebbtide.advice.services.choice import Role, Shown, Verdict, alternatives, chosen, verdict
 from ebbtide.advice.services.place import Place, StackText, changes_to, place_of
-from ebbtide.advice.services.search import Goal, Search, Tried
+from ebbtide.advice.services.search import Goal, Progress, Search, Tried
 from ebbtide.advice.services.stretches import Stretches, stretches
 from ebbtide.advice.services.trial import Trials, mean_rate
-from ebbtide.advice.services.variants import Progress
 from ebbtide.settings.patch import Change
 from ebbtide.simulator.services.backtest import JUDGED_DAYS, KEPT
 from ebbtide.simulator.services.counts import MINUTE_S
