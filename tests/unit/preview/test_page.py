@@ -132,7 +132,7 @@ def test_a_stack_file_that_is_gone_destroys_nothing_and_says_so(repository: Repo
 
 
 def plan_file(project: str = "ebbtide", stack: str = "acme", op: str = "delete") -> Any:
-    urn = f"urn:pulumi:{stack}::{project}::kubernetes:core/v1:ConfigMap::stale"
+    urn = f"urn:pulumi:{stack}::{project}::ebbtide:components:Workload$kubernetes:core/v1:ConfigMap::stale"
     return plan_of({"steps": [{"op": op, "urn": urn}], "changeSummary": {op: 1}}, "plan.json")
 
 
