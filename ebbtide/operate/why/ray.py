@@ -115,8 +115,8 @@ def _cluster_holds(view: RayView) -> Iterator[str]:
 def driver_lines(view: RayView, drivers: Drivers) -> Iterator[str]:
     """Yield what jobs of this pool wait for, from the driver to the last pod."""
     yield f"Drivers {drivers_text(drivers)}."
-    if drivers.replicas is not None and drivers.ready is not None and drivers.ready < drivers.replicas:
-        yield f"{drivers.replicas - drivers.ready} drivers do not run yet: ebbtide why pool {drivers.pool}."
+    if drivers.wanted is not None and drivers.ready is not None and drivers.ready < drivers.wanted:
+        yield f"{drivers.wanted - drivers.ready} drivers do not run yet: ebbtide why pool {drivers.pool}."
     elif drivers.max is not None and drivers.ready == drivers.max:
         yield f"All {drivers.max} drivers that its max allows are there: a job waits until one of them is free."
     if view.state in ("asleep", "suspending"):
@@ -129,7 +129,7 @@ def driver_lines(view: RayView, drivers: Drivers) -> Iterator[str]:
         why = view.head.waits or "there is no pod of it yet"
         yield f"A driver waits for the head, which does not run: {why}."
     for group in view.groups:
-        if group.max is not None and group.replicas is not None and group.max and group.replicas >= group.max:
+        if group.max is not None and group.wanted is not None and group.max and group.wanted >= group.max:
             yield f"Group {group.name} is at its max of {group.max}: further tasks wait for a free worker."
         if group.pending:
             yield f"Group {group.name}: {group.pending} pods do not run yet: {group.waits}."
