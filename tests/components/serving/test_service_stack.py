@@ -261,7 +261,7 @@ def leading(found: tuple[Resource, ...], **backend: object) -> tuple[Resource, .
     ("backend", "said"),
     [
         ({"name": "embedder-medium"}, "it leads to Service ebbtide/embedder-medium, which the stack does not have"),
-        ({"port": 8080}, "it leads to port 8080 of Service ebbtide/embedder-small, which has none such"),
+        ({"port": 8080}, "it leads to port 8080 of Service ebbtide/embedder-small, which does not have that port"),
         ({"namespace": "ebbtide-gateway"}, "it leads to Service ebbtide-gateway/embedder-small, which the stack does"),
     ],
 )
