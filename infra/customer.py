@@ -87,7 +87,7 @@ def customer_half(
     gateway = services(site, site.after(spaces, policies, *sized))
     snapshots(site)
     jobs(site, site.after(*before_pods))
-    # Built last and deleted first: as it ends, it closes the budgets, which must still exist.
+    # Created after the budgets and deleted before them: the scaler closes them when it ends.
     controller = scaler(site, redis, site.after(spaces, redis, policies, *sized))
     exporters = exporter(site, redis, site.after(spaces, redis, policies))
     monitoring(site, site.after(spaces, controller, *exporters, *gateway))

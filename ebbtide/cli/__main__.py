@@ -46,7 +46,9 @@ COMMANDS = {
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
     "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
-    "why": Command("ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, or a Ray cluster."),
+    "why": Command(
+        "ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, a Ray cluster, or a service."
+    ),
     "pause": Command(
         "ebbtide.cli.holds", "controller", "Stop the controller from changing pools, budgets and Ray clusters."
     ),

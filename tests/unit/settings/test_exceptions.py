@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
+from ebbtide.settings.sections.exceptions import POLICY_IDS
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
 ONE = 'policy: EB019, resource: api, reason: "two people read it", until: "2027-01-31"'
@@ -39,7 +40,11 @@ def test_each_key_is_required(key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("EB019", "EB999", ("exception.policy", "[0].policy:", "EB001 to EB044", "found 'EB999'")),
+        (
+            "EB019",
+            "EB999",
+            ("exception.policy", "[0].policy:", f"{POLICY_IDS[0]} to {POLICY_IDS[-1]}", "found 'EB999'"),
+        ),
         ('"two people read it"', '" "', ("exception.form", "[0].reason:")),
         ("resource: api", 'resource: ""', ("exception.form", "[0].resource:")),
         ("2027-01-31", "2027-02-31", ("date.form", "[0].until:")),
