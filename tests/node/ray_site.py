@@ -1,6 +1,7 @@
 """The harbour with a Ray cluster: KubeRay's operator, a head, a group of workers, and a pool of drivers."""
 
 import secrets
+import subprocess
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -112,10 +113,22 @@ class Site:
         return self.harbour.enqueue_call("tasks.swept", plan, name=f"sweep-{secrets.token_hex(4)}", queue=POOL)
 
     def played(self, job: Job) -> int:
-        """How many replays of a sweep that runs are kept already."""
+        """Return the number of replays that a running sweep has kept."""
+        return sum(self._kept_in(driver, job) for driver in self._drivers())
+
+    def _kept_in(self, driver: Json, job: Job) -> int:
+        """Return the results in a driver's pod; 0 in an idle one that the controller removes meanwhile."""
         look = ("sh", "-c", f"ls {tasks.SWEEP}{job.id}/results 2>/dev/null; true")
-        drivers = filter(is_ready, self.harbour.pods(POOL, WORKER_NAMESPACE))
-        return sum(self.harbour.run_in(driver, *look).count("part-") for driver in drivers)
+        try:
+            return self.harbour.run_in(driver, *look).count("part-")
+        except subprocess.CalledProcessError:
+            if driver["metadata"]["name"] in {pod["metadata"]["name"] for pod in self._drivers()}:
+                raise
+            return 0
+
+    def _drivers(self) -> list[Json]:
+        pods = self.harbour.pods(POOL, WORKER_NAMESPACE)
+        return [pod for pod in pods if is_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
 
     def tasks(self, job: Job) -> list[Done]:
         """In the order in which the driver heard of them, those of former attempts first."""
