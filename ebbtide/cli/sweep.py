@@ -89,7 +89,7 @@ def sweep(
     plan, store = _checked(
         SweepRequest(
             stacks=stacks,
-            traces=[name for seed_ranges in traces for name in seed_ranges.split(",")],
+            traces=[name for names in traces for name in names.split(",")],
             vary=vary or [],
             seeds=tuple(dict.fromkeys(number for numbers in seed_ranges for number in numbers)),
             objective=objective,

@@ -187,7 +187,7 @@ def test_whoever_may_not_see_ray_clusters_may_still_hold_a_pool(site: Site) -> N
         result = CliRunner(env={"COLUMNS": "160"}).invoke(app, words)
         return result.output if result.exit_code == 0 else ""
 
-    assert "note: whether there are Ray clusters is not known" in eventually(paused, what="the rights to be known")
+    assert "note: Ray clusters are not known" in eventually(paused, what="the rights to be known")
     assert site.annotations(site.deployment)[PAUSED] == "driver"
 
 

@@ -30,7 +30,7 @@ HEAD = f"ray://{CLUSTER}-head-svc.{RAY}.svc:10001"
 
 PLAYED = 32
 _ASKED = (
-    *("--trace", "openb2023-a", "--days", "2", "--seed", "0-7", "--vary", "stabilizationWindow=30s,2m"),
+    *("--trace", "openb2023-a", "--days", "3", "--seed", "0-7", "--vary", "stabilizationWindow=30s,2m"),
     *("--objective", "usd where wait_p95_s <= keda-defaults"),
 )
 

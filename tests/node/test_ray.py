@@ -102,13 +102,14 @@ def test_a_sweep_brings_rays_workers_and_loses_one_and_has_the_figures_of_one_pr
     """Through Ray Client, from a pod with the same image that is not one of Ray's."""
     here = found(site, site.sweep("--processes", "1"))
     job = site.sweep("--ray", HEAD)
-    worker, _ = site.wait(site.ready_workers, "the workers to be ready")
+    # A fast machine may play all before the second worker is ready.
     site.wait(lambda: site.played(job), "a replay to be kept")
+    worker = next(pod for pod in site.workers() if pod["status"]["phase"] == "Running")  # its probe may lag behind
 
     path = f"/api/v1/namespaces/{RAY}/pods/{worker['metadata']['name']}"
     site.harbour.cluster.plane.kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
 
-    assert site.played(job) < PLAYED
+    assert 0 < site.played(job) < PLAYED
     there = found(site, job)
     assert there["replays"] == here["replays"] == PLAYED
     assert there["digest"] == here["digest"]
