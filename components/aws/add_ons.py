@@ -88,7 +88,7 @@ PINNED: Mapping[str, Mapping[AddOn, str | None]] = {
         AddOn.NODE_MONITORING_AGENT: "v1.7.2-eksbuild.1",
     },
 }
-"""By Kubernetes minor. Every minor names every add-on; None leaves the version to EKS."""
+"""Add-on versions by Kubernetes minor. Every minor lists every add-on; with None, EKS chooses the version."""
 
 
 def add_on_version(add_on: AddOn, cluster_version: str, overrides: Mapping[AddOn, str]) -> str | None:

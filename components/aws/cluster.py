@@ -2,8 +2,8 @@
 
 The API server answers inside the network. It is reachable from the internet only from the ranges that the stack file
 lists, and from the owner's other networks only with a rule of the cluster's security group. On every path, IAM and
-access entries authorize the caller: the deployer, and the people in the stack file. An entry stands for one principal
-and keeps its name when a viewer becomes an admin, so that only the policy is replaced.
+access entries authorize the caller: the deployer, and the people in the stack file. Each principal has one entry,
+which keeps its name when a viewer becomes an admin, so that only the policy is replaced.
 
 Traps:
 

@@ -69,7 +69,7 @@ class Service(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _pods_not_named_by_backends(self, route: str) -> Sequence[str]:
-        """Return a route's pods if its backends have other names, or stand in for a variant with weight 0."""
+        """Return a route's pods without backends of their names: shared ones, or those of a service with weight 0."""
         settings, name = self._args.settings, self._args.name
         if route in (shared := settings.sharing(name)):
             return shared

@@ -14,7 +14,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")  # any other wait of a container is a failure
-# They write the number on creation or on request of a person; "before-first-apply" stands for writers without a name.
+# They write replicas when they create the object or when a person asks; "before-first-apply" covers unnamed writers.
 _ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
 _ONE_WRITE = timedelta(seconds=10)
 

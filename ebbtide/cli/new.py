@@ -60,7 +60,7 @@ def _none(_: Mapping[str, str]) -> str:
 
 
 def _region_near(answers: Mapping[str, str]) -> str:
-    """By default a customer's data stays on the customer's continent."""
+    """Return a region on the continent of the time zone, so that data stays there by default."""
     zone = answers.get("timezone", "")
     return _REGION_NEAR.get(zone) or _REGION_NEAR.get(zone.partition("/")[0], "")
 

@@ -33,7 +33,7 @@ def _go_without(lacking: str) -> NoReturn:
 
 @pytest.fixture(scope="session", autouse=True)
 def lives(request: pytest.FixtureRequest) -> Iterator[Lives]:
-    """Those that this session asks for are begun before its first test: they mostly wait. Of two workers each would."""
+    """Start the requested life cycles before the first test, since they mostly wait. With workers, tests start them."""
     lives = Lives()
     alone = not hasattr(request.config, "workerinput")
     if alone and PYTHON.exists() and found(os.environ, Path.home()) is not None:

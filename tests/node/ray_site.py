@@ -91,7 +91,7 @@ class Site:
         return self._staying(GROUP)
 
     def _staying(self, group: str) -> list[Json]:
-        return [pod for pod in self.ray(group) if "deletionTimestamp" not in pod["metadata"]]
+        return _staying(self.ray(group))
 
     def ready_workers(self) -> list[Json] | None:
         """All that there may be."""
@@ -127,8 +127,7 @@ class Site:
             return 0
 
     def _drivers(self) -> list[Json]:
-        pods = self.harbour.pods(POOL, WORKER_NAMESPACE)
-        return [pod for pod in pods if is_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in _staying(self.harbour.pods(POOL, WORKER_NAMESPACE)) if is_ready(pod)]
 
     def tasks(self, job: Job) -> list[Done]:
         """In the order in which the driver heard of them, those of former attempts first."""
@@ -146,6 +145,10 @@ class Site:
 
     def is_idle(self) -> bool:
         return not self.ray(GROUP) and not self.harbour.pods(POOL, WORKER_NAMESPACE)
+
+
+def _staying(pods: list[Json]) -> list[Json]:
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def _lines(advice: ServiceFloorAdvice) -> Iterator[str]:
         f"most {advice.most} pods."
     )
     yield "Minutes are interpolated where the trace counts by longer windows, which flatters all of them."
-    yield "All stand on what the autoscaler does anyway. Dollars are the pods' shares of their nodes, on demand."
+    yield "In all of them the autoscaler adds pods as usual. Dollars are the pods' shares of their nodes, on demand."
 
 
 def _row(advice: ServiceFloorAdvice, name: str, way: Way, result: Judged) -> str:

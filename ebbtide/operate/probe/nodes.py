@@ -2,8 +2,8 @@
 
 A node counts if a pod of the set may run there: it is not cordoned and has no taint that Ebbtide's pods do not
 tolerate. Pods that request GPUs tolerate the usual taint of GPU nodes, or one with the name of their device, and no
-other. GPU memory is known only from the label of NVIDIA's GPU feature discovery. The first nodes of a set stand for
-all: if there are more, a shortage is a note and not a fault.
+other. GPU memory is known only from the label of NVIDIA's GPU feature discovery. Only the first nodes of a set are
+checked: if there are more, a shortage is a note and not a fault.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
