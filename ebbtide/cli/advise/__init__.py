@@ -13,11 +13,12 @@ from ebbtide.cli.advise import services
 from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.advise.stack_file import apply, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
-from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
+from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Queues, Rate, Service, Stack, queue_names
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.trace.queues import with_queue_names
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -47,6 +48,7 @@ def savings(
     ] = False,
     days: Days = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
@@ -56,6 +58,9 @@ def savings(
 
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
+    if queues and trace is None:
+        raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
+    names = queue_names(queues)
     settings = stack_with_nodes(stack)
     try:
         if usage is not None:
@@ -66,7 +71,8 @@ def savings(
                 max_job_s=None if max_job is None else max_job.total_seconds(),
                 strategies=(Strategy.FIXED_FLEXIBLE,),
             )
-            usage_hours = usage_of(replay_with_bars(settings, find_trace(str(trace)), options), settings)
+            (jobs,) = with_queue_names([find_trace(str(trace))], names, [settings])
+            usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (UsageError, NoPrice, TraceError) as error:
         fail(error)
@@ -85,6 +91,7 @@ def floors(
         float, typer.Option(min=0, max=100, help="Percentage that floors may add to the bill.", show_default=True)
     ] = 2.0,
     max_job: MaxJob = None,
+    queues: Queues = None,
     service: Service = None,
     queue: Queue = None,
     rate: Rate = None,
@@ -97,12 +104,17 @@ def floors(
     from ebbtide.sweep.calls import cores
 
     settings = stack_with_nodes(stack)
+    names = queue_names(queues)
     if service is not None:
+        if queues:
+            raise typer.BadParameter(
+                "--queues is for jobs; --queue chooses one of a service (for example --queue code)"
+            )
         _service_floors(settings, service, trace, _ServiceLoad(queue, rate, at_once), json_file)
         return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
-        jobs = find_trace(trace)
+        (jobs,) = with_queue_names([find_trace(trace)], names, [settings])
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
     except (ReplayError, NoPrice, TraceError) as error:

@@ -8,8 +8,8 @@ value is no measurement. A file of requests per window becomes synthetic work by
 """
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import isnan
 from pathlib import Path
@@ -71,6 +71,13 @@ class Trace:
     assumptions: tuple[str, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
     counted: bool = False  # converted from requests per window
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`: those that were renamed
+    other_queues: frozenset[str] = frozenset()  # of jobs that a part of a trace leaves out
+
+    @property
+    def queues(self) -> frozenset[str]:
+        """The names of the queues, as the stack has them."""
+        return self.other_queues.union(job.queue for job in self.jobs)
 
     @property
     def days(self) -> int:
