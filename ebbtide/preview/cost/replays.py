@@ -57,7 +57,8 @@ def simulated(before: StackSettings | None, after: StackSettings, trace: Trace, 
 
 def _notes(replay: Replay) -> list[str]:
     overloaded = [f"Demand exceeds the stack: {overload}." for overload in replay.overloads]
-    return [*overloaded, queue_line(replay)]
+    all_by_queue = replay.by_queue and not replay.queues_not_served
+    return overloaded if all_by_queue else [*overloaded, queue_line(replay)]
 
 
 def _replays(

@@ -34,7 +34,8 @@ def headline(replay: Replay) -> str:
     line = f"{_who(name)} costs {dollars(result.usd)} over {_over(replay)} and interrupts {broken}"
     if fleet is None or name == FLEET:
         return line
-    return f"{line}; an equally good fixed fleet costs {dollars(fleet.usd)}"
+    the_fleet = "an equally good fixed fleet" if name == PRODUCT else "the fixed fleet"
+    return f"{line}; {the_fleet} costs {dollars(fleet.usd)}"
 
 
 def overload_line(replay: Replay) -> str:
