@@ -9,7 +9,7 @@ a day.
 """
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ebbtide.settings.model import StackSettings
@@ -29,11 +29,11 @@ def overloads_of(setup: ReplaySetup, ray: Sequence[RayPlan]) -> Iterator[Overloa
     """Return the overloaded pools, then the overloaded groups of Ray workers."""
     settings = setup.settings
     groups = {group.worker.name: group for cluster in ray for group in cluster.groups}
-    jobs: dict[str, list[PooledJob]] = {}
-    worker_s: Counter[str] = Counter()
+    jobs: defaultdict[str, list[PooledJob]] = defaultdict(list)
+    worker_s: defaultdict[str, float] = defaultdict(float)
     for job in setup.jobs:
         runs_s = min(setup.end_s, job.submitted_at + job.duration_s) - job.submitted_at
-        jobs.setdefault(job.pool, []).append(job)
+        jobs[job.pool].append(job)
         worker_s[job.pool] += job.members * runs_s
         if job.ray is not None:
             share = share_of_worker(job.ray, groups[job.ray.group])
