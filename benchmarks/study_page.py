@@ -46,10 +46,10 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     yield (
         "Each trace is replayed on the pools and groups that `ebbtide simulate --describe TRACE --suggest FILE` "
         f"suggests for it{stack}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
-        "`fixed-fleet`, the smallest fixed fleet that is as good as `fixed-flexible` for each pool (p95 wait, unfinished jobs); "
-        "*attainable* is what the [zero-wait bound](../explanation/bound.md) would save against it. *On demand*: no "
-        "commitments. *With the plan*: the whole fixed fleet and the product's minimum nodes are committed, and the "
-        "bound commits with hindsight."
+        "`fixed-fleet`, the smallest fixed fleet that is as good as `fixed-flexible` for each pool: the p95 wait is no "
+        "longer, and no more jobs are unfinished. *Attainable* is what the [zero-wait bound](../explanation/bound.md) "
+        "would save against it. *On demand*: no commitments. *With the plan*: the whole fixed fleet and the product's "
+        "minimum nodes are committed, and the bound commits with hindsight."
     )
     yield ""
 
