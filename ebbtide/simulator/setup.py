@@ -112,7 +112,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     end_s = days * DAY_S
     submitted = [job for job in trace.jobs if job.submitted_at < end_s]
     chosen = [job for job in submitted if options.max_job_s is None or job.duration_s <= options.max_job_s]
-    assignment = assign(chosen, settings.workers, largest_gangs(settings), settings.ray)
+    assignment = assign(chosen, settings.workers, largest_gangs(settings), settings.ray, trace.queues)
     if not assignment.jobs:
         raise ReplayError(_nothing_to_replay(trace, days, chosen, assignment.unfit))
     tasks = sum(job.ray.tasks for job in assignment.jobs if job.ray is not None)
