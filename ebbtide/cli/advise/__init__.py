@@ -57,6 +57,8 @@ def savings(
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
     settings = stack_with_nodes(stack)
+    if settings.cluster.context is not None:
+        fail(f"{stack}: wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS")
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
