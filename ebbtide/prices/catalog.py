@@ -151,10 +151,10 @@ def allocatable(vcpu: int, memory_mib: int, arch: str, pods_by_eni: int) -> tupl
     hypervisor and the kernel keep 7.5 % of the memory; the kubelet evicts pods when 100 MiB are left.
     Source: Karpenter, `pkg/providers/instancetype/types.go`.
     """
-    shares = (0.06, 0.01, 0.005, 0.005)  # of the first four vCPUs; a quarter of a percent of all others
-    reserved = 1000 * (sum(shares[:vcpu]) + max(0, vcpu - len(shares)) * 0.0025)
+    shares = (600, 100, 50, 50)  # of the first four vCPUs, in tenths of a millicore; 25 of each further one
+    reserved = (sum(shares[:vcpu]) + 25 * max(0, vcpu - len(shares))) // 10
     memory = memory_mib - (64 if arch == "arm64" else 0)
-    return vcpu * 1000 - int(reserved), memory - math.ceil(memory * 0.075) - (11 * pods_by_eni + 255) - 100
+    return vcpu * 1000 - reserved, memory - math.ceil(memory * 0.075) - (11 * pods_by_eni + 255) - 100
 
 
 _MOST_PODS_BY_ENI = ((4, 118), (8, 254), (16, 506), (36, 632), (64, 1010))

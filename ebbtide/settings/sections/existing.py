@@ -118,6 +118,7 @@ def shapes_have_selectors(selectors: Mapping[str, object], shapes: Mapping[str, 
             "nodes.unknown",
             "a name in cluster.nodeSelectors, which says which nodes these are",
             found=repr(name),
+            example=next(iter(selectors), "nodeSelectors: { flexible: { pool: batch } }"),
             hint=did_you_mean(name, tuple(selectors)),
             at=("nodeShapes", name),
         )

@@ -6,7 +6,7 @@ An instance type is in the price tables, or the group's `shape` describes it.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import Field, Strict
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.prices import InstanceType, instance_type, instance_type_names, nearest_type
@@ -32,7 +32,7 @@ def _unknown_type(index: int, name: str) -> PydanticCustomError:
     near = nearest_type(name)
     return wanted(
         "instance-type.unknown",
-        "an instance type that the price tables know, or the sizes of this one, shape: { cpu: 16, memory: 64Gi }",
+        "an instance type that the price tables know, or shape: { cpu: …, memory: … } beside it",
         example="m7i.4xlarge",
         hint=f"did you mean {near}?" if near else "",
         at=("instanceTypes", index),
@@ -89,7 +89,7 @@ class NodeGroupSettings(Settings):
     )
     instance_types: Annotated[
         # An editor with an older schema must not refuse a type that was added since, so the schema lists none.
-        tuple[Annotated[str, Strict()], ...],
+        tuple[Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})], ...],
         Field(min_length=1),
         each_once("instance type", "[m7i.4xlarge, m6i.4xlarge]"),
     ] = Field(

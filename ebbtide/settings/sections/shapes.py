@@ -15,7 +15,6 @@ from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
 from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber, acted_on
 
 _GPU_MODEL = "NVIDIA"
-_USUAL_PODS = 110  # of a kubelet without a setting
 
 
 class Reserved(Settings):
@@ -93,5 +92,10 @@ class NodeSetShape(NodeShape):
         examples=["{ cpu: 500m, memory: 1Gi }"],
     )
 
+    @property
+    def pods(self) -> int:
+        """Return the pods of a node, without a statement as many as a kubelet without a setting allows."""
+        return self.max_pods or 110
+
     def as_type(self, name: str) -> InstanceType:
-        return self._type(name, self.cpu, self.memory, self.max_pods or _USUAL_PODS, eks_daemons=False)
+        return self._type(name, self.cpu, self.memory, self.pods, eks_daemons=False)
