@@ -54,9 +54,10 @@ class NodeShape(Settings):
         return self._type(name, cpu, memory, self.max_pods or default_max_pods(vcpu))
 
     def _type(self, name: str, cpu: int, memory: int, max_pods: int, *, eks_daemons: bool = True) -> InstanceType:
+        vcpu = -(-self.cpu // 1000)
         return InstanceType(
             name=name,
-            vcpu=-(-self.cpu // 1000),
+            vcpu=vcpu,
             memory_mib=self.memory,
             gpu=self.gpu,
             gpu_model=_GPU_MODEL if self.gpu else "",
@@ -65,6 +66,8 @@ class NodeShape(Settings):
             allocatable_cpu=cpu,
             allocatable_memory=memory,
             max_pods=max_pods,
+            default_pods=most_pods_by_eni(vcpu),
+            device="",
             usd_per_hour=self.usd_per_hour,
             eks_daemons=eks_daemons,
         )

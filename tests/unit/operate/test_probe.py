@@ -338,7 +338,8 @@ def test_nodes_that_cannot_hold_all_workers_at_once_are_reported(
     ],
 )
 def test_a_shape_that_the_nodes_do_not_have_is_reported(shape: str, differences: str, tmp_path: Path) -> None:
-    nodes = [node(gpu=1, **{"pool": "gpu", "kubernetes.io/arch": "amd64"}), node(gpu=2, cpu="32", pool="gpu")]
+    nodes = [node(gpu=1, pool="gpu"), node(gpu=2, cpu="32", pool="gpu")]
+    nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = "amd64"
     described = f"{GPU_NODES}, nodeShapes: {{ gpu: {{ {shape} }} }}"
     finding = findings(CannedCluster({NODES: {"items": nodes}}), wants(tmp_path, described, train="gpu: 1"))
 

@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.prices import NoPrice, allocatable, hourly, instance_type, most_pods_by_eni, on_demand, usable
-from ebbtide.prices.tables import rows
+from ebbtide.prices import (
+    NoPrice,
+    allocatable,
+    hourly,
+    instance_type,
+    instance_type_names,
+    most_pods_by_eni,
+    on_demand,
+    usable,
+)
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.node_sets import sets_without_shape, with_node_sets
 from ebbtide.settings.placement import node_of
@@ -20,15 +28,14 @@ def groups(text: str) -> str:
 
 
 def test_the_formula_gives_what_the_tables_have() -> None:
-    for row in rows("instance_types"):
-        sizes = int(row["vcpu"]), int(row["memory_mib"]), row["arch"]
-        expected = int(row["allocatable_cpu_millicores"]), int(row["allocatable_memory_mib"])
-        assert allocatable(*sizes, int(row["max_pods_eni"])) == expected, row["instance_type"]
+    for kind in map(instance_type, instance_type_names()):
+        expected = (kind.allocatable_cpu, kind.allocatable_memory)
+        assert allocatable(kind.vcpu, kind.memory_mib, kind.arch, kind.default_pods) == expected, kind.name
 
 
 def test_a_described_type_never_offers_more_than_a_known_one_of_its_size(tmp_path: Path) -> None:
-    for row in rows("instance_types"):
-        assert most_pods_by_eni(int(row["vcpu"])) >= int(row["max_pods_eni"])
+    for kind in map(instance_type, instance_type_names()):
+        assert most_pods_by_eni(kind.vcpu) >= kind.default_pods, kind.name
     text = "flexible: { instanceTypes: [m9i.4xlarge], shape: { cpu: 16, memory: 64Gi } }"
     described, known = loaded(groups(text), tmp_path).node_groups["flexible"].types[0], instance_type("m7i.4xlarge")
 
