@@ -80,6 +80,8 @@ def savings(
         raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
     names = queue_names(queues)
     settings = stack_with_nodes(stack)
+    if settings.cluster.context is not None:
+        fail(f"{stack}: wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS")
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
