@@ -16,7 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
+from ebbtide.prices import (
+    GroupRate,
+    InstanceType,
+    NoPrice,
+    PricingAssumption,
+    group_rate,
+    price_date,
+    service_price,
+    spot_typical,
+)
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.network import called_services
@@ -93,7 +102,7 @@ def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) ->
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
     rate, note = None, ""
     try:
-        rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
+        rate = _dearest([_rate(kind, group, settings) for kind in group.types])
     except NoPrice as unknown:
         note = str(unknown)
     spot = group.kind is NodeKind.SPOT
@@ -143,11 +152,11 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
     )
 
 
-def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
+def _rate(kind: InstanceType, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
     if group.kind is NodeKind.SPOT:
-        typical = spot_typical(settings.region, instance_type)
+        typical = spot_typical(settings.region, kind)
         return GroupRate(floor=0, floor_usd=typical, above_usd=typical)
-    return group_rate(settings.region, instance_type, settings.costs.pricing_assumption, floor=group.min)
+    return group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=group.min)
 
 
 def _dearest(rates: Sequence[GroupRate]) -> GroupRate:

@@ -11,7 +11,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
 from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
-from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, require_node_groups
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, with_known_nodes
 from ebbtide.simulator.strategies.overload import overloads_of
 from ebbtide.simulator.strategies.run import Progress
 from ebbtide.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
@@ -28,7 +28,7 @@ def replay(
 ) -> Replay:
     """Play `trace` on every strategy. Raises `ReplayError`, and `ebbtide.prices.NoPrice` for an unpriced node."""
     began = time.perf_counter()
-    require_node_groups(settings)
+    settings = with_known_nodes(settings)
     topologies = [STRATEGIES[strategy].topology(settings) for strategy in options.strategies]
     interruptions = max((topology.spot_interruptions for topology in topologies), default=0.0)
     failures = replace(options.failures, spot_interruptions=options.failures.spot_interruptions or interruptions)
@@ -56,7 +56,7 @@ def replay(
             *trace.assumptions,
             *assumptions_of(
                 settings,
-                aligned=options.start is None,
+                aligned=options.start is None and trace.start is None,
                 left_out=setup.left_out,
                 resync=setup.config.resync,
                 rollouts=options.rollouts,

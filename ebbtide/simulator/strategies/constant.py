@@ -164,7 +164,7 @@ def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: 
 
 
 def _steady(settings: StackSettings, group: str, assumption: PricingAssumption) -> GroupRate:
-    usd = hourly(settings.region, settings.node_groups[group].instance_types[0], assumption)
+    usd = hourly(settings.region, settings.node_groups[group].types[0], assumption)
     return GroupRate(floor=settings.node_groups[group].min, floor_usd=usd, above_usd=usd)
 
 
