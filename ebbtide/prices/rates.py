@@ -6,6 +6,7 @@ one). Such a number must be shown as approximate (`PricingAssumption.approximate
 rates differ by size where the tables have one discount for a family.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -97,6 +98,15 @@ def estimate_note(region: str, type: str) -> str:  # noqa: A002 - as above
     return _ESTIMATES.get(method, "")
 
 
+def estimates_text(region: str, types: Iterable[str]) -> str:
+    """Name the types whose on-demand price in use is an estimate: "m8i.large estimated from us-east-1", or ""."""
+    types_of: dict[str, list[str]] = {}
+    for name in types:
+        if note := estimate_note(region, name):
+            types_of.setdefault(note, []).append(name)
+    return "; ".join(f"{', '.join(names)} {note}" for note, names in types_of.items())
+
+
 def shipped_on_demand(region: str, type: str) -> float | None:  # noqa: A002 - as above
     """US dollars per hour in the shipped tables, estimates included, whatever prices are in use; None without a price.
 
@@ -137,7 +147,8 @@ def service_price(region: str, service: str, item: str) -> float:
     if price is None and service == "eks":  # its fee is the same in every region
         price = in_use(_EKS_REGION).service.get((service, item))
     if price is None:
-        raise NoPrice(f"no price for {service} {item} in {region} (from AWS: {_update(region)})")
+        what = f"price for {service} {item} in" if in_use(region).services else "prices of services for region"
+        raise NoPrice(_no_region(region) or f"no {what} {region} (from AWS: {_update(region)})")
     return price
 
 

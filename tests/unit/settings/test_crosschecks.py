@@ -130,7 +130,7 @@ def test_a_group_that_cannot_be_read_is_not_blamed_twice(tmp_path: Path) -> None
 
 
 def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
-    text = shortest(train="safeStop: false", more="aws:region: eu-north-1").replace("[train]", "[train, train-slow]")
+    text = shortest(train="safeStop: false", more="aws:region: ap-east-2").replace("[train]", "[train, train-slow]")
 
     warnings = {
         caution.code: caution for caution in warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path))
