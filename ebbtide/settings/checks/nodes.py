@@ -82,7 +82,8 @@ def _why_no_image(kind: InstanceType) -> str:
 def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
         of_gpus = group.kind is NodeKind.GPU
-        wrong = next((fact for fact in map(instance_type, group.instance_types) if (fact.gpu > 0) is not of_gpus), None)
+        types = [kind for kind in map(instance_type, group.instance_types) if not _why_no_image(kind)]
+        wrong = next((kind for kind in types if (kind.gpu > 0) is not of_gpus), None)
         if wrong is not None:
             yield Finding(
                 code="node-group.gpus",
