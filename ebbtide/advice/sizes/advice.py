@@ -74,7 +74,7 @@ def advise(
         groups = list(group_advice(settings, recorded.pods, hours, sized))
     except NoPrice as error:
         missing["what nodes cost"] = str(error)
-    types = [name for group in settings.node_groups.values() for name in group.instance_types]
+    types = [kind for group in settings.node_groups.values() for kind in group.types]
     if estimates := estimates_text(settings.region, types):
         missing["list prices"] = estimates
     replaced = {group.name for group in groups if group.in_patch}
@@ -218,7 +218,7 @@ def _saves(settings: StackSettings, draft: _Draft, verdicts: Verdicts) -> float 
     node = node_of(group)
     before, after = (copies(size, node) for size in (draft.container.size, _size(draft.container, verdicts)))
     try:
-        usd = price(group.kind, settings.region, group.instance_types)
+        usd = price(group, settings.region)
     except NoPrice:
         return None
     return usd * (1 / before - 1 / after) * draft.pods * HOURS_PER_MONTH if before and after else None
@@ -242,7 +242,7 @@ def _changes(
     for row in rows:
         yield from changes_of_container(config, row.container, row.verdicts)
         group = settings.node_groups.get(row.group)
-        most = gpu_memory(group.instance_types) if group is not None else None
+        most = gpu_memory(group) if group is not None else None
         change = gpu_change(config, row.container, row.use, evidence, most)
         if change is not None:
             yield change

@@ -18,6 +18,7 @@ from datetime import date
 
 from ebbtide.prices import (
     GroupRate,
+    InstanceType,
     NoPrice,
     PricingAssumption,
     estimates_text,
@@ -102,13 +103,13 @@ def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) ->
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
     rate, note = None, ""
     try:
-        rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
+        rate = _dearest([_rate(kind, group, settings) for kind in group.types])
     except NoPrice as unknown:
         note = str(unknown)
     spot = group.kind is NodeKind.SPOT
     planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
     purchase = SPOT if spot else _purchase(group, settings, planned=planned)
-    estimates = estimates_text(settings.region, group.instance_types)
+    estimates = estimates_text(settings.region, group.types)
     return GroupCost(
         name=name,
         node_group=True,
@@ -154,11 +155,11 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
     )
 
 
-def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
+def _rate(kind: InstanceType, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
     if group.kind is NodeKind.SPOT:
-        typical = spot_typical(settings.region, instance_type)
+        typical = spot_typical(settings.region, kind)
         return GroupRate(floor=0, floor_usd=typical, above_usd=typical)
-    return group_rate(settings.region, instance_type, settings.costs.pricing_assumption, floor=group.min)
+    return group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=group.min)
 
 
 def _dearest(rates: Sequence[GroupRate]) -> GroupRate:

@@ -189,13 +189,13 @@ def _about_prices(settings: StackSettings) -> Iterator[Caution]:
     if settings.cluster.context is not None or settings.region not in priced_regions():
         return
     for name, group in settings.node_groups.items():
-        path, types = f"nodeGroups.{name}.instanceTypes", group.instance_types
+        path, types = f"nodeGroups.{name}.instanceTypes", group.types
         if estimates := estimates_text(settings.region, types):
             text = (
                 f"price of {estimates}; costs use it, and so does the choice of node groups for pods without nodeGroup"
             )
             yield Caution("node-group.price-estimated", path, text)
-        if missing := ", ".join(kind for kind in types if shipped_on_demand(settings.region, kind) is None):
+        if missing := ", ".join(kind.name for kind in types if shipped_on_demand(settings.region, kind) is None):
             text = f"no price is known for {missing} in {settings.region}: check that AWS offers it there"
             yield Caution("node-group.no-price", path, text)
 
