@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from math import inf, isnan, nan
 from sys import intern
 
@@ -82,8 +82,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsRead:
-    """Jobs in the order of submission. `start`: second 0, if the times are dates; `summary`: what was recognized, if the
-    file differs from the usual format."""
+    """Jobs in the order of submission. `start`: second 0, if the times are dates; `summary`: what was recognized, for
+    formats other than the usual one."""
 
     jobs: tuple[Job, ...]
     start: datetime | None
@@ -108,7 +108,7 @@ def read_jobs(table: Table, columns: Columns, reading: Reading) -> JobsRead:
             span.add(job)
     table.refuse()
     jobs = span.jobs_of(str(table.path))
-    start = None if span.begin is None else datetime.fromtimestamp(span.begin, span.zone)
+    start = None if span.begin is None else datetime.fromtimestamp(span.begin, UTC)
     summary = f"{len(jobs):,} jobs, {_dates(span, jobs)}, times read as {times.forms[rows.submission].name}"
     if times.without_zone():
         summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"
