@@ -19,6 +19,7 @@ from ebbtide.advice.suggest import (
 )
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
+from ebbtide.settings.file.contents import Beside
 from ebbtide.settings.file.keys import GROUPS, WORKERS
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.placement import pod_size
@@ -28,9 +29,9 @@ from ebbtide.simulator.trace.traces import Trace
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 
 
-def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = None) -> str:
+def adapted_stack(text: str, file: str, beside: Beside, trace: Trace, max_job_s: float | None = None) -> str:
     """Return the adapted file's text. Raises `StackInvalid`, `ReplayError` for an existing cluster, `NoSuggestion`."""
-    settings = stack_of_text(text, stack=file, file=file)
+    settings = stack_of_text(text, stack=file, file=file, beside=beside)
     require_node_groups(settings)
     jobs = jobs_up_to(trace, max_job_s)
     remaining = _remaining_groups(settings)
@@ -39,7 +40,7 @@ def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = 
         raise nothing_fits(trace, len(jobs), settings.region)
     adapted = _with_sections(text, {WORKERS: _workers(pools, trace), GROUPS: _groups(pools, remaining, settings)})
     try:
-        stack_of_text(adapted, stack=file, file=file)
+        stack_of_text(adapted, stack=file, file=file, beside=beside)
     except StackInvalid as invalid:
         faults = "\n".join(f"  {problem}" for problem in invalid.problems)
         raise NoSuggestion(

@@ -1,12 +1,14 @@
 """Options that several commands share."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ebbtide.settings.sections.types import parse_positive_duration
+from ebbtide.simulator.trace.columns import NAMES
+from ebbtide.vocabulary.windows import zone_names
 
 
 def duration_option(text: str) -> timedelta:
@@ -17,8 +19,52 @@ def duration_option(text: str) -> timedelta:
         raise typer.BadParameter(f"wanted a duration above zero, found {text!r} (for example 8h)") from None
 
 
+def time_option(text: str) -> datetime:
+    """An ISO date or time. Raises `typer.BadParameter`."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)"
+        ) from None
+
+
+def _columns(text: str) -> dict[str, str]:
+    pairs = {field: name for field, _, name in (part.partition("=") for part in text.split(","))}
+    if not all(pairs.values()) or not pairs.keys() <= NAMES.keys():
+        raise typer.BadParameter(
+            f"wanted FIELD=NAME, with the fields {', '.join(NAMES)}, found {text!r} (for example submitted_at=created)"
+        )
+    return pairs
+
+
+def _zone(text: str) -> str:
+    if text not in zone_names():
+        raise typer.BadParameter(f"wanted a time zone, found {text!r} (for example Europe/Berlin)")
+    return text
+
+
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
+Columns = Annotated[
+    dict[str, str] | None,
+    typer.Option(
+        parser=_columns, metavar="FIELD=NAME,…", help="Columns of the trace that have other names than usual."
+    ),
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(
+        "--from",
+        parser=time_option,
+        metavar="TIME",
+        help="First day, or time, of a trace with dates; default: its first.",
+    ),
+]
+Timezone = Annotated[
+    str | None,
+    typer.Option(parser=_zone, metavar="ZONE", help="Zone of the trace's times without one; default: the stack's."),
+]
 MaxJob = Annotated[
     timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave out longer jobs of the trace.")
 ]

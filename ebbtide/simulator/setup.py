@@ -36,8 +36,8 @@ class ReplayError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """`days` None: the entire trace. `start` None: aligned with business hours; without a zone: the customer's local
-    time. Jobs above `max_job_s` are excluded. Without `rollouts` no service is deployed.
+    """`days` None: the entire trace. `start` None: the trace's dates, or aligned with business hours; without a zone:
+    local time of the customer. Jobs above `max_job_s` are excluded. Without `rollouts` no service is deployed.
     """
 
     days: int | None = None
@@ -77,7 +77,7 @@ class ReplaySetup:
         return replace(
             self,
             settings=settings,
-            config=replay_config(settings, self.options.start),
+            config=replay_config(settings, self.start),
             accidents=accidents_of(self.options.failures, settings),
         )
 
@@ -104,7 +104,8 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
             f"{settings.stack}: wanted a worker pool (ebbtide:workers), which jobs of a trace go to, found none; "
             "requests go to a service (for example --service NAME --trace requests-servegen-m-small)"
         )
-    config = replay_config(settings, options.start)
+    chosen_start = options.start or trace.start
+    config = replay_config(settings, chosen_start)
     days = trace.days if options.days is None else options.days
     if not 1 <= days <= trace.days:
         raise ReplayError(f"trace {trace.name}: wanted 1 to {trace.days} days, found {days} (for example {trace.days})")
@@ -120,7 +121,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
             f"trace {trace.name}: wanted at most {MOST_TASKS} tasks of Ray in {days} days, found {tasks}: what "
             "takes longer than longestTask is asked for in parts (for example longestTask: 1h)"
         )
-    start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
+    start = aligned_start(trace.jobs, config.hours) if chosen_start is None else _local(chosen_start, config)
     return ReplaySetup(
         settings=settings,
         options=options,

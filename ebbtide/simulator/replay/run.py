@@ -54,7 +54,7 @@ def replay(
             *trace.assumptions,
             *assumptions_of(
                 settings,
-                aligned=options.start is None,
+                aligned=options.start is None and trace.start is None,
                 left_out=setup.left_out,
                 resync=setup.config.resync,
                 rollouts=options.rollouts,
