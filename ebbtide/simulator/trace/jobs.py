@@ -82,8 +82,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsRead:
-    """Jobs in the order of submission. `start`: second 0, if the times are dates; `summary`: what was recognized, if the
-    file differs from the usual format."""
+    """Jobs in the order of submission. `start`: second 0, if the times are dates; `summary`: what was recognized, if
+    the file differs from the usual format.
+    """
 
     jobs: tuple[Job, ...]
     start: datetime | None

@@ -8,7 +8,7 @@ measurement. A file of requests per window becomes synthetic work by the rules o
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -51,6 +51,13 @@ class Trace:
     start: datetime | None = None
     summary: str = ""
     recorded_days: int = 0
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`: those that were renamed
+    other_queues: frozenset[str] = frozenset()  # of jobs that a part of a trace leaves out
+
+    @property
+    def queues(self) -> frozenset[str]:
+        """The names of the queues, as the stack has them."""
+        return self.other_queues.union(job.queue for job in self.jobs)
 
     @property
     def days(self) -> int:
