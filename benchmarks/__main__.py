@@ -6,15 +6,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import live, preview, replay, replays, scale, sweep, turn
+from benchmarks import live, preview, prices, replay, replays, scale, sweep, traces, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
 PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "live": live.measured,
     "sweep": sweep.measured,
+    "traces": traces.measured,
     "turn": turn.measured,
     "preview": preview.measured,
+    "prices": prices.measured,
     "replay": replay.measured,
     "replays": replays.measured,
     "scale": scale.measured,
