@@ -135,12 +135,15 @@ def test_times_without_a_zone_are_in_the_stacks_or_in_the_chosen_one(tmp_path: P
 
 
 def test_a_clock_change_neither_loses_nor_adds_an_hour_of_a_job(tmp_path: Path) -> None:
-    rows = "2026-03-29 01:30:00,2026-03-29 01:30:00,2026-03-29 03:30:00,a\n"
-    path = written(tmp_path, f"submitted,started,finished,queue\n{rows}")
+    header = "submitted,started,finished,queue\n"
+    forward = "2026-03-29 01:30:00,2026-03-29 01:30:00,2026-03-29 03:30:00,a\n"
+    back = "2026-10-25 02:50:00,2026-10-25 02:50:00,2026-10-25 02:10:00,a\n"
 
-    (job,) = read_trace(path, Reading(zone="Europe/Berlin")).jobs
+    jobs = [
+        read_trace(written(tmp_path, header + row), Reading(zone="Europe/Berlin")).jobs[0] for row in (forward, back)
+    ]
 
-    assert (job.submitted_at, job.duration_s) == (5400, 3600)
+    assert [(job.submitted_at, job.duration_s) for job in jobs] == [(5400, 3600), (10_200, 1200)]
 
 
 def test_a_span_of_days_is_chosen_and_replayed_from_its_midnight(tmp_path: Path) -> None:
