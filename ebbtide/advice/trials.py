@@ -198,7 +198,8 @@ class _Course:
             if any(job.pool == pool for job in setup.jobs)
         }
         weeks = range(int(setup.end_s // WEEK_S))
-        self.weeks = [week for week in weeks if self._jobs_of(week)]
+        with_jobs = {int(job.submitted_at // WEEK_S) for job in setup.jobs}
+        self.weeks = [week for week in weeks if week in with_jobs]
         if len(self.weeks) < FEWEST_WEEKS:
             raise ReplayError(
                 f"trace {trace.name}: wanted at least {FEWEST_WEEKS} whole weeks with jobs, one to learn from and one "
@@ -257,7 +258,8 @@ class _Course:
             start=start.replace(tzinfo=None),  # the replay adds the customer's zone again
             seed=self._options.seed + seed,
         )
-        return with_floors(self._settings, floors), Trace(self._trace.name, jobs), options
+        part = Trace(self._trace.name, jobs, other_queues=self._trace.queues)
+        return with_floors(self._settings, floors), part, options
 
 
 def _week(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Week:

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +45,20 @@ def _zone(text: str) -> str:
     return text
 
 
+def queue_names(texts: Sequence[str] | None) -> dict[str, str]:
+    """Return the new name of each queue of `--queues`. Raises `typer.BadParameter`."""
+    names: dict[str, str] = {}
+    for text in [part for several in texts or () for part in several.split(",")]:
+        old, _, new = text.rpartition("=")
+        if not old or not new or names.get(old, new) != new:
+            raise typer.BadParameter(
+                f"wanted a queue of the trace and one new name for it, found {text!r} (for example mails=prep)",
+                param_hint="--queues",
+            )
+        names[old] = new
+    return names
+
+
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
 Columns = Annotated[
@@ -67,6 +82,10 @@ Timezone = Annotated[
 ]
 MaxJob = Annotated[
     timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave out longer jobs of the trace.")
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queues", metavar="OLD=NEW", help="Rename queues of the trace; may be repeated, or be a list."),
 ]
 JsonFile = Annotated[
     Path | None,

@@ -3,7 +3,7 @@
 Reads only stack files, the trace and the price tables in use.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,11 +20,13 @@ from ebbtide.cli.options import (
     JsonFile,
     MaxJob,
     Queue,
+    Queues,
     Rate,
     Service,
     Since,
     Timezone,
     duration_option,
+    queue_names,
     time_option,
 )
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
@@ -34,6 +36,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, as_json
+from ebbtide.simulator.trace.queues import with_queue_names
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, bundled
 from ebbtide.simulator.world.failures import Failures
 
@@ -71,6 +74,7 @@ def simulate(
     columns: Columns = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
@@ -123,6 +127,7 @@ def simulate(
         jobs_only = {
             "--shift": shift,
             "--max-job": max_job,
+            "--queues": queues,
             "--strategy": strategy,
             "--no-rollouts": no_rollouts,
             "--spot-interruptions": spot_interruptions,
@@ -157,7 +162,7 @@ def simulate(
         )
     reading = Reading(columns=columns or {}, since=since, days=days, timezone=timezone)
     if describe is not None:
-        like = _only_described(stacks or [], trace, report, suggest)
+        like = _only_described(stacks or [], trace or queues, report, suggest)
         _describe(describe, longest, like, _Outputs(suggest, json_file), reading)
         return
     names = _replayable(stacks or [], trace, shift or [], suggest)
@@ -170,7 +175,7 @@ def simulate(
         rollouts=not no_rollouts,
         failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
     )
-    settings, jobs = _read(names, str(trace), reading)
+    settings, jobs = _read(names, str(trace), reading, queue_names(queues))
     if len(settings) > 1 or shift:
         _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
         return
@@ -194,11 +199,13 @@ def _failures(spot: float, missed: float, failed: float, slow: float, pull: time
         raise typer.BadParameter(f"--{str(error).replace('_', '-', 1)}") from None
 
 
-def _only_described(stacks: Sequence[str], trace: str | None, report: Path | None, suggest: Path | None) -> str | None:
+def _only_described(
+    stacks: Sequence[str], replayed: str | list[str] | None, report: Path | None, suggest: Path | None
+) -> str | None:
     """Return the stack whose services and hours a suggestion keeps, if one is named."""
-    if trace is not None or report is not None or len(stacks) > 1:
+    if replayed or report is not None or len(stacks) > 1:
         raise typer.BadParameter(
-            "--describe is about a trace: no --trace, no --report, and a stack only for --suggest "
+            "--describe is about a trace: no --trace, --queues or --report, and a stack only for --suggest "
             "(for example: ebbtide simulate --describe openb2023-a)"
         )
     if stacks and suggest is None:
@@ -294,10 +301,13 @@ def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
     return write
 
 
-def _read(stacks: Sequence[str], trace: str, reading: Reading) -> tuple[list[StackSettings], Trace]:
+def _read(
+    stacks: Sequence[str], trace: str, reading: Reading, names: Mapping[str, str]
+) -> tuple[list[StackSettings], Trace]:
     try:
         settings = [load_stack(stack) for stack in stacks]
         zone = settings[0].business_hours.timezone
-        return settings, read_with_bar(trace, replace(reading, zone=zone))
+        (jobs,) = with_queue_names([read_with_bar(trace, replace(reading, zone=zone))], names, settings)
+        return settings, jobs
     except (StackInvalid, TraceError) as error:
         fail(error)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail, finish, progress_replays, read_with_bar, write
-from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Since, Timezone
+from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, queue_names
 from ebbtide.jobs import __version__
 from ebbtide.report.pages.sweep import render_sweep
 from ebbtide.simulator.replay import ReplayOptions
@@ -71,6 +71,7 @@ def sweep(
     columns: Columns = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     results: Annotated[
         str, typer.Option(metavar="FOLDER", help="Destination of the Parquet files: a folder, or s3://BUCKET/FOLDER.")
     ] = "out/sweep",
@@ -94,6 +95,7 @@ def sweep(
         SweepRequest(
             stacks=stacks,
             traces=[name for names in traces for name in names.split(",")],
+            queue_names=queue_names(queues),
             vary=vary or [],
             seeds=tuple(dict.fromkeys(number for numbers in seed_ranges for number in numbers)),
             objective=objective,

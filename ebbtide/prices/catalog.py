@@ -5,6 +5,7 @@ the requests of the DaemonSets that every node runs. A pod that fits allocatable
 pending forever while the autoscaler adds nodes that cannot take it, so "fits" always means `usable`.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,6 +25,14 @@ DEVICE_PLUGIN = (20, 128)  # NVIDIA device plugin, GPU nodes only: no requests u
 EVERY_NODE = (KUBE_PROXY, VPC_CNI, EBS_CSI_NODE, POD_IDENTITY_AGENT, NODE_MONITORING_AGENT)
 ON_GPU_NODES = (DEVICE_PLUGIN, GPU_MONITOR)
 
+
+SUGGESTED_FAMILIES = frozenset(
+    (
+        *("t3", "t3a", "t4g", "m6i", "m6a", "m7i", "m7i-flex", "m7g", "m8g", "c6i", "c7i", "c7g", "r6i", "r7i", "r7g"),
+        *("g4dn", "g5", "g6", "g6e", "p4d", "p4de", "p5"),
+    )
+)
+"""Common families. Where a message suggests types that the stack file does not name, it names no others."""
 
 _TYPE = re.compile(r"(?P<class>[a-z]+)(?P<generation>\d+)(?P<more>[a-z-]*)\.(?P<size>\w+)")
 _SIZE = re.compile(r"\d*xlarge|nano|micro|small|medium|large|metal")
@@ -49,6 +58,8 @@ class InstanceType:
     max_pods: int  # with prefix delegation, as a managed node group caps it
     default_pods: int  # without prefix delegation
     device: str  # resource name of an accelerator that is no NVIDIA GPU, or ""
+    usd_per_hour: float | None = None  # from the stack file; None: the price tables decide
+    eks_daemons: bool = True  # False on an existing cluster, where only its owner knows the DaemonSets
 
     @property
     def shape(self) -> tuple[int, int, int, str]:
@@ -121,7 +132,8 @@ def nearest_type(name: str) -> str:
     """Return the known type that a wrong name probably means, or "".
 
     It has the class, the processor and the size of the name: by letters alone `m5.4xlarge` is nearest to a node with
-    GPUs. An older generation means the newest known one. Cached: a list may repeat one name thousands of times.
+    GPUs. An older generation means the newest of the common families. Cached: a list may repeat one name thousands of
+    times.
     """
     wrong = name.lower()
     parts = _TYPE.fullmatch(wrong)
@@ -131,8 +143,12 @@ def nearest_type(name: str) -> str:
         return next((type_name for type_name in type_parts if _letters(type_name) == _letters(wrong)), "")
     if _SIZE.fullmatch(parts["size"]) is None:
         return next(iter(get_close_matches(wrong, alike, n=1, cutoff=0.85)), "")
-    sized = [type_name for type_name, match in alike.items() if match["size"] == parts["size"]]
+    sized = [name for name in alike if alike[name]["size"] == parts["size"] and is_suggested(name)]
     return max(sized, key=lambda type_name: (int(alike[type_name]["generation"]), -len(type_name)), default="")
+
+
+def is_suggested(name: str) -> bool:
+    return name.partition(".")[0] in SUGGESTED_FAMILIES
 
 
 def _alike(left: "re.Match[str]", right: "re.Match[str]") -> bool:
@@ -150,9 +166,36 @@ def instance_type_names() -> tuple[str, ...]:
     return tuple(sorted(_lines()))
 
 
+def default_max_pods(vcpu: int) -> int:
+    """Return the pod limit that EKS recommends for a node of this size with prefix delegation."""
+    return 110 if vcpu < 30 else 250
+
+
+def allocatable(vcpu: int, memory_mib: int, arch: str, pods_by_eni: int) -> tuple[int, int]:
+    """Return the millicores and MiB of a new EKS node that pods and DaemonSets can request.
+
+    `pods_by_eni` is the number of pods without prefix delegation, from which nodeadm computes its reservation. The
+    hypervisor and the kernel keep 7.5 % of the memory; the kubelet evicts pods when 100 MiB are left.
+    Source: Karpenter, `pkg/providers/instancetype/types.go`.
+    """
+    shares = (600, 100, 50, 50)  # of the first four vCPUs, in tenths of a millicore; 25 of each further one
+    reserved = (sum(shares[:vcpu]) + 25 * max(0, vcpu - len(shares))) // 10
+    memory = memory_mib - (64 if arch == "arm64" else 0)
+    return vcpu * 1000 - reserved, memory - math.ceil(memory * 0.075) - (11 * pods_by_eni + 255) - 100
+
+
+_MOST_PODS_BY_ENI = ((4, 118), (8, 254), (16, 506), (36, 632), (64, 1010))
+"""Pods by vCPUs, up to and including: the most of any type that AWS had in July 2026."""
+
+
+def most_pods_by_eni(vcpu: int) -> int:
+    """Return an upper bound for an unknown type, so that its allocatable memory is never estimated too high."""
+    return next((pods for most_vcpu, pods in _MOST_PODS_BY_ENI if vcpu <= most_vcpu), 1514)
+
+
 def usable(kind: InstanceType) -> Capacity:
     """Return the capacity of one node for pods: allocatable less the requests of the DaemonSets."""
-    daemons = [*EVERY_NODE, *(ON_GPU_NODES if kind.gpu else ())]
+    daemons = [*EVERY_NODE, *(ON_GPU_NODES if kind.gpu else ())] if kind.eks_daemons else []
     return Capacity(
         cpu=kind.allocatable_cpu - sum(cpu for cpu, _ in daemons),
         memory=kind.allocatable_memory - sum(memory for _, memory in daemons),

@@ -13,6 +13,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.setup import replay_setup_of
+from ebbtide.simulator.trace.queues import with_queue_names
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, find_trace, trace_path
 from ebbtide.sweep.objective import Objective, ObjectiveError, read_objective
 from ebbtide.sweep.sources import digest_of
@@ -37,6 +38,7 @@ class SweepRequest:
 
     stacks: Sequence[str]
     traces: Sequence[str]
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`
     vary: Sequence[str]
     seeds: Sequence[int]
     objective: str
@@ -77,6 +79,7 @@ def plan_of(request: SweepRequest) -> SweepPlan:
     zone = next((base.business_hours.timezone for _, (base, _) in customers), "UTC")
     jobs = dict(_traces(request, replace(request.reading, zone=zone), problems))
     problems += _name_conflicts([(file, base) for file, (base, _) in customers])
+    jobs = _renamed(jobs, request.queue_names, [base for _, (base, _) in customers], problems)
     starts: dict[tuple[str, str], ReplayOptions] = {}
     coverage: dict[tuple[str, str], float] = {}
     for _, (base, _) in customers:
@@ -167,6 +170,24 @@ def _traces(request: SweepRequest, reading: Reading, problems: list[str]) -> Ite
             digest = hashlib.file_digest(file, "sha256")
         digest.update(prices + digest_of(TASK).encode() + repr(reading).encode())
         yield trace.name, (trace, digest.hexdigest())
+
+
+def _renamed(
+    traces: Mapping[str, tuple[Trace, str]],
+    names: Mapping[str, str],
+    stacks: Sequence[StackSettings],
+    problems: list[str],
+) -> Mapping[str, tuple[Trace, str]]:
+    """The traces with their queues renamed, which is part of their digests, too."""
+    if not names or problems:
+        return traces
+    try:
+        renamed = with_queue_names([trace for trace, _ in traces.values()], names, stacks)
+    except TraceError as error:
+        problems += str(error).splitlines()
+        return traces
+    digests = (f"{digest} {sorted(names.items())}" for _, digest in traces.values())
+    return dict(zip(traces, zip(renamed, digests, strict=True), strict=True))
 
 
 def _prices() -> bytes:

@@ -24,7 +24,16 @@ from ebbtide.advice.savings.commitment import (
     regret,
 )
 from ebbtide.advice.savings.usage import Usage
-from ebbtide.prices import NoPrice, PricingAssumption, hourly, on_demand, plans_are_derived, price_date
+from ebbtide.prices import (
+    InstanceType,
+    NoPrice,
+    PricingAssumption,
+    estimates_text,
+    hourly,
+    on_demand,
+    plans_are_derived,
+    price_date,
+)
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
@@ -118,7 +127,7 @@ def _prices(settings: StackSettings, usage: Usage) -> dict[str, float]:
     for group, nodes in usage.nodes.items():
         if any(nodes):
             try:
-                prices[group] = on_demand(settings.region, settings.node_groups[group].instance_types[0])
+                prices[group] = on_demand(settings.region, settings.node_groups[group].types[0])
             except NoPrice as error:
                 raise NoPrice(f"node group {group}: {error}") from None
     return prices
@@ -168,7 +177,7 @@ def _scopes(
         scope: [
             Line(
                 price=prices[group],
-                rate=hourly(settings.region, settings.node_groups[group].instance_types[0], plan),
+                rate=hourly(settings.region, settings.node_groups[group].types[0], plan),
                 nodes=usage.nodes[group],
             )
             for group in groups
@@ -181,13 +190,13 @@ def _groups_of(settings: StackSettings, prices: Mapping[str, float], plan: Prici
     by_family = plan in (PricingAssumption.EC2_1Y, PricingAssumption.EC2_3Y)
     groups: dict[str, list[str]] = {}
     for group in sorted(prices):
-        kind = settings.node_groups[group].instance_types[0]
+        kind = settings.node_groups[group].types[0]
         if _has_discount(settings.region, kind, plan):
-            groups.setdefault(kind.partition(".")[0] if by_family else "all", []).append(group)
+            groups.setdefault(kind.family if by_family else "all", []).append(group)
     return groups
 
 
-def _has_discount(region: str, kind: str, plan: PricingAssumption) -> bool:
+def _has_discount(region: str, kind: InstanceType, plan: PricingAssumption) -> bool:
     try:
         return hourly(region, kind, plan) < on_demand(region, kind)
     except NoPrice:
@@ -262,6 +271,8 @@ def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, f
         + (derived if plans_are_derived(region) else "are one discount per family, where AWS's differ by size")
         + "; every figure under a plan is approximate. No upfront payment."
     )
+    if estimates := estimates_text(region, (settings.node_groups[name].types[0] for name in usage.nodes)):
+        yield f"Prices that are no list prices: {estimates}."
     yield (
         f"The usage is {usage.hours} hours taken for the whole term; a month has {HOURS_PER_MONTH:.0f} hours. Other "
         "plans, Reserved Instances and other stacks of the account are not known here."
@@ -277,9 +288,7 @@ def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, f
         yield f"Plans never cover spot: {', '.join(spot)} is in the bill here at on-demand prices, and in no plan."
     for plan in PLANS:
         bare = [
-            group
-            for group in sorted(eligible)
-            if not _has_discount(region, settings.node_groups[group].instance_types[0], plan)
+            group for group in sorted(eligible) if not _has_discount(region, settings.node_groups[group].types[0], plan)
         ]
         if bare:
             kinds = ", ".join(f"{settings.node_groups[group].instance_types[0]} ({group})" for group in bare)

@@ -15,7 +15,7 @@ from ebbtide.advice.sizes.groups import GroupAdvice, Sized, group_advice, group_
 from ebbtide.advice.sizes.reading import Recorded, RecordedPod
 from ebbtide.advice.sizes.rules import Resource, Verdict, decide
 from ebbtide.advice.sizes.shapes import price
-from ebbtide.prices import Capacity, NoPrice
+from ebbtide.prices import Capacity, NoPrice, estimates_text
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import Change
@@ -74,6 +74,9 @@ def advise(
         groups = list(group_advice(settings, recorded.pods, hours, sized))
     except NoPrice as error:
         missing["what nodes cost"] = str(error)
+    types = [kind for group in settings.node_groups.values() for kind in group.types]
+    if estimates := estimates_text(settings.region, types):
+        missing["list prices"] = estimates
     replaced = {group.name for group in groups if group.in_patch}
     rows: list[Row] = []
     for draft in drafts:
@@ -215,7 +218,7 @@ def _saves(settings: StackSettings, draft: _Draft, verdicts: Verdicts) -> float 
     node = node_of(group)
     before, after = (copies(size, node) for size in (draft.container.size, _size(draft.container, verdicts)))
     try:
-        usd = price(group.kind, settings.region, group.instance_types)
+        usd = price(group, settings.region)
     except NoPrice:
         return None
     return usd * (1 / before - 1 / after) * draft.pods * HOURS_PER_MONTH if before and after else None
@@ -239,7 +242,7 @@ def _changes(
     for row in rows:
         yield from changes_of_container(config, row.container, row.verdicts)
         group = settings.node_groups.get(row.group)
-        most = gpu_memory(group.instance_types) if group is not None else None
+        most = gpu_memory(group) if group is not None else None
         change = gpu_change(config, row.container, row.use, evidence, most)
         if change is not None:
             yield change

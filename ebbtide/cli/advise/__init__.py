@@ -14,11 +14,26 @@ from ebbtide.cli.advise import services
 from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.advise.stack_file import apply, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, read_with_bar, replay_with_bars
-from ebbtide.cli.options import AtOnce, Columns, Days, JsonFile, MaxJob, Queue, Rate, Service, Since, Stack, Timezone
+from ebbtide.cli.options import (
+    AtOnce,
+    Columns,
+    Days,
+    JsonFile,
+    MaxJob,
+    Queue,
+    Queues,
+    Rate,
+    Service,
+    Since,
+    Stack,
+    Timezone,
+    queue_names,
+)
 from ebbtide.prices import NoPrice
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.trace.queues import with_queue_names
 from ebbtide.simulator.trace.traces import Reading, TraceError, bundled
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -51,6 +66,7 @@ def savings(
     columns: Columns = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
@@ -60,7 +76,12 @@ def savings(
 
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
+    if queues and trace is None:
+        raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
+    names = queue_names(queues)
     settings = stack_with_nodes(stack)
+    if settings.cluster.context is not None:
+        fail(f"{stack}: wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS")
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
@@ -70,7 +91,8 @@ def savings(
                 max_job_s=None if max_job is None else max_job.total_seconds(),
                 strategies=(Strategy.FIXED_FLEXIBLE,),
             )
-            jobs = read_with_bar(str(trace), _reading(settings, days, since, columns, timezone))
+            read = read_with_bar(str(trace), _reading(settings, days, since, columns, timezone))
+            (jobs,) = with_queue_names([read], names, [settings])
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (UsageError, NoPrice, TraceError) as error:
@@ -94,6 +116,7 @@ def floors(
     columns: Columns = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     service: Service = None,
     queue: Queue = None,
     rate: Rate = None,
@@ -106,15 +129,20 @@ def floors(
     from ebbtide.sweep.calls import cores
 
     settings = stack_with_nodes(stack)
+    names = queue_names(queues)
     reading = _reading(settings, days, since, columns, timezone)
     if service is not None:
         if reading != _reading(settings):
             raise typer.BadParameter("--days, --from, --columns, --timezone: for a trace of jobs, found --service")
+        if queues:
+            raise typer.BadParameter(
+                "--queues is for jobs; --queue chooses one of a service (for example --queue code)"
+            )
         _service_floors(settings, service, trace, _ServiceLoad(queue, rate, at_once), json_file)
         return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
-        jobs = read_with_bar(trace, reading)
+        (jobs,) = with_queue_names([read_with_bar(trace, reading)], names, [settings])
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
     except (ReplayError, NoPrice, TraceError) as error:

@@ -16,7 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
+from ebbtide.prices import (
+    GroupRate,
+    InstanceType,
+    NoPrice,
+    PricingAssumption,
+    estimates_text,
+    group_rate,
+    price_date,
+    service_price,
+    spot_typical,
+)
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.network import called_services
@@ -43,7 +53,7 @@ class GroupCost:
     usd_at_usage: float | None  # None also without stated node-hours
     node_hours: float | None  # the stated usage, per month
     assumption: str
-    approximate: bool  # the rate is derived from a discount that stands for another, or from an average
+    approximate: bool  # the rate is derived from a discount that stands for another, an average or an estimate
     price_date: date
     note: str = ""
 
@@ -93,11 +103,13 @@ def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) ->
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
     rate, note = None, ""
     try:
-        rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
+        rate = _dearest([_rate(kind, group, settings) for kind in group.types])
     except NoPrice as unknown:
         note = str(unknown)
     spot = group.kind is NodeKind.SPOT
     planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
+    purchase = SPOT if spot else _purchase(group, settings, planned=planned)
+    estimates = estimates_text(settings.region, group.types)
     return GroupCost(
         name=name,
         node_group=True,
@@ -106,8 +118,8 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
         usd_at_usage=_month(rate, used),
         node_hours=used,
-        assumption=SPOT if spot else _purchase(group, settings, planned=planned),
-        approximate=spot or planned,
+        assumption=f"{purchase}; {estimates}" if estimates else purchase,
+        approximate=spot or planned or bool(estimates),
         price_date=_date(settings.region, spot=spot, plan=planned),
         note=note,
     )
@@ -143,11 +155,11 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
     )
 
 
-def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
+def _rate(kind: InstanceType, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
     if group.kind is NodeKind.SPOT:
-        typical = spot_typical(settings.region, instance_type)
+        typical = spot_typical(settings.region, kind)
         return GroupRate(floor=0, floor_usd=typical, above_usd=typical)
-    return group_rate(settings.region, instance_type, settings.costs.pricing_assumption, floor=group.min)
+    return group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=group.min)
 
 
 def _dearest(rates: Sequence[GroupRate]) -> GroupRate:

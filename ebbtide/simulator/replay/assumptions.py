@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
-from ebbtide.prices import PricingAssumption, price_date
+from ebbtide.prices import PricingAssumption, estimates_text, price_date
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import RESYNC
@@ -54,10 +54,6 @@ def _job_sentences(left_out: int, *, aligned: bool) -> Iterator[str]:
     if left_out:
         yield f"{left_out} jobs longer than --max-job were excluded before anything was counted."
     yield (
-        "A job runs on the smallest pool that fits its request and length, one job per worker, first in, first out; "
-        "a fraction of a GPU occupies a whole one."
-    )
-    yield (
         "Node-hours are counted from second 0 to the end of the last day, for jobs submitted in that time; jobs that "
         "have not ended by then are unfinished, and one that never started counts with its wait so far."
     )
@@ -100,8 +96,8 @@ def _cluster_sentences(resync: timedelta) -> Iterator[str]:
         "any other event."
     )
     yield (
-        "fixed-fleet is the cheapest constant number of workers over all pools with an overall p95 wait no longer "
-        "than that of fixed-flexible; its nodes and the stack's workloads run all the time."
+        "fixed-fleet has in each pool the fewest workers with which the p95 of the pool's waits is no longer than in "
+        "fixed-flexible, and no more of its jobs are unfinished; its nodes and the stack's workloads run all the time."
     )
     yield (
         "cluster-autoscaling, worker-autoscaling and keda-defaults use one mixed group of the largest flexible shape, "
@@ -158,6 +154,8 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
         f"{price_date(settings.region).on_demand.isoformat()}, billed by the second from launch to termination, "
         "the first instance type of each group."
     )
+    if estimates := estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values())):
+        yield f"Prices that are no list prices: {estimates}."
     if assumption.approximate:
         yield (
             f"The nodes up to each group's min (of the mixed group too) cost the {assumption.value} rate "
@@ -206,9 +204,9 @@ def ray_assumptions(ray: Mapping[str, RaySettings], works: Sequence[RayWork]) ->
             "its start to its end; there are no manual wake-ups."
         )
     yield (
-        "fixed-fleet keeps Ray's heads, drivers and workers all the time: group by group as few as leave no more jobs "
-        "late, which may be more than the fewest together. zero-wait-bound pays for shares of workers, and for the "
-        "heads of clusters that never sleep."
+        "fixed-fleet keeps Ray's heads, drivers and workers all the time: group by group as few as keep each pool's "
+        "waits and unfinished jobs, which may be more than the fewest together. zero-wait-bound pays for shares of "
+        "workers, and for the heads of clusters that never sleep."
     )
 
 

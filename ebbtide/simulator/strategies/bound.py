@@ -160,7 +160,7 @@ def discounts_of(settings: StackSettings) -> Discounts:
     off: list[float] = [0.0]
     off_spot: list[float] = [0.0]
     for name, group in settings.node_groups.items():
-        usd, kind = steady_usd(settings, name), group.instance_types[0]
+        usd, kind = steady_usd(settings, name), group.types[0]
         listed = on_demand(settings.region, kind)
         spot = spot_or_none(settings.region, kind) if group.kind is NodeKind.FLEXIBLE else None
         off.append(1 - usd / listed)

@@ -96,6 +96,13 @@ class Trace:
     start: datetime | None = None
     summary: str = ""
     recorded_days: int = 0
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`: those that were renamed
+    other_queues: frozenset[str] = frozenset()  # of jobs that a part of a trace leaves out
+
+    @property
+    def queues(self) -> frozenset[str]:
+        """The names of the queues, as the stack has them."""
+        return self.other_queues.union(job.queue for job in self.jobs)
 
     @property
     def days(self) -> int:
