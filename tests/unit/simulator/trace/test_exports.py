@@ -3,16 +3,18 @@
 import gzip
 import json
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.simulator.trace.traces import Job, Reading, TraceError, read_trace
+
+pa: Any = import_module("pyarrow")  # has no types
+pq: Any = import_module("pyarrow.parquet")
 
 KOLKATA = Reading(zone="Asia/Kolkata")
 HEADER = ("id", "created_at", "started_at", "finished_at", "queue_name", "cpus", "memory", "gpus")
@@ -105,9 +107,7 @@ def test_json_parquet_and_epochs_agree(
     epoch = written(
         folder, json.dumps([{**row, "submitted": at} for row, at in zip(objects, exact, strict=True)]), "e.json"
     )
-    arrow: Any = pa.table(
-        {name: [row[name] for row in objects] for name in objects[0]} | {"submitted": pa.array(instants)}
-    )
+    arrow = pa.table({name: [row[name] for row in objects] for name in objects[0]} | {"submitted": pa.array(instants)})
 
     trace = read_trace(lines)
 
