@@ -46,10 +46,10 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     yield (
         "Each trace is replayed on the pools and groups that `ebbtide simulate --describe TRACE --suggest FILE` "
         f"suggests for it{stack}; with its busiest 12 hours on business hours{hours}. Savings are dollars against "
-        "`fixed-fleet`, the smallest fixed fleet with a p95 wait no longer than that of `fixed-flexible`; "
-        "*attainable* is what the [zero-wait bound](../explanation/bound.md) would save against it. *On demand*: no "
-        "commitments. *With the plan*: the whole fixed fleet and the product's minimum nodes are committed, and the "
-        "bound commits with hindsight."
+        "`fixed-fleet`, the smallest fixed fleet that is as good as `fixed-flexible` for each pool: the p95 wait is no "
+        "longer, and no more jobs are unfinished. *Attainable* is what the [zero-wait bound](../explanation/bound.md) "
+        "would save against it. *On demand*: no commitments. *With the plan*: the whole fixed fleet and the product's "
+        "minimum nodes are committed, and the bound commits with hindsight."
     )
     yield ""
 
@@ -177,9 +177,9 @@ def _table(row: Row) -> Iterator[str]:
     yield ""
     yield (
         "| strategy | node-hours | / bound | $ on demand | saving | $ with the plan | saving | $ with spot "
-        "| p50 | p95 | p99 | interrupted | lost work | evictions, disruption window / business hours |"
+        "| p50 | p95 | p99 | unfinished | interrupted | lost work | evictions, disruption window / business hours |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     fleet, bound = row["strategies"][FLEET], row["strategies"][BOUND]
     for name, result in row["strategies"].items():
         spot = result["usd_with_spot"]
@@ -196,6 +196,7 @@ def _table(row: Row) -> Iterator[str]:
                     _percent(1 - result["usd"] / fleet["usd"]),
                     "-" if spot is None else f"{spot:,.0f}",
                     *(f"{result[key]:.0f} s" for key in ("wait_p50_s", "wait_p95_s", "wait_p99_s")),
+                    f"{result['jobs_unfinished']:,}",
                     f"{result['jobs_interrupted']:,}",
                     f"{result['lost_work_s'] / 3600:,.0f} h",
                     f"{result['evictions_in_window']:,} / {result['evictions_in_business_hours']:,}",

@@ -159,6 +159,7 @@ class Replay:
     failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those requested, by option
     attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
+    estimated_prices: str = ""  # types whose price is an estimate, and from what; they count like prices
     jobs: int = 0  # submitted in the replayed days and assigned to a pool
     overloads: tuple[Overload, ...] = ()  # if there is one, no saving is stated
     queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # queues of the trace by their new names

@@ -237,6 +237,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")
     lines.append("Evictions: in the disruption window / in business hours.")
+    lines += [f"Prices: {replay.estimated_prices}."] if replay.estimated_prices else []
     lines += saves_lines(replay)
     lines += ray_lines(replay, main_strategy(replay))
     attainable = attainable_line(replay)

@@ -154,7 +154,7 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
         f"{price_date(settings.region).on_demand.isoformat()}, billed by the second from launch to termination, "
         "the first instance type of each group."
     )
-    if estimates := estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values())):
+    if estimates := estimated_prices(settings):
         yield f"Prices that are no list prices: {estimates}."
     if assumption.approximate:
         yield (
@@ -223,6 +223,10 @@ def _driver_sentences(works: Sequence[RayWork]) -> Iterator[str]:
     parted = sum(work.tasks > work.at_once for work in works)
     if parted:
         yield f"{parted} of them have work above longestTask: they ask for it in equal parts, one after the other."
+
+
+def estimated_prices(settings: StackSettings) -> str:
+    return estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values()))
 
 
 def price_dates(region: str) -> Mapping[str, date]:

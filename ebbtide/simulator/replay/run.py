@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
-from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates, ray_assumptions
+from ebbtide.simulator.replay.assumptions import assumptions_of, estimated_prices, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, with_known_nodes
 from ebbtide.simulator.strategies.overload import overloads_of
@@ -78,6 +78,7 @@ def replay(
         jobs=len(setup.jobs),
         rollouts=options.rollouts,
         price_dates=price_dates(settings.region),
+        estimated_prices=estimated_prices(settings),
         failures={name: value for name, value in asdict(failures).items() if value},
         attainable=None if overloads else 1 - bound.usd / baseline.usd,
         overloads=overloads,

@@ -87,6 +87,19 @@ def test_no_plan_covers_spot(tmp_path: Path) -> None:
     assert bill["spot"].approximate
 
 
+def test_an_estimated_price_counts_and_is_marked(tmp_path: Path) -> None:
+    more = """
+        ebbtide:nodeGroups: { flexible: { instanceTypes: [m5.4xlarge, m8i.4xlarge], max: 4 } }
+        aws:region: af-south-1
+    """
+
+    bill = lines(shortest(more=more), tmp_path)
+
+    assert bill["flexible"].usd_at_max == pytest.approx(4 * 730 * 1.12016)
+    assert bill["flexible"].assumption == "on-demand; m8i.4xlarge estimated from us-east-1"
+    assert bill["flexible"].approximate
+
+
 def test_a_region_without_prices_leaves_the_amounts_open_and_says_why(tmp_path: Path) -> None:
     bill = lines(shortest(more=GROUPS + "    aws:region: ap-east-2"), tmp_path)
 

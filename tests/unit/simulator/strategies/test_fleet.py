@@ -177,7 +177,7 @@ def test_one_more_worker_never_makes_a_job_start_later(jobs: list[tuple[int, int
 @settings(max_examples=examples(80), deadline=None)
 @given(
     jobs=st.tuples(JOBS, JOBS, JOBS),
-    targets=st.tuples(*[st.builds(reaching, st.sampled_from([0.0, 5.0, 20.0, 60.0]), st.integers(0, 9))] * 3),
+    targets=st.tuples(*[st.builds(reaching, st.sampled_from([0.0, 5.0, 20.0, 60.0, END]), st.integers(0, 9))] * 3),
     end_s=st.sampled_from([201.0, 220.0, END]),
 )
 def test_each_pool_has_the_fewest_workers_that_are_as_good_and_each_group_the_nodes_for_them(
@@ -185,7 +185,7 @@ def test_each_pool_has_the_fewest_workers_that_are_as_good_and_each_group_the_no
 ) -> None:
     empty = (a_fleet_pool("a", []), a_fleet_pool("b", [], cpu_m=2000), a_fleet_pool("c", [], gpu=1))
     queues = [tuple(sorted(queue, key=lambda job: job.submitted_at)) for queue in jobs]
-    pools = [replace(pool, jobs=queue) for pool, queue in zip(empty, queues, strict=True)]
+    pools = [replace(pool, jobs=queue, max_workers=12) for pool, queue in zip(empty, queues, strict=True)]
     aims = dict(zip("abc", targets, strict=True))
     fewest = {
         pool.name: next(

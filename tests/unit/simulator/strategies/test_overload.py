@@ -50,6 +50,10 @@ def test_a_burst_that_drains_is_none() -> None:
     assert overloads(a_stack({"p": a_pool(most=3)}, {}), [a_job(60.0, HOUR)] * 60) == []
 
 
+def test_work_after_the_end_of_the_replay_is_not_counted() -> None:
+    assert overloads(a_stack({"p": a_pool(most=1)}, {}), [a_job(23 * HOUR, 8 * HOUR)] * 4) == []
+
+
 def test_the_nodes_that_a_group_may_have_are_a_limit_too() -> None:
     stack = a_stack({"p": a_pool(gpu=1, most=50)}, {})  # and the group has at most four nodes of one GPU
     jobs = [a_job(number * 600.0, HOUR, gpu=1) for number in range(144)]
