@@ -186,7 +186,7 @@ class Simulated:
 
     trace: str
     node_hours: tuple[float | None, float]
-    usd: tuple[float | None, float]
+    usd: tuple[float | None, float | None]  # None also if a node has no price
     p95_wait: tuple[float | None, float]
     days: int = 0
     trace_days: int = 0

@@ -20,6 +20,7 @@ from ebbtide.prices.rates import (
     PriceDate,
     PricingAssumption,
     group_rate,
+    has_rate,
     hourly,
     interruption_band,
     on_demand,
@@ -29,6 +30,7 @@ from ebbtide.prices.rates import (
     service_price,
     shipped_on_demand,
     spot_typical,
+    steady,
 )
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "PricingAssumption",
     "UnknownInstanceType",
     "group_rate",
+    "has_rate",
     "hourly",
     "instance_type",
     "instance_type_names",
@@ -53,5 +56,6 @@ __all__ = [
     "service_price",
     "shipped_on_demand",
     "spot_typical",
+    "steady",
     "usable",
 ]

@@ -5,7 +5,7 @@ figures, without the series, which only the report draws.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
@@ -40,11 +40,12 @@ class StrategyResult:
     # In the order of the JSON document.
     node_hours: float
     node_hours_by_group: Mapping[str, float]
-    usd: float
-    usd_per_day: tuple[float, ...]  # local calendar days from the start
-    usd_on_demand: float = 0.0  # the same nodes without any commitment
+    vcpu_hours: float = 0.0
+    usd: float | None  # None: a node that ran has no price
+    usd_per_day: tuple[float, ...]  # local calendar days from the start; empty without a price
+    usd_on_demand: float | None = 0.0  # the same nodes without any commitment
     usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
-    saving_vs_fixed_fleet: float | None  # fraction of the fixed fleet's dollars; None for the fleet itself
+    saving_vs_fixed_fleet: float | None  # fraction of the fixed fleet's dollars; None for the fleet itself, or unknown
     jobs_done: int
     jobs_interrupted: int
     jobs_unfinished: int
@@ -110,6 +111,15 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnpricedGroup:
+    """A node group whose nodes have no price."""
+
+    name: str
+    instance_type: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """The result of `ebbtide simulate`."""
 
@@ -133,6 +143,7 @@ class Replay:
     attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
     jobs: int = 0  # submitted in the replayed days and assigned to a pool
+    unpriced: tuple[UnpricedGroup, ...] = ()
 
 
 def as_json(replay: Replay) -> dict[str, Any]:
@@ -152,6 +163,7 @@ def as_json(replay: Replay) -> dict[str, Any]:
         "attainable": replay.attainable,
         "jobs": replay.jobs,
         "jobs_unfit": dict(replay.jobs_unfit),
+        "unpriced": [asdict(group) for group in replay.unpriced],
         "strategies": {name: _strategy(result) for name, result in replay.strategies.items()},
         "replay_seconds": replay.replay_seconds,
     }

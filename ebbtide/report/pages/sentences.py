@@ -1,11 +1,14 @@
 """Results of a replay in sentences. A loss is called a loss, and every figure comes with its coverage."""
 
 import shlex
+from collections.abc import Sequence
 
+from ebbtide.prices.missing import how_to_price, named
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
+from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult, UnpricedGroup
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
@@ -29,7 +32,9 @@ def headline(replay: Replay) -> str:
     result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
     broken = glued(several(result.jobs_interrupted, "job"))
     if fleet is None or name == FLEET:
-        return f"{_who(name)} costs {dollars(result.usd)} over {_over(replay)}, with {broken} interrupted"
+        measure = measure_of([result])
+        amount = measure.text(measure.of(result))
+        return f"{_who(name)} {measure.verb} {amount} over {_over(replay)}, with {broken} interrupted"
     return f"{_compared(replay, name, fleet)}, with {broken} interrupted"
 
 
@@ -57,10 +62,13 @@ def _of(ceiling: float, reached: float | None) -> str:
 
 def _compared(replay: Replay, name: str, fleet: StrategyResult) -> str:
     result = replay.strategies[name]
-    saved = fleet.usd - result.usd
-    amount = f"{dollars(abs(saved))}{_share(result, saved)}"
+    measure = measure_of([result, fleet])
+    saved = measure.of(fleet) - measure.of(result)
+    amount = f"{measure.text(abs(saved))}{_share(result, saved)}"
     who, over = _who(name), _over(replay)
     against = f"a fixed fleet {_wait_clause(who, result, fleet)}"
+    if measure is VCPU_HOURS:
+        return f"{who} uses {measure.text(measure.of(result))} over {over}, {against} {measure.text(measure.of(fleet))}"
     if dollars(saved) == dollars(0):
         return f"{who} saves nothing over {over} against {against}"
     if saved > 0:
@@ -125,7 +133,7 @@ def attainable_of(replay: Replay) -> float | None:
     if replay.attainable is not None:
         return replay.attainable
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
-    if fleet is None or bound is None or fleet.usd <= 0:
+    if fleet is None or bound is None or bound.usd is None or not fleet.usd:
         return None
     return 1 - bound.usd / fleet.usd
 
@@ -205,21 +213,33 @@ def _at_most(seconds: float) -> str:
     return text if text.startswith("under") else f"at most {text}"
 
 
+def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
+    """Name the node groups without a price, and say how to give one; None if all have a price."""
+    if not groups:
+        return None
+    nodes = named([f"{group.name} ({group.instance_type})" for group in groups])
+    return (
+        f"No price is known in {groups[0].region} for the nodes of {nodes}: what uses them has no dollars, and is "
+        f"compared by vCPU-hours. {how_to_price(groups[0].region)}."
+    )
+
+
 def savings_line(replay: Replay) -> str:
     """Explain the baseline of savings, and list strategies that cost less than the page's main one."""
+    if measure_of(replay.strategies.values()) is VCPU_HOURS:
+        return unpriced_line(replay.unpriced) or ""
     line = f"Savings are relative to the smallest fixed fleet with a p95 wait no longer than that of {PRODUCT}."
     if any(waits_worse(replay, name) for name in replay.strategies):
         line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
     main = main_strategy(replay)
     if main is None:
         return line
-    paid = replay.strategies[main].usd
+    paid = DOLLARS.of(replay.strategies[main])
+    less_than_main = {name: paid - DOLLARS.of(replay.strategies[name]) for name in strategy_inks(replay.strategies)}
     cheaper = {
-        name: paid - replay.strategies[name].usd
-        for name in strategy_inks(replay.strategies)
-        if name != BOUND
-        and dollars(replay.strategies[name].usd) != dollars(paid)
-        and replay.strategies[name].usd < paid
+        name: less
+        for name, less in less_than_main.items()
+        if name != BOUND and less > 0 and dollars(paid - less) != dollars(paid)
     }
     parts = [
         f"{name} costs {dollars(less)} less than {main}{', with a worse wait' if waits_worse(replay, name) else ''}"

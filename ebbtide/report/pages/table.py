@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.report.charts.by_strategy import percentiles
-from ebbtide.report.charts.palette import BOUND, strategy_inks
+from ebbtide.report.charts.palette import BOUND, FLEET, strategy_inks
+from ebbtide.report.measure import DOLLARS, VCPU_HOURS, Measure, measure_of, paid
 from ebbtide.report.pages.ray import ray_lines
 from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
@@ -22,10 +23,11 @@ from ebbtide.report.pages.sentences import (
     saves_lines,
     scope_line,
     small_share,
+    unpriced_line,
     waits_worse,
 )
 from ebbtide.report.pages.sheets import Sheet, SheetRow
-from ebbtide.report.words import DASH, count, dollars, duration, percent, short
+from ebbtide.report.words import DASH, count, duration, percent, short
 from ebbtide.simulator.results import Replay, StrategyResult
 
 SAVING = "saving vs fixed fleet (p95 not worse)"
@@ -39,6 +41,8 @@ _HARM = (
     "evictions in window",
     "evictions in business hours",
 )
+_VS_FLEET = "vCPU-hours vs fixed fleet"
+_ONLY_MONEY = ("on demand", "with spot", "share of attainable")
 HEADINGS = (*_MONEY, *_HARM)
 _WIDE, _USUAL = 118, 76  # columns of a terminal that has room for all figures, and for those that matter most
 _SLIM_COLUMNS = ("dollars", SAVING, "wait p95", "jobs interrupted")
@@ -50,6 +54,8 @@ _SHORT = {
     "with spot": "with\nspot",
     SAVING: "saving\n(p95 not\nworse)",
     "share of attainable": "share of\nattain-\nable",
+    VCPU_HOURS.name: "vCPU-\nhours",
+    _VS_FLEET: "vs fixed\nfleet",
     "wait p50": "wait\np50",
     "wait p95": "wait\np95",
     "wait p99": "wait\np99",
@@ -96,6 +102,7 @@ def comparison_sheets(replay: Replay) -> list[Sheet]:
     or saved, what that cost.
     """
     rows = strategy_rows(replay)
+    money = columns_in(measure_of(replay.strategies.values()), _MONEY)
     sheets = [
         Sheet(
             caption=caption,
@@ -103,7 +110,7 @@ def comparison_sheets(replay: Replay) -> list[Sheet]:
             columns=columns,
             rows=[SheetRow(row.strategy, [row.cells[column] for column in columns]) for row in rows],
         )
-        for caption, columns in (("Cost", _MONEY), ("Effect on jobs and services", _HARM))
+        for caption, columns in (("Cost", money), ("Effect on jobs and services", _HARM))
     ]
     saves = interrupted_or_saved(replay)
     return [*sheets, _saves_sheet(saves)] if saves else sheets
@@ -143,6 +150,7 @@ def _table(view: StrategyTable, columns: Sequence[str]) -> Table:
         padding=(0, 1, 0, 0),
     )
     table.add_column("strategy", no_wrap=True, vertical="bottom")
+    columns = columns_in(measure_of(view.replay.strategies.values()), columns)
     for heading in (*(_SHORT.get(column, column) for column in columns), "evic-\ntions\nin/out"):
         table.add_column(heading, justify="right", overflow="fold", vertical="bottom")
     for row in strategy_rows(view.replay):
@@ -158,10 +166,12 @@ def _cells(replay: Replay, name: str) -> dict[str, str]:
     waits = percentiles(result)
     return {
         "node-hours": count(result.node_hours),
-        "dollars": dollars(result.usd),
-        "on demand": dollars(result.usd_on_demand) if result.usd_on_demand or not result.usd else DASH,
-        "with spot": DASH if result.usd_with_spot is None else dollars(result.usd_with_spot),
+        "dollars": paid(result.usd),
+        "on demand": paid(result.usd_on_demand) if result.usd_on_demand or not result.usd else DASH,
+        "with spot": paid(result.usd_with_spot),
         SAVING: _saving(replay, name),
+        VCPU_HOURS.name: count(result.vcpu_hours),
+        _VS_FLEET: _versus_fleet(replay, name),
         "share of attainable": _reached(replay, name),
         "wait p50": duration(waits["p50"]),
         "wait p95": duration(waits["p95"]),
@@ -179,6 +189,23 @@ def _harm(result: StrategyResult, *, bound: bool) -> dict[str, str]:
         "evictions in business hours": count(result.evictions_in_business_hours),
     }
     return dict.fromkeys(cells, DASH) if bound else cells
+
+
+def columns_in(measure: Measure, columns: Sequence[str]) -> list[str]:
+    """The columns of a table: with vCPU-hours instead of dollars where a price is missing."""
+    if measure is DOLLARS:
+        return list(columns)
+    instead = {"dollars": VCPU_HOURS.name, SAVING: _VS_FLEET, **dict.fromkeys(_ONLY_MONEY, "")}
+    return [column for heading in columns if (column := instead.get(heading, heading))]
+
+
+def _versus_fleet(replay: Replay, name: str) -> str:
+    """More or fewer vCPU-hours, a share of the fixed fleet's. A saving is in dollars, and not claimed here."""
+    fleet = replay.strategies.get(FLEET)
+    if fleet is None or name == FLEET or not fleet.vcpu_hours:
+        return DASH
+    mark = "*" if waits_worse(replay, name) else ""
+    return percent(replay.strategies[name].vcpu_hours / fleet.vcpu_hours - 1) + mark
 
 
 def _saving(replay: Replay, name: str) -> str:
@@ -200,7 +227,8 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
     lines = [
         f"Covers {coverage_line(replay)}.",
         f"Replayed: {scope_line(replay)}.",
-        "Savings: relative to the smallest fixed fleet with a p95 wait no longer than that of fixed-flexible.",
+        unpriced_line(replay.unpriced)
+        or "Savings: relative to the smallest fixed fleet with a p95 wait no longer than that of fixed-flexible.",
     ]
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")

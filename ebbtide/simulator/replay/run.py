@@ -12,6 +12,7 @@ from ebbtide.simulator.billing import open_spans
 from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, require_node_groups
+from ebbtide.simulator.strategies.plans import unpriced_groups
 from ebbtide.simulator.strategies.run import Progress
 from ebbtide.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
 from ebbtide.simulator.trace.traces import Trace
@@ -25,7 +26,7 @@ from ebbtide.units.durations import DAY_S
 def replay(
     settings: StackSettings, trace: Trace, options: ReplayOptions, progress: Progress = lambda _strategy, _share: None
 ) -> Replay:
-    """Play `trace` on every strategy. Raises `ReplayError`, and `ebbtide.prices.NoPrice` for an unpriced node."""
+    """Play `trace` on every strategy. Raises `ReplayError`."""
     began = time.perf_counter()
     require_node_groups(settings)
     topologies = [STRATEGIES[strategy].topology(settings) for strategy in options.strategies]
@@ -41,7 +42,7 @@ def replay(
         if strategy in options.strategies:
             result = results.of(strategy)
             progress(strategy, 1.0)
-            saving = None if strategy is BASELINE else 1 - result.usd / baseline.usd
+            saving = None if strategy is BASELINE else _saving(result, baseline)
             shown[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
     return Replay(
         seed=options.seed,
@@ -76,5 +77,10 @@ def replay(
         rollouts=options.rollouts,
         price_dates=price_dates(settings.region),
         failures={name: value for name, value in asdict(failures).items() if value},
-        attainable=1 - bound.usd / baseline.usd,
+        attainable=_saving(bound, baseline),
+        unpriced=unpriced_groups(settings),
     )
+
+
+def _saving(result: StrategyResult, baseline: StrategyResult) -> float | None:
+    return None if result.usd is None or not baseline.usd else 1 - result.usd / baseline.usd
