@@ -119,7 +119,9 @@ $(VENV)/.installed: tools/locks/dev.txt pyproject.toml ebbtide/jobs/__init__.py
 	@"$(PYTHON)" $(FITS) || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)); $(PYTHON) is $$("$(PYTHON)" -V 2>&1 || true)" >&2; exit 2; }
 	@echo "setting up $(VENV) (once; about a minute)"
 	@"$(PYTHON)" -m venv "$(VENV)" || { echo "$(PYTHON) could not make a virtual environment: is its venv module installed (on Debian: python3-venv)?" >&2; exit 2; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement tools/locks/dev.txt
+	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --no-compile --require-hashes --requirement tools/locks/dev.txt \
+		| sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected packages.*/installing these packages/p'
+	@echo "installing ebbtide, compiling bytecode"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
 	@touch $@

@@ -24,13 +24,11 @@ from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import node_of, pod_size, takes
 from ebbtide.settings.pods import serving_needs, serving_secrets
-from ebbtide.settings.sections.monitoring import PROMETHEUS
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
 from ebbtide.settings.sections.serving.steps import knows_tolerance
 from ebbtide.vocabulary.labels import NAMESPACE
 from infra.site import Site, following
 
-PROMETHEUS_PORT = 9090
 _SYSTEM = "kube-system"
 
 
@@ -86,8 +84,8 @@ def services(site: Site, options: pulumi.ResourceOptions) -> Sequence[pulumi.Res
 
 
 def prometheus_address(settings: StackSettings) -> str:
-    """Return the address of Prometheus for KEDA."""
-    return settings.serving.prometheus or f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
+    """Return the address of Prometheus for KEDA; empty if there is none, and no metric that needs one."""
+    return settings.serving.prometheus or settings.monitoring.address or ""
 
 
 def prometheus_port(settings: StackSettings) -> int:

@@ -48,7 +48,7 @@ from components.context import StackContext
 from components.monitoring.targets import BundledCalls
 from ebbtide.settings.process_documents import DASHBOARD_PORT
 from ebbtide.settings.sections.egress import METADATA
-from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, PROMETHEUS_PORT
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL, unmapped
@@ -70,7 +70,7 @@ _API_PORTS = (443, 6443)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 RAY_METRICS_PORT = 8080
-PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
+ALERTMANAGER_PORT = 9093
 _KUBELET_PORT = 10250
 
 SERVICES = "ebbtide-workloads"

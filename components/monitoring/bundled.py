@@ -26,11 +26,11 @@ from components.context import StackContext
 from components.granting import grant, grant_everywhere
 from components.monitoring import alerting, scraping
 from components.monitoring.alerting import alertmanager_document
-from components.monitoring.scraping import ALERTMANAGER_PORT, PROMETHEUS_PORT, Scraping, prometheus_document
+from components.monitoring.scraping import ALERTMANAGER_PORT, Scraping, prometheus_document
 from components.program import Disk, Program, ProgramArgs, account, identity, probe, run_with_disk
 from ebbtide.provisioning_labels import FILES_DIGEST
 from ebbtide.settings.sections.alerting import Alerts
-from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, MonitoringSettings
+from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, PROMETHEUS_PORT, MonitoringSettings
 from ebbtide.vocabulary.labels import NAMESPACE
 
 if TYPE_CHECKING:

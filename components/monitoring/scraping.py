@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from components.monitoring.targets import USUAL, Target
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.settings.sections.alerting import TOKEN_KEY, RemoteWrite
+from ebbtide.settings.sections.monitoring import PROMETHEUS_PORT
 
 Document: TypeAlias = dict[str, Any]
 
@@ -26,7 +27,7 @@ INTERVAL = f"{int(USUAL.total_seconds())}s"
 DIRECTORY = "/etc/prometheus"
 CONFIG_FILE, RULES_FILE = "prometheus.json", "rules.json"
 TOKEN_DIRECTORY = "/etc/prometheus-remote-write"
-PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
+ALERTMANAGER_PORT = 9093
 MOST_SAMPLES = 20_000  # of one pod
 
 KUBELET_KEPT = "kubelet_volume_stats_(used|capacity)_bytes"

@@ -1,8 +1,8 @@
 """Floors of a stack file, learnt from the jobs of some weeks: rules, the lines that follow, and their reasons.
 
-The stack file has three means: `morning` (workers ready at each opening), `overnight` (workers from a time of the day,
-every day) and a pool's `min`. A rule is a means with a quantile of the seasonal baseline. It turns weeks into lines, so
-it can be tested on weeks that it was not trained on.
+The stack file has three means: `morning` (workers ready at each opening), `overnight` (workers from an hour of the
+night, every day) and a pool's `min`. A rule is a means with a quantile of the seasonal baseline. It turns weeks into
+lines, so it can be tested on weeks that it was not trained on.
 
 The baseline of a slot of the week is a quantile of the same slot on the same weekday. Each weekday is computed alone,
 over the training weeks: the value that a given share of those weeks did not exceed (nearest rank). A line of a stack
@@ -194,11 +194,15 @@ def _morning(
 def _overnight(
     rule: FloorRule, pool: str, demand: PoolDemand, calendar: Calendar, weeks: Sequence[int]
 ) -> LearntFloor | None:
-    """Return the unbroken part of the day with most worker-hours of demand; an entire day is left to `min`."""
+    """Return the unbroken part of the night with most worker-hours of demand.
+
+    Demand around the clock is left to `min`, and demand in business hours to `morning`.
+    """
     baselines = [by_weekday(demand, daily_slots(calendar, weeks, hour), rule.quantile) for hour in range(24)]
     count = [middle(list(by_day.values())) for by_day in baselines]
     if all(count):
         return None
+    count = [workers if _is_night(calendar, weeks, hour) else 0 for hour, workers in enumerate(count)]
     best: tuple[int, int, int] | None = None  # worker-hours, how early, hours
     for first in (hour for hour in range(24) if count[hour] and not count[hour - 1]):
         hours = next(length for length in range(1, 25) if not count[(first + length) % 24])
@@ -209,6 +213,13 @@ def _overnight(
     total, earliness, hours = best
     return LearntFloor(
         pool=pool, means=rule.means, workers=total // hours, hours=hours, at=-earliness, wanted=baselines[-earliness]
+    )
+
+
+def _is_night(calendar: Calendar, weeks: Sequence[int], hour: int) -> bool:
+    """True if no part of this hour of the day is open on any day of these weeks."""
+    return not any(
+        any(calendar.hours.open_spans(instant, instant + HOUR)) for _, instant in _clock(calendar, weeks, hour)
     )
 
 

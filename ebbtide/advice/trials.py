@@ -2,7 +2,8 @@
 
 So no floor is judged on a week it was learnt from. Each week is replayed from an empty cluster, with and without. The
 measure is what people notice, the waiting of jobs submitted in the first hours after an opening, and the cost. A floor
-is advised if it cut that waiting on the held-out weeks in total and in most of them. Of several floors for a pool the
+is advised if it cut that waiting on the held-out weeks in total and in most of them, and if the mean cut of five seeds
+exceeds the range of their cuts. Of several floors for a pool the
 one that cut most within the spending limit is taken, then the pools that cut most per dollar until the limit is spent.
 The advised floors are then replayed together, since they share nodes.
 """
@@ -41,12 +42,13 @@ from ebbtide.sweep.calls import Call, ended
 
 MORNING_HOURS = 2
 FEWEST_WEEKS = 2
+SEEDS = 5
 WEEKS_PER_MONTH = 365.25 / 12 / 7
 _ROUNDING = 1e-9
 
 Progress = Callable[[int, int], None]
 _PoolRule: TypeAlias = tuple[FloorRule, str]
-_FlooredWeek: TypeAlias = tuple[int, tuple[LearntFloor, ...]]
+_FlooredWeek: TypeAlias = tuple[int, tuple[LearntFloor, ...], int]  # the last is added to the seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,10 @@ class FloorAdvice:
     total: TrialOutcome | None  # of the advised floors; None if none is advised
     unpriced: tuple[UnpricedGroup, ...] = ()
 
+    @property
+    def priced(self) -> bool:
+        return all(trial.verdict.usd is not None for trial in self.trials)
+
 
 def floor_advice(
     settings: StackSettings,
@@ -132,7 +138,7 @@ def floor_advice(
         for rule, pool in candidates
         if (floor := course.learnt(rule, pool, course.weeks)) is not None
     ]
-    advised = tuple(within(spend, trials))
+    advised = _advised(course, spend, trials, processes, progress)
     chosen = [(trial.rule, trial.floor.pool) for trial in advised]
     course.play([chosen], processes, progress)
     return FloorAdvice(
@@ -145,6 +151,25 @@ def floor_advice(
         total=course.judged(chosen) if advised else None,
         unpriced=unpriced_groups(settings),
     )
+
+
+def _advised(
+    course: "_Course", spend: float, trials: Sequence[Trial], processes: int, progress: Progress
+) -> tuple[Trial, ...]:
+    """Drop floors whose gain may be chance. Only those that would be advised are replayed with further seeds."""
+    remaining = list(trials)
+    while advised := tuple(within(spend, remaining)):
+        rules = {trial: [(trial.rule, trial.floor.pool)] for trial in advised}
+        course.play(list(rules.values()), processes, progress, seeds=SEEDS)
+        steady = [trial for trial in advised if _exceeds_spread(course.gains(rules[trial]))]
+        if len(steady) == len(advised):
+            break
+        remaining = [trial for trial in remaining if trial in steady or trial not in advised]
+    return advised
+
+
+def _exceeds_spread(gains: Sequence[float]) -> bool:
+    return _mean(gains) > max(gains) - min(gains)
 
 
 def _distinct_rules(weeks: int) -> list[FloorRule]:
@@ -196,10 +221,16 @@ class _Course:
             )
         self._replays: dict[_FlooredWeek, Week] = {}
 
-    def play(self, rule_sets: Sequence[Sequence[_PoolRule]], processes: int, progress: Progress) -> None:
+    def play(
+        self, rule_sets: Sequence[Sequence[_PoolRule]], processes: int, progress: Progress, seeds: int = 1
+    ) -> None:
         """Replay every week with and without these rules; a floor that several rules give is replayed once."""
         replays = [
-            (week, floors) for rules in rule_sets for week in self.weeks for floors in ((), self._floors(rules, week))
+            (week, floors, seed)
+            for rules in rule_sets
+            for week in self.weeks
+            for floors in ((), self._floors(rules, week))
+            for seed in range(seeds)
         ]
         missing = list(dict.fromkeys(replay for replay in replays if replay not in self._replays))
         progress(0, len(missing))
@@ -210,10 +241,16 @@ class _Course:
     def learnt(self, rule: FloorRule, pool: str, weeks: Sequence[int]) -> LearntFloor | None:
         return floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
 
-    def judged(self, rules: Sequence[_PoolRule]) -> TrialOutcome:
+    def judged(self, rules: Sequence[_PoolRule], seed: int = 0) -> TrialOutcome:
         """Compare each week, replayed before, with the floors that the other weeks teach."""
         played = self._replays
-        return _verdict([(played[week, ()], played[week, self._floors(rules, week)]) for week in self.weeks])
+        return _verdict(
+            [(played[week, (), seed], played[week, self._floors(rules, week), seed]) for week in self.weeks]
+        )
+
+    def gains(self, rules: Sequence[_PoolRule]) -> list[float]:
+        """Return the hours of waiting that these rules save with each seed, replayed before."""
+        return [self.judged(rules, seed).saved_hours for seed in range(SEEDS)]
 
     def _floors(self, rules: Sequence[_PoolRule], week: int) -> tuple[LearntFloor, ...]:
         others = [other for other in self.weeks if other != week]
@@ -225,13 +262,16 @@ class _Course:
         return [job for job in self._trace.jobs if begin <= job.submitted_at < begin + WEEK_S]
 
     def _call(self, floored_week: _FlooredWeek) -> Call:
-        week, floors = floored_week
+        week, floors, seed = floored_week
         begin = week * WEEK_S
         jobs = tuple(replace(job, submitted_at=job.submitted_at - begin) for job in self._jobs_of(week))
         (start,) = shifted_starts(self._calendar.start, [timedelta(seconds=begin)])
         options = replace(
-            self._options, days=None, start=start.replace(tzinfo=None)
-        )  # the replay adds the customer's zone again
+            self._options,
+            days=None,
+            start=start.replace(tzinfo=None),  # the replay adds the customer's zone again
+            seed=self._options.seed + seed,
+        )
         return with_floors(self._settings, floors), Trace(self._trace.name, jobs), options
 
 

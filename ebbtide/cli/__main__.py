@@ -174,11 +174,11 @@ def every_command(
     if prices is None:
         return
     from ebbtide.prices.book import PricesInvalid
-    from ebbtide.prices.tables import ENVIRONMENT, in_use
+    from ebbtide.prices.tables import ENVIRONMENT, replacement
 
     os.environ[ENVIRONMENT] = str(prices.absolute())  # child processes use them too
     try:
-        in_use()
+        replacement()
     except PricesInvalid as invalid:
         fail(*invalid.problems)
 

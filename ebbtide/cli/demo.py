@@ -131,7 +131,7 @@ def _show_costs(out: Console, settings: StackSettings, replay: Replay) -> None:
     monthly = HOURS_PER_MONTH / (24 * replay.days)
     usage = {group: hours * monthly for group, hours in product.node_hours_by_group.items()}
     out.print(f"US dollars per month; usage: the replayed {replay.days} days, scaled to a month")
-    for part in cost_parts(group_costs(settings, usage)):
+    for part in cost_parts(group_costs(settings, usage), settings.region):
         out.print(part)
 
 

@@ -5,7 +5,7 @@ to read: `pricing:GetProducts`, `savingsplans:DescribeSavingsPlansOfferingRates`
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,9 @@ import typer
 from ebbtide.cli.console import fail
 from ebbtide.files import Unwritable, write_directory
 from ebbtide.prices.aws_questions import Figures, NoAws, read_regions
-from ebbtide.prices.book import Book, PricesInvalid, files_of
+from ebbtide.prices.book import Book, PricesInvalid, RegionPrices, files_of
 from ebbtide.prices.listing import change_lines, overview_parts, region_parts
-from ebbtide.prices.tables import ENVIRONMENT, in_use, place_in_use
+from ebbtide.prices.tables import ENVIRONMENT, in_use, place_in_use, regions_in_use, replacement
 from ebbtide.prices.update import changed, updated
 from ebbtide.terminal import console
 
@@ -48,17 +48,18 @@ def show(
     """Show the prices in use: types, dates, sources."""
     out = console(min_width=_WIDTH)
     try:
-        book = in_use()
+        regions = regions_in_use()
     except PricesInvalid as invalid:
         fail(*invalid.problems)
-    if region is not None and region not in book.regions:
-        fail(f"no prices for region {region}; there are prices for {', '.join(book.regions)}")
+    if region is not None and region not in regions:
+        fail(f"no prices for region {region}; there are prices for {', '.join(regions)}")
     out.print(f"prices {place_in_use()}, US dollars before tax")
-    for part in overview_parts(book) if region is None else region_parts(book, region):
+    by_region = {name: in_use(name) for name in ([region] if region else regions)}
+    for part in region_parts(region, by_region[region]) if region else overview_parts(by_region):
         out.print(part)
 
 
-_REGIONS_HELP = "AWS region; may be repeated; default: every region that has prices now."
+_REGIONS_HELP = "AWS region; may be repeated; default: every region whose services have prices."
 _OUTPUT_HELP = "Directory of the files; replaces an earlier output."
 
 
@@ -75,19 +76,25 @@ def update(
         fail(f"prices update needs {missing.name}, which is not installed; pip install 'ebbtide[aws]'")
     now = datetime.now(UTC)
     try:
-        book = in_use()
-        regions = list(dict.fromkeys(region or book.regions))
+        book = replacement() or Book()
+        regions = list(dict.fromkeys(region or _with_services()))
+        before = {name: in_use(name) for name in regions}
         figures, failed = read_regions(AwsClient(new_client), _announced(regions), now - SPOT_WINDOW, now)
         if failed:
             fail(*(f"{name}: {reason}" for name, reason in failed.items()), "nothing was written")
-        write_directory(output, files_of(updated(book, figures, now.date())))
+        write_directory(output, files_of(updated(book, before, figures, now.date())))
     except NoAws as error:
         fail(f"{error}; nothing was written, and the prices in use stay: {place_in_use()}")
     except PricesInvalid as invalid:
         fail(*invalid.problems)
     except Unwritable as error:
         fail(error)
-    _show_changes(book, figures, output)
+    _show_changes(before, figures, output)
+
+
+def _with_services() -> list[str]:
+    """The regions that a login can usually read: AWS answers for many others only after they are enabled."""
+    return [name for name in regions_in_use() if in_use(name).services]
 
 
 def _announced(regions: Sequence[str]) -> Iterator[str]:
@@ -97,9 +104,9 @@ def _announced(regions: Sequence[str]) -> Iterator[str]:
         yield name
 
 
-def _show_changes(book: Book, figures: Sequence[Figures], output: Path) -> None:
+def _show_changes(before: Mapping[str, RegionPrices], figures: Sequence[Figures], output: Path) -> None:
     out = console(min_width=_WIDTH)
     for region_figures in figures:
-        for line in change_lines(changed(book, region_figures)):
+        for line in change_lines(changed(before[region_figures.region], region_figures)):
             out.print(line)
     out.print(f"written to {output}; to use them: ebbtide --prices {output} ..., or {ENVIRONMENT}={output}")

@@ -12,12 +12,9 @@ from controllers.adapters.kube_api import ApiError
 from ebbtide.monitoring.links import HttpLink, Link, NoReply, Reply
 from ebbtide.operate.api import CannotOperate, OperatorApi, one_line
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.monitoring import PROMETHEUS, PrometheusKind
+from ebbtide.settings.sections.monitoring import OPERATED_SERVICE, PROMETHEUS, PROMETHEUS_PORT, PrometheusKind
 from ebbtide.vocabulary.labels import NAMESPACE
 
-PORT = 9090
-OPERATED_SERVICE = "prometheus-operated"
-"""The Service that Prometheus' operator creates, independent of the Prometheus' name."""
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s+(\S.*)")
 _TIMEOUT = timedelta(seconds=20)  # for a day of a large cluster
 
@@ -27,7 +24,7 @@ class ProxyLink:
 
     def __init__(self, api: OperatorApi, namespace: str, service: str) -> None:
         self._api = api
-        self._path = f"/api/v1/namespaces/{namespace}/services/{service}:{PORT}/proxy/api/v1"
+        self._path = f"/api/v1/namespaces/{namespace}/services/{service}:{PROMETHEUS_PORT}/proxy/api/v1"
         self.where = f"Prometheus behind the service {namespace}/{service}"
 
     def get(self, path: str, query: Mapping[str, object]) -> Reply:

@@ -1,7 +1,7 @@
 """Instance sizes and list prices, shipped as dated files: offline, and the same answer every time.
 
 US dollars before tax, Linux, shared tenancy. `data/README.md` lists sources, dates, licences and approximations.
-A directory of the same files may replace the shipped prices, but never the sizes.
+A directory of files may replace the shipped prices of its regions, but never the sizes.
 """
 
 from ebbtide.prices.book import PricesInvalid
@@ -19,6 +19,7 @@ from ebbtide.prices.rates import (
     NoPrice,
     PriceDate,
     PricingAssumption,
+    estimate_note,
     group_rate,
     has_rate,
     hourly,
@@ -42,6 +43,7 @@ __all__ = [
     "PricesInvalid",
     "PricingAssumption",
     "UnknownInstanceType",
+    "estimate_note",
     "group_rate",
     "has_rate",
     "hourly",

@@ -1,7 +1,7 @@
-"""The five price tables that every cost is calculated from, read from CSV files and written as such.
+"""A directory of five price tables, read from CSV files and written as such, and the prices of one region.
 
-The files are in one directory, the shipped one or a replacement (`ebbtide.prices.tables`). Instance sizes are not part
-of it: they decide what is built, and two people with different price files must build the same.
+Instance sizes are not part of a directory: they decide what is built, and two people with different price files must
+build the same.
 
 A figure that cannot be read is an error and never skipped: a bill with a hole looks cheaper than it is.
 """
@@ -9,7 +9,7 @@ A figure that cannot be read is an error and never skipped: a bill with a hole l
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from ebbtide.prices.rows import AsOf, ListPrice, PlanDiscount, Row, ServicePrice, SpotSaving
+from ebbtide.prices.rows import AWS_PLAN_RATE, AsOf, ListPrice, PlanDiscount, Row, ServicePrice, SpotSaving
 
 FILES = tuple(row.FILE for row in (ListPrice, PlanDiscount, SpotSaving, ServicePrice, AsOf))
 MOST_PROBLEMS = 20
@@ -40,43 +40,63 @@ def _printable(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Book:
-    list_prices: tuple[ListPrice, ...]
-    discounts: tuple[PlanDiscount, ...]
-    spot: tuple[SpotSaving, ...]
+class RegionPrices:
+    """The prices of one region. Lookups use it; it has no row objects for types, so that it is loaded quickly."""
+
+    on_demand: Mapping[str, float]  # by type
+    discounts: Mapping[tuple[str, str, str], float]  # by family, plan and years
+    plans_are_derived: bool  # from similar reservations
+    spot_saving: Mapping[str, float]  # by type
+    interruption_band: Mapping[str, str]  # by type
     services: tuple[ServicePrice, ...]
-    dates: tuple[AsOf, ...]
+    dates: Mapping[str, AsOf]  # by file; for a file without figures of the region, its oldest entry
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Codes of `data/README.md` by type, for shipped prices."""
 
     @cached_property
-    def on_demand(self) -> Mapping[tuple[str, str], float]:
-        return {(row.region, row.instance_type): row.on_demand_usd_per_hour for row in self.list_prices}
+    def service(self) -> Mapping[tuple[str, str], float]:
+        return {(row.service, row.item): row.usd for row in self.services}
+
+    def as_of(self, row: type[Row]) -> date:
+        return self.dates[row.FILE].as_of
+
+
+def dates_of(region: str, entries: Sequence[AsOf]) -> dict[str, AsOf]:
+    """Return the entry of each file for a region; for a file without one, its oldest entry."""
+    dates: dict[str, AsOf] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.region != region, entry.as_of)):
+        dates.setdefault(entry.file, entry)
+    return dates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Book:
+    """A directory of price files."""
+
+    list_prices: tuple[ListPrice, ...] = ()
+    discounts: tuple[PlanDiscount, ...] = ()
+    spot: tuple[SpotSaving, ...] = ()
+    services: tuple[ServicePrice, ...] = ()
+    dates: tuple[AsOf, ...] = ()
 
     @cached_property
-    def discount(self) -> Mapping[tuple[str, str, str, str], float]:
-        return {
-            (row.region, row.family, row.plan, str(row.term_years)): row.discount_fraction for row in self.discounts
-        }
+    def regions(self) -> frozenset[str]:
+        return frozenset(row.region for row in self.list_prices)
 
-    @cached_property
-    def spot_saving(self) -> Mapping[tuple[str, str], float]:
-        return {(row.region, row.instance_type): row.savings_over_on_demand_fraction for row in self.spot}
-
-    @cached_property
-    def interruption_band(self) -> Mapping[tuple[str, str], str]:
-        return {(row.region, row.instance_type): row.interruption_frequency_band for row in self.spot}
-
-    @cached_property
-    def service(self) -> Mapping[tuple[str, str, str], float]:
-        return {(row.region, row.service, row.item): row.usd for row in self.services}
-
-    @cached_property
-    def regions(self) -> tuple[str, ...]:
-        return tuple(sorted({row.region for row in self.list_prices}))
-
-    def as_of(self, row: type[Row], region: str) -> date:
-        """The date of a file's figures for a region; for one without figures, the oldest date in the file."""
-        dated = {entry.region: entry.as_of for entry in self.dates if entry.file == row.FILE}
-        return dated.get(region) or min(dated.values())
+    def prices_of(self, region: str) -> RegionPrices:
+        spot = [row for row in self.spot if row.region == region]
+        discounts = [row for row in self.discounts if row.region == region]
+        return RegionPrices(
+            on_demand={
+                row.instance_type: row.on_demand_usd_per_hour for row in self.list_prices if row.region == region
+            },
+            discounts={(row.family, row.plan, str(row.term_years)): row.discount_fraction for row in discounts},
+            plans_are_derived=any(row.proxy != AWS_PLAN_RATE for row in discounts),
+            spot_saving={row.instance_type: row.savings_over_on_demand_fraction for row in spot},
+            interruption_band={row.instance_type: row.interruption_frequency_band for row in spot},
+            services=tuple(row for row in self.services if row.region == region),
+            dates=dates_of(region, self.dates),
+        )
 
 
 def read_book(text_of: Callable[[str], str]) -> Book:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
 
-from ebbtide.prices.tables import rows
+from ebbtide.prices.data_files import shipped_text
 
 # Requests of the DaemonSets on every node, as (millicores, MiB). Scheduling counts requests, not use.
 KUBE_PROXY = (100, 0)  # EKS add-on kube-proxy, default resources
@@ -47,6 +47,8 @@ class InstanceType:
     allocatable_cpu: int
     allocatable_memory: int
     max_pods: int  # with prefix delegation, as a managed node group caps it
+    default_pods: int  # without prefix delegation
+    device: str  # resource name of an accelerator that is no NVIDIA GPU, or ""
 
     @property
     def shape(self) -> tuple[int, int, int, str]:
@@ -76,31 +78,42 @@ class Capacity:
 
 
 @cache
-def _catalog() -> dict[str, InstanceType]:
-    return {
-        row["instance_type"]: InstanceType(
-            name=row["instance_type"],
-            vcpu=int(row["vcpu"]),
-            memory_mib=int(row["memory_mib"]),
-            gpu=int(row["gpu"]),
-            gpu_model=row["gpu_model"],
-            gpu_memory_mib=int(row["gpu_memory_mib"] or 0),
-            arch=row["arch"],
-            allocatable_cpu=int(row["allocatable_cpu_millicores"]),
-            allocatable_memory=int(row["allocatable_memory_mib"]),
-            max_pods=int(row["max_pods_prefix_delegation"]),
-        )
-        for row in rows("instance_types")
-    }
+def _lines() -> dict[str, str]:
+    """The lines of the table by type. A run parses those of the types that it uses."""
+    _, *lines = shipped_text("instance_types.csv").splitlines()
+    return {line.partition(",")[0]: line for line in lines}
+
+
+@cache
+def _columns() -> tuple[str, ...]:
+    return tuple(shipped_text("instance_types.csv").partition("\n")[0].split(","))
 
 
 def instance_type(name: str) -> InstanceType:
     """Return the sizes of one type. Raises `UnknownInstanceType`."""
-    kind = _catalog().get(name)
-    if kind is None:
+    if name not in _lines():
         near = nearest_type(name)
         raise UnknownInstanceType(f"no facts about instance type {name!r}{f'; did you mean {near}?' if near else ''}")
-    return kind
+    return _parsed(name)
+
+
+@cache
+def _parsed(name: str) -> InstanceType:
+    row = dict(zip(_columns(), _lines()[name].split(","), strict=True))
+    return InstanceType(
+        name=name,
+        vcpu=int(row["vcpu"]),
+        memory_mib=int(row["memory_mib"]),
+        gpu=int(row["gpu"]),
+        gpu_model=row["gpu_model"],
+        gpu_memory_mib=int(row["gpu_memory_mib"] or 0),
+        arch=row["arch"],
+        allocatable_cpu=int(row["allocatable_cpu_millicores"]),
+        allocatable_memory=int(row["allocatable_memory_mib"]),
+        max_pods=int(row["max_pods_prefix_delegation"]),
+        default_pods=int(row["max_pods_eni"]),
+        device=row["accelerator_resource"],
+    )
 
 
 @lru_cache(maxsize=1000)
@@ -131,9 +144,10 @@ def _letters(name: str) -> list[str]:
     return sorted(letter for letter in name if letter.isalnum())
 
 
+@cache
 def instance_type_names() -> tuple[str, ...]:
     """All types in the table, sorted."""
-    return tuple(sorted(_catalog()))
+    return tuple(sorted(_lines()))
 
 
 def usable(kind: InstanceType) -> Capacity:

@@ -1,65 +1,81 @@
 """Terminal tables of the prices in use, and of the changes by an update."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
-from ebbtide.prices import plans_are_derived
-from ebbtide.prices.book import Book
+from ebbtide.prices import estimate_note, instance_type, instance_type_names
+from ebbtide.prices.book import RegionPrices
 from ebbtide.prices.rows import ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.update import Changed
 from ebbtide.terminal import table
 
 _SHOWN = 5
+_NAMED = 20
 
 
-def overview_parts(book: Book) -> list[RenderableType]:
-    columns = ("region", ">types", "on demand", "plans", "spot", "services")
-    return [table(columns, (_region_row(book, region) for region in book.regions)), *_sources(book, book.regions)]
+_FILES = (ListPrice, PlanDiscount, SpotSaving, ServicePrice)
 
 
-def _region_row(book: Book, region: str) -> tuple[str, ...]:
-    count = sum(1 for row in book.list_prices if row.region == region)
-    days = (book.as_of(kind, region) for kind in (ListPrice, PlanDiscount, SpotSaving, ServicePrice))
-    return (region, str(count), *(day.isoformat() for day in days))
+def overview_parts(prices: Mapping[str, RegionPrices]) -> list[RenderableType]:
+    columns = ("region", ">types", ">estimated", "on demand", "plans", "spot", "services")
+    return [table(columns, (_region_row(*entry) for entry in prices.items())), *_sources(prices)]
 
 
-def region_parts(book: Book, region: str) -> list[RenderableType]:
-    columns = ("type", ">vCPU", ">GiB", ">GPU", ">USD/hour", ">1 year", ">3 years", ">spot")
-    nodes = table(columns, (_type_row(book, row) for row in book.list_prices if row.region == region))
+def _region_row(region: str, prices: RegionPrices) -> tuple[str, ...]:
+    estimated = sum(1 for name in prices.on_demand if estimate_note(region, name))
+    days = (prices.as_of(kind).isoformat() for kind in (ListPrice, PlanDiscount, SpotSaving))
+    services = prices.as_of(ServicePrice).isoformat() if prices.services else "-"
+    return (region, str(len(prices.on_demand)), str(estimated or ""), *days, services)
+
+
+def region_parts(region: str, prices: RegionPrices) -> list[RenderableType]:
+    columns = ("type", ">vCPU", ">GiB", ">GPU", ">USD/hour", ">1 year", ">3 years", ">spot", "source")
+    nodes = table(columns, (_type_row(region, name, prices) for name in prices.on_demand))
     services = table(
         ("service", ">USD", "per"),
-        ((f"{row.service} {row.item}", f"{row.usd:g}", row.unit) for row in book.services if row.region == region),
+        ((f"{row.service} {row.item}", f"{row.usd:g}", row.unit) for row in prices.services),
     )
     rates = (
         "approximate, from a similar reservation"
-        if plans_are_derived(region)
+        if prices.plans_are_derived
         else "AWS's rates, the lowest of each family"
     )
     notes = f"1 year, 3 years: a Compute Savings Plan without upfront payment ({rates}); spot: the mean of one month"
-    return [nodes, notes, "", services, "", *_sources(book, (region,))]
+    missing = f"no prices of services but the EKS fee; from AWS: ebbtide prices update --region {region}"
+    return [nodes, notes, "", services if prices.services else missing, "", *_sources({region: prices})]
 
 
-def _type_row(book: Book, row: ListPrice) -> tuple[str, ...]:
-    family = row.instance_type.partition(".")[0]
-    plans = (book.discount.get((row.region, family, "compute", years)) for years in ("1", "3"))
-    saving = book.spot_saving.get((row.region, row.instance_type))
-    usd = row.on_demand_usd_per_hour
-    sizes = (str(row.vcpu), str(row.memory_gib), str(row.gpu or ""), f"{usd:.4f}")
-    return (row.instance_type, *sizes, *(_discounted(usd, part) for part in (*plans, saving)))
+def _type_row(region: str, name: str, prices: RegionPrices) -> tuple[str, ...]:
+    family = name.partition(".")[0]
+    plans = (prices.discounts.get((family, "compute", years)) for years in ("1", "3"))
+    usd = prices.on_demand[name]
+    discounted = (_discounted(usd, part) for part in (*plans, prices.spot_saving.get(name)))
+    source = estimate_note(region, name) or prices.sources.get(name, "")
+    return (name, *_sizes(name), f"{usd:.4f}", *discounted, source)
+
+
+def _sizes(name: str) -> tuple[str, str, str]:
+    """A directory may have prices of types that the table of sizes lacks."""
+    if name not in instance_type_names():
+        return ("", "", "")
+    kind = instance_type(name)
+    return (str(kind.vcpu), str(kind.memory_mib // 1024), str(kind.gpu or ""))
 
 
 def _discounted(usd: float, part: float | None) -> str:
     return "-" if part is None else f"{usd * (1 - part):.4f}"
 
 
-def _sources(book: Book, regions: Sequence[str]) -> list[str]:
-    """One line for each source of a file, with its regions and dates."""
-    dated: dict[tuple[str, str], list[str]] = {}
-    for row in book.dates:
-        if row.region in regions:
-            dated.setdefault((row.file, row.source), []).append(f"{row.region} {row.as_of.isoformat()}")
-    return [f"{file}: {source} ({', '.join(where)})" for (file, source), where in dated.items()]
+def _sources(prices: Mapping[str, RegionPrices]) -> list[str]:
+    """One line for each source of a file, with its date and regions."""
+    regions: dict[tuple[str, str, str], list[str]] = {}
+    for region, tables in prices.items():
+        for kind in _FILES:
+            entry = tables.dates[kind.FILE]
+            if entry.region == region:
+                regions.setdefault((kind.FILE, entry.source, entry.as_of.isoformat()), []).append(region)
+    return [f"{file}: {source}, {day} ({', '.join(where)})" for (file, source, day), where in regions.items()]
 
 
 def change_lines(change: Changed) -> Iterator[str]:
@@ -70,8 +86,13 @@ def change_lines(change: Changed) -> Iterator[str]:
     if len(change.moved) > _SHOWN:
         yield f"  and {len(change.moved) - _SHOWN} that changed less"
     if change.new:
-        yield f"  new: {', '.join(change.new)}"
+        yield f"  new: {_names(change.new)}"
     if change.gone:
-        yield f"  no longer listed by AWS, left out: {', '.join(change.gone)}"
+        yield f"  no longer listed by AWS, left out: {_names(change.gone)}"
     for note in change.notes:
         yield f"  {note}"
+
+
+def _names(types: Sequence[str]) -> str:
+    more = len(types) - _NAMED
+    return ", ".join(types[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -11,8 +11,8 @@ from datetime import date
 from enum import StrEnum
 
 from ebbtide.prices.catalog import instance_type_names
-from ebbtide.prices.rows import AWS_PLAN_RATE, NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
-from ebbtide.prices.tables import in_use, shipped
+from ebbtide.prices.rows import NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
+from ebbtide.prices.tables import in_use, regions_in_use, shipped
 
 
 class NoPrice(LookupError):
@@ -41,6 +41,9 @@ _PLAN = {
 }
 
 
+_EKS_REGION = "us-east-1"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceDate:
     """When the figures of a region were current at the source: list prices, discounts of plans, spot, services."""
@@ -52,39 +55,54 @@ class PriceDate:
 
 
 def priced_regions() -> tuple[str, ...]:
-    return in_use().regions
+    return regions_in_use()
 
 
 def price_date(region: str) -> PriceDate:
     """Return the dates to show next to a figure; for a region without prices, the oldest dates of the tables."""
-    book = in_use()
+    prices = in_use(region)
     return PriceDate(
-        on_demand=book.as_of(ListPrice, region),
-        plans=book.as_of(PlanDiscount, region),
-        spot=book.as_of(SpotSaving, region),
-        services=book.as_of(ServicePrice, region),
+        on_demand=prices.as_of(ListPrice),
+        plans=prices.as_of(PlanDiscount),
+        spot=prices.as_of(SpotSaving),
+        services=prices.as_of(ServicePrice),
     )
 
 
 def plans_are_derived(region: str) -> bool:
     """True if the region's plan discounts come from similar reservations, as the shipped ones do."""
-    return any(row.region == region and row.proxy != AWS_PLAN_RATE for row in in_use().discounts)
+    return in_use(region).plans_are_derived
 
 
 def on_demand(region: str, type: str) -> float:  # noqa: A002 - the usual word, and callers pass it by position
-    """US dollars per hour. Raises `NoPrice`."""
-    price = in_use().on_demand.get((region, type))
+    """US dollars per hour, which may be an estimate (`estimate_note`). Raises `NoPrice`."""
+    price = in_use(region).on_demand.get(type)
     if price is None:
         raise NoPrice(_why_not(region, type))
     return price
 
 
+_ESTIMATES = {
+    "same_family": "estimated from us-east-1",
+    "nearest_family": "estimated from us-east-1",
+    "nearest_family_weak": "roughly estimated from us-east-1",
+    "metal_as_virtual": "estimated from the same size without .metal",
+    "p4_cut_2025_06": "estimated from its price of April 2025",
+}
+
+
+def estimate_note(region: str, type: str) -> str:  # noqa: A002 - as above
+    """Return how the on-demand price in use was estimated, in a few words, or "" for a list price."""
+    method = in_use(region).sources.get(type, "").partition(":")[0]
+    return _ESTIMATES.get(method, "")
+
+
 def shipped_on_demand(region: str, type: str) -> float | None:  # noqa: A002 - as above
-    """US dollars per hour in the shipped tables, whatever prices are in use; None for an unknown type.
+    """US dollars per hour in the shipped tables, estimates included, whatever prices are in use; None without a price.
 
     Use it to decide where a pod runs: newer prices may change an estimate, but must never move a pod.
     """
-    return shipped().on_demand.get((region, type))
+    return shipped(region).on_demand.get(type)
 
 
 def hourly(region: str, type: str, assumption: str = PricingAssumption.ON_DEMAND) -> float:  # noqa: A002 - as above
@@ -93,7 +111,7 @@ def hourly(region: str, type: str, assumption: str = PricingAssumption.ON_DEMAND
     plan = _PLAN.get(PricingAssumption(assumption))
     if plan is None:
         return price
-    discount = in_use().discount.get((region, type.partition(".")[0], *plan))
+    discount = in_use(region).discounts.get((type.partition(".")[0], *plan))
     if discount is None:
         raise NoPrice(f"no {assumption} discount is known for {type} in {region}; on-demand is {price:g} USD an hour")
     return price * (1 - discount)
@@ -118,7 +136,7 @@ def has_rate(region: str, type: str, assumption: str) -> bool:  # noqa: A002 - a
 
 def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
     """US dollars per hour on spot, by the average saving of a month: zones and days differ widely. Raises `NoPrice`."""
-    saving = in_use().spot_saving.get((region, type))
+    saving = in_use(region).spot_saving.get(type)
     if saving is None:
         raise NoPrice(f"no typical spot saving is known for {type} in {region}")
     return on_demand(region, type) * (1 - saving)
@@ -126,15 +144,17 @@ def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
 
 def interruption_band(region: str, type: str) -> str | None:  # noqa: A002 - as above
     """The share of the type's spot instances that AWS interrupted within a month, as a band; None if unknown."""
-    band = in_use().interruption_band.get((region, type))
+    band = in_use(region).interruption_band.get(type)
     return None if band == NO_BAND else band
 
 
 def service_price(region: str, service: str, item: str) -> float:
     """US dollars per unit of the table: `("eks", "control_plane_standard")` is per cluster-hour. Raises `NoPrice`."""
-    price = in_use().service.get((region, service, item))
+    price = in_use(region).service.get((service, item))
+    if price is None and service == "eks":  # its fee is the same in every region
+        price = in_use(_EKS_REGION).service.get((service, item))
     if price is None:
-        raise NoPrice(_no_region(region) or f"no price for {service} {item} in {region}")
+        raise NoPrice(f"no price for {service} {item} in {region} (from AWS: {_update(region)})")
     return price
 
 
@@ -170,12 +190,14 @@ def _why_not(region: str, name: str) -> str:
     if name not in instance_type_names():
         return f"{name} is not in the table of instance types"
     day = price_date(region).on_demand
-    return f"no price for {name} in {region}: it was not offered there at the date of the prices, {day}"
+    return f"no price for {name} in {region} in the tables of {day} (from AWS: {_update(region)})"
 
 
 def _no_region(region: str) -> str:
-    regions = priced_regions()
-    if region in regions:
+    if region in priced_regions():
         return ""
-    update = f"ebbtide prices update --region {region}"
-    return f"no prices for region {region}; there are prices for {', '.join(regions)} (from AWS: {update})"
+    return f"no prices for region {region}; ebbtide prices show lists the others (from AWS: {_update(region)})"
+
+
+def _update(region: str) -> str:
+    return f"ebbtide prices update --region {region}"

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ebbtide.prices.catalog import instance_type
+
 AWS_PLAN_RATE = "savings_plan_rate"
 """The `proxy` of a discount that was calculated from AWS's own Savings Plan rates."""
 NO_BAND = "unknown"
@@ -90,6 +92,19 @@ class ListPrice(Row):
     arch: Annotated[str, _one_of("amd64", "arm64")]
     max_pods: Count
     on_demand_usd_per_hour: Annotated[Usd, Field(examples=["0.4032"])]
+
+
+def listed_sizes(name: str) -> dict[str, Any]:
+    """Return the columns of a list price that repeat the size of an instance type, which is in the table of sizes."""
+    kind = instance_type(name)
+    return {
+        "vcpu": kind.vcpu,
+        "memory_gib": kind.memory_mib // 1024,
+        "gpu": kind.gpu,
+        "gpu_model": kind.gpu_model,
+        "arch": kind.arch,
+        "max_pods": kind.default_pods,
+    }
 
 
 class PlanDiscount(Row):

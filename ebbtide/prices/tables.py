@@ -1,34 +1,43 @@
-"""Load the tables: shipped with the package, or prices from a directory of the same files.
+"""Load the prices of a region: shipped with the package, or from a directory of files.
 
 The environment variable EBBTIDE_PRICES names the directory. `ebbtide --prices DIR` sets it, so that child processes use
-the same prices. Each table is read once, when it is needed.
+the same prices. A region that the directory lacks has its shipped prices. Each file is read once, when it is needed.
+
+The shipped rows are validated by the tests and not here; those of a directory are validated when they are read.
 """
 
 import csv
 import os
-from collections.abc import Mapping
+from datetime import date
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
-from ebbtide.prices.book import FILES, Book, PricesInvalid, read_book
+from ebbtide.prices.book import FILES, Book, PricesInvalid, RegionPrices, dates_of, read_book
+from ebbtide.prices.data_files import shipped_regions, shipped_text
+from ebbtide.prices.rows import AsOf, PlanDiscount, ServicePrice
 
 ENVIRONMENT = "EBBTIDE_PRICES"
-SIZES = "instance_types.csv"
-_OTHER_SIZES = f"{SIZES}: found other sizes than shipped, wanted none: sizes decide what is built, and prices do not"
 
 
-@cache
-def rows(table: str) -> tuple[Mapping[str, str], ...]:
-    """All rows of the shipped `data/<table>.csv`, as text."""
-    return tuple(csv.DictReader(_shipped_text(f"{table}.csv").splitlines()))
-
-
-def in_use() -> Book:
-    """The prices that every cost is calculated from. Raises `PricesInvalid`."""
+def in_use(region: str) -> RegionPrices:
+    """The prices from which the costs of a region are calculated. Raises `PricesInvalid`."""
     directory = os.environ.get(ENVIRONMENT)
-    return _replacement(directory) if directory else shipped()
+    if directory and region in _read_directory(directory).regions:
+        return _replaced(directory, region)
+    return shipped(region)
+
+
+def regions_in_use() -> tuple[str, ...]:
+    """The regions with prices, sorted."""
+    book = replacement()
+    return tuple(sorted(shipped_regions().union(book.regions if book else ())))
+
+
+def replacement() -> Book | None:
+    """The prices of the directory, or None if the shipped ones are in use. Raises `PricesInvalid`."""
+    directory = os.environ.get(ENVIRONMENT)
+    return _read_directory(directory) if directory else None
 
 
 def place_in_use() -> str:
@@ -37,32 +46,49 @@ def place_in_use() -> str:
 
 
 @cache
-def shipped() -> Book:
-    return read_book(_shipped_text)
-
-
-@cache
-def _replacement(directory: str) -> Book:
+def _read_directory(directory: str) -> Book:
     folder = Path(directory)
     if not folder.is_dir():
         raise PricesInvalid((f"{folder}: found no such directory, wanted one with {', '.join(FILES)}",))
-    problems = [_OTHER_SIZES] if _has_other_sizes(folder / SIZES) else []
     try:
-        book = read_book(lambda name: read_file(folder / name, MOST_OF_A_DOCUMENT).decode("utf-8"))
+        return read_book(lambda name: read_file(folder / name, MOST_OF_A_DOCUMENT).decode("utf-8"))
     except PricesInvalid as invalid:
-        problems += invalid.problems
-    else:
-        if not problems:
-            return book
-    raise PricesInvalid(tuple(f"{folder}/{line}" for line in problems))
+        raise PricesInvalid(tuple(f"{folder}/{line}" for line in invalid.problems)) from None
 
 
-def _has_other_sizes(path: Path) -> bool:
-    try:
-        return path.read_bytes() != _shipped_text(SIZES).encode()
-    except OSError:
-        return False
+@cache
+def _replaced(directory: str, region: str) -> RegionPrices:
+    return _read_directory(directory).prices_of(region)
 
 
-def _shipped_text(name: str) -> str:
-    return files("ebbtide.prices").joinpath("data", name).read_text(encoding="utf-8")
+@cache
+def shipped(region: str) -> RegionPrices:
+    """The shipped prices of a region. A region without prices has the dates of the tables alone."""
+    types = _cells(f"regions/{region}.csv") if region in shipped_regions() else []
+    discounts = _cells(PlanDiscount.FILE, region)
+    return RegionPrices(
+        on_demand={name: float(usd) for name, usd, *_ in types},
+        discounts={(family, plan, years): float(fraction) for _, family, plan, years, _, fraction, _ in discounts},
+        plans_are_derived=bool(discounts),
+        spot_saving={name: float(saving) for name, _, _, saving, _ in types if saving},
+        interruption_band={name: band for name, _, _, _, band in types if band},
+        services=tuple(_service(*cells) for cells in _cells(ServicePrice.FILE, region)),
+        dates=dates_of(region, [_as_of(*cells) for cells in _cells(AsOf.FILE)]),
+        sources={name: source for name, _, source, *_ in types},
+    )
+
+
+def _service(region: str, service: str, item: str, unit: str, usd: str, confidence: str, source: str) -> ServicePrice:
+    return ServicePrice.model_construct(
+        region=region, service=service, item=item, unit=unit, usd=float(usd), confidence=confidence, source=source
+    )
+
+
+def _as_of(file: str, region: str, as_of: str, source: str) -> AsOf:
+    return AsOf.model_construct(file=file, region=region, as_of=date.fromisoformat(as_of), source=source)
+
+
+def _cells(name: str, region: str = "") -> list[list[str]]:
+    """Return the rows of a shipped file, or those of a region, which the first column names."""
+    lines = shipped_text(name).splitlines()[1:]
+    return [*csv.reader(line for line in lines if line.startswith(f"{region}," if region else ""))]

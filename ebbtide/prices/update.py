@@ -1,7 +1,7 @@
-"""Update a book: replace the figures of the regions that AWS was asked about. Pure.
+"""Update a directory of prices: replace the figures of the regions that AWS was asked about. Pure.
 
-Other regions keep their figures and their dates. A figure that AWS no longer lists is left out instead of kept under a
-new date: a price at which nothing is sold is worse than a gap.
+Other regions of the directory keep their figures and their dates. A figure that AWS no longer lists is left out instead
+of kept under a new date: a price at which nothing is sold is worse than a gap.
 """
 
 from collections import defaultdict
@@ -11,10 +11,19 @@ from datetime import date
 from typing import TypeVar
 
 from ebbtide.prices.aws_questions import Figures
-from ebbtide.prices.book import Book
+from ebbtide.prices.book import Book, RegionPrices
 from ebbtide.prices.catalog import instance_type
-from ebbtide.prices.rows import AWS_PLAN_RATE, NO_BAND, AsOf, ListPrice, PlanDiscount, ServicePrice, SpotSaving, Years
-from ebbtide.prices.tables import rows
+from ebbtide.prices.rows import (
+    AWS_PLAN_RATE,
+    NO_BAND,
+    AsOf,
+    ListPrice,
+    PlanDiscount,
+    ServicePrice,
+    SpotSaving,
+    Years,
+    listed_sizes,
+)
 
 PRICE_LIST = "aws-price-list"
 _ROUGH = 0.02  # a wider spread within a family gets a note: the table has one discount for all its sizes
@@ -34,12 +43,12 @@ class Changed:
     notes: tuple[str, ...]  # services without a price, and wide spreads, a sentence each
 
 
-def updated(book: Book, figures: Iterable[Figures], today: date) -> Book:
-    """Return the newer book; the updated regions come last in each table."""
+def updated(book: Book, before: Mapping[str, RegionPrices], figures: Iterable[Figures], today: date) -> Book:
+    """Return the newer directory; the updated regions, whose earlier prices are `before`, come last in each table."""
     updates = {region.region: region for region in figures}
     prices = [_list_price(region.region, *price) for region in updates.values() for price in region.on_demand.items()]
     discounts = [row for region in updates.values() for row in _discounts(region)]
-    spot = [row for region in updates.values() for row in _spot(region, book)]
+    spot = [row for region in updates.values() for row in _spot(region, before[region.region])]
     services = [row for region in updates.values() for row in _services(region)]
     dates = [row for region in updates for row in _dates(region, today)]
     return Book(
@@ -56,22 +65,7 @@ def _unchanged(table: tuple[R, ...], updates: Mapping[str, Figures]) -> Iterator
 
 
 def _list_price(region: str, name: str, usd: float) -> ListPrice:
-    kind = instance_type(name)
-    return ListPrice(
-        region=region,
-        instance_type=name,
-        vcpu=kind.vcpu,
-        memory_gib=kind.memory_mib // 1024,
-        gpu=kind.gpu,
-        gpu_model=kind.gpu_model,
-        arch=kind.arch,
-        max_pods=_default_pods()[name],
-        on_demand_usd_per_hour=usd,
-    )
-
-
-def _default_pods() -> Mapping[str, int]:
-    return {row["instance_type"]: int(row["max_pods_eni"]) for row in rows("instance_types")}
+    return ListPrice(region=region, instance_type=name, on_demand_usd_per_hour=usd, **listed_sizes(name))
 
 
 def _spreads(figures: Figures) -> dict[tuple[str, str, Years], list[float]]:
@@ -99,9 +93,8 @@ def _discounts(figures: Figures) -> Iterator[PlanDiscount]:
         )
 
 
-def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
+def _spot(figures: Figures, before: RegionPrices) -> Iterator[SpotSaving]:
     """Keep the previous interruption band: AWS has no API for the frequency of interruptions."""
-    bands = {row.key: row.interruption_frequency_band for row in book.spot}
     for name, usd in figures.spot.items():
         price = figures.on_demand.get(name)
         if price is not None:
@@ -109,7 +102,7 @@ def _spot(figures: Figures, book: Book) -> Iterator[SpotSaving]:
                 region=figures.region,
                 instance_type=name,
                 savings_over_on_demand_fraction=_fraction(1 - usd / price),
-                interruption_frequency_band=bands.get((figures.region, name), NO_BAND),
+                interruption_frequency_band=before.interruption_band.get(name, NO_BAND),
             )
 
 
@@ -143,9 +136,8 @@ def _dates(region: str, today: date) -> Iterator[AsOf]:
         yield AsOf(file=row.FILE, region=region, as_of=today, source=source)
 
 
-def changed(before: Book, figures: Figures) -> Changed:
-    region = figures.region
-    old = {name: usd for (priced_region, name), usd in before.on_demand.items() if priced_region == region}
+def changed(before: RegionPrices, figures: Figures) -> Changed:
+    region, old = figures.region, before.on_demand
     both = {name: (old[name], usd) for name, usd in figures.on_demand.items() if name in old}
     moved = {name: pair for name, pair in both.items() if pair[0] != pair[1]}
     return Changed(
@@ -158,10 +150,10 @@ def changed(before: Book, figures: Figures) -> Changed:
     )
 
 
-def _gone_services(before: Book, figures: Figures) -> Iterator[str]:
+def _gone_services(before: RegionPrices, figures: Figures) -> Iterator[str]:
     services = {(row.service, row.item) for row in _services(figures)}
     for row in before.services:
-        if row.region == figures.region and (row.service, row.item) not in services:
+        if (row.service, row.item) not in services:
             yield f"{row.service} {row.item}: AWS lists no price for it, so it is left out (it was {row.usd:g} USD)"
 
 

@@ -38,6 +38,7 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
+from ebbtide.settings.file.not_here import not_here, page_section
 from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import (
@@ -183,7 +184,7 @@ class Sections:
         for key, value in self._config.items():
             if key in KEYS or key.startswith(FOREIGN) or (not key.startswith(OURS) and isinstance(value, Secret)):
                 continue
-            meant = f"did you mean {OURS}{key}?" if OURS + key in KEYS else did_you_mean(key, KEYS)
+            meant = f"did you mean {OURS}{key}?" if OURS + key in KEYS else not_here(key) or did_you_mean(key, KEYS)
             self.findings.append(
                 Finding(code="key.unknown", at=(key,), wanted="a known key", found=f"the key {key!r}", hint=meant)
             )
@@ -213,7 +214,8 @@ class Sections:
                     wanted="a region of AWS's commercial partition, the only one whose ARNs begin with arn:aws:",
                     found="one of China, of a government, of a sovereign cloud or of an isolated one",
                     example="eu-central-1",
-                    hint="there, make the cluster by other means and name it in ebbtide:cluster, { kind: existing }",
+                    hint="there, make the cluster by other means and name it in ebbtide:cluster, { kind: existing }; "
+                    f"{page_section('clouds')}",
                 )
             )
         return region

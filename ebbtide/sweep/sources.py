@@ -28,7 +28,7 @@ def digest_of(module: str, *files: Path) -> str:
     """Raises OSError for a file that cannot be read."""
     hashed = hashlib.sha256()
     parts = sorted(_imported(module).items())
-    parts += [(path.name, path) for path in (*sorted(_PRICES.iterdir()), *files)]
+    parts += [(path.name, path) for path in (*sorted(_PRICES.rglob("*.csv")), *files)]
     for name, path in parts:
         hashed.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     for name in CALENDARS:

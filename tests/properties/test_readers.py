@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from controllers.process import ConfigFile
 from ebbtide.advice.savings.usage import UsageError, read_usage
 from ebbtide.preview.plan import PlanUnusable, planned_changes, read_plan
-from ebbtide.prices.book import PricesInvalid, files_of, read_book
-from ebbtide.prices.tables import shipped
+from ebbtide.prices.book import PricesInvalid, read_book
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
@@ -32,6 +31,7 @@ from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.trace.traces import TraceError, read_trace
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
+from tests.builders.prices import before
 from tests.counts import count
 from tests.paths import ROOT
 
@@ -262,19 +262,14 @@ def _read_usage(path: Path, _random: Random) -> str:
     return ""
 
 
-@cache
-def _shipped_prices() -> dict[str, str]:
-    return files_of(shipped())
-
-
 def _prices() -> dict[str, bytes]:
-    """Few rows are soon read; each file is damaged beside the others as they are shipped."""
-    return {name: "".join(text.splitlines(keepends=True)[:20]).encode() for name, text in _shipped_prices().items()}
+    """Few rows are soon read; each file is damaged beside the others, unchanged."""
+    return {name: "".join(text.splitlines(keepends=True)[:20]).encode() for name, text in before().items()}
 
 
 def _read_prices(path: Path, _random: Random) -> str:
     def text_of(name: str) -> str:
-        return path.read_text(encoding="utf-8") if name == path.name else _shipped_prices()[name]
+        return path.read_text(encoding="utf-8") if name == path.name else before()[name]
 
     try:
         read_book(text_of)

@@ -12,11 +12,20 @@ customer's own objects claim. Load balancers and snapshots have no price in the 
 the stack. Pure: list prices from the shipped tables, no clock and no cloud.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.prices import GroupRate, NoPrice, PricingAssumption, group_rate, price_date, service_price, spot_typical
+from ebbtide.prices import (
+    GroupRate,
+    NoPrice,
+    PricingAssumption,
+    group_rate,
+    has_rate,
+    price_date,
+    service_price,
+    spot_typical,
+)
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.network import called_services
@@ -61,6 +70,18 @@ def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None 
     return (*groups, _disks(settings, stated), *_fixed_lines(settings))
 
 
+def unpriced(lines: Sequence[GroupCost]) -> list[str]:
+    """The lines without a price, which every sum lacks."""
+    return [line.name for line in lines if line.usd_at_min is None]
+
+
+def sum_known(lines: Sequence[GroupCost], amount_of: Callable[[GroupCost], float | None]) -> float | None:
+    """Add up the lines that have a price; None if none has one, or if one of them has no such amount."""
+    amounts = [amount_of(line) for line in lines if line.usd_at_min is not None]
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known and len(known) == len(amounts) else None
+
+
 def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
     """Parts of the stack without a line, since the tables have no price for them."""
     return () if settings.cluster.context is not None else (*_balancers(settings), *_snapshots(settings))
@@ -97,7 +118,11 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
     except NoPrice as unknown:
         note = str(unknown)
     spot = group.kind is NodeKind.SPOT
-    planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
+    assumption = settings.costs.pricing_assumption
+    planned = not spot and group.min > 0 and assumption.approximate
+    if planned and rate is not None and (without := _without_rate(group, settings)):
+        note = f"no {assumption.value} discount is known for {', '.join(without)}: on demand"
+        planned = len(without) < len(group.instance_types)
     return GroupCost(
         name=name,
         node_group=True,
@@ -111,6 +136,11 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         price_date=_date(settings.region, spot=spot, plan=planned),
         note=note,
     )
+
+
+def _without_rate(group: NodeGroupSettings, settings: StackSettings) -> list[str]:
+    assumption = settings.costs.pricing_assumption
+    return [kind for kind in group.instance_types if not has_rate(settings.region, kind, assumption)]
 
 
 def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:

@@ -176,7 +176,10 @@ def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator
 
 def _about_region(settings: StackSettings) -> Iterator[Caution]:
     if settings.cluster.context is None and settings.region not in priced_regions():
-        text = f"no prices are known for this region; there are prices for {', '.join(priced_regions())}"
+        text = (
+            "no prices are known for this region, so no cost is calculated; "
+            f"ebbtide prices update --region {settings.region} reads them from AWS"
+        )
         yield Caution("region.no-prices", "aws:region", text)
 
 

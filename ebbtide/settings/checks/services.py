@@ -99,15 +99,15 @@ def _metrics_have_a_source(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _metric_has_source(parsed: ParsedSections, at: Location, *, of_gateway: bool) -> Iterator[Finding]:
-    metric, serving, monitoring = str(at[-1]), parsed.stack.serving, parsed.stack.monitoring.prometheus
-    if serving.prometheus is None and monitoring is not PrometheusKind.BUNDLED:
+    metric, serving, monitoring = str(at[-1]), parsed.stack.serving, parsed.stack.monitoring
+    if serving.prometheus is None and monitoring.address is None:
         yield Finding(
             code="scale.no-prometheus",
             at=at,
             wanted=f"a Prometheus, which {metric} is asked of",
-            found="none" if monitoring is PrometheusKind.NONE else "one whose address is not known",
+            found="none" if monitoring.prometheus is PrometheusKind.NONE else "one whose address is not known",
             example=f"{SERVING}: {{ prometheus: http://prometheus.monitoring.svc:9090 }}"
-            if parsed.existing or monitoring is PrometheusKind.EXISTING
+            if parsed.existing or monitoring.prometheus is PrometheusKind.EXISTING
             else "ebbtide:monitoring: { prometheus: bundled }",
             hint="cpu and memory need none",
         )

@@ -16,6 +16,7 @@ pod is described in one place. Also refused:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 from ebbtide.settings.fragment.restricted import restricted_findings
 from ebbtide.settings.fragment.values import containers, entries_of, inside, mapping
@@ -266,7 +267,7 @@ def _tokens(fragment: object) -> Iterator[Finding]:
 def _restricted(fragment: object) -> Iterator[Finding]:
     for at, value, promise in restricted_findings(fragment):
         expected = f"{promise}: both namespaces enforce the Pod Security level restricted (rule EB028)"
-        yield _broken("pod-promise.restricted", at, value, expected)
+        yield _broken("pod-promise.restricted", at, value, expected, page_section("pods"))
 
 
 _OF_ALL_PODS = (_categories, _tolerations, _variables, _tokens, _restricted)

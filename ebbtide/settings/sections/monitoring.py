@@ -15,10 +15,14 @@ from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.pods.pod import LabelKey, LabelValue
 from ebbtide.settings.sections.redis import class_name
 from ebbtide.settings.sections.types import Mebibytes, acted_on
+from ebbtide.vocabulary.labels import NAMESPACE
 
 PROMETHEUS = "ebbtide-prometheus"
 ALERTMANAGER = "ebbtide-alertmanager"
 """Workloads and Services of `bundled`, in the controller's namespace."""
+OPERATED_SERVICE = "prometheus-operated"
+"""The Service that Prometheus' operator creates, independent of the Prometheus' name."""
+PROMETHEUS_PORT = 9090
 
 RETENTION = timedelta(days=30)
 STORAGE = 50 * 1024
@@ -205,6 +209,15 @@ class MonitoringSettings(Settings):
         description="for bundled: an additional store for samples",
         examples=["{ url: https://mimir.example.com/api/v1/push, secret: mimir }"],
     )
+
+    @property
+    def address(self) -> str | None:
+        """Return Prometheus' address within the cluster; None if there is none, or if its Service is unknown."""
+        if self.prometheus is PrometheusKind.BUNDLED:
+            return f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
+        if self.prometheus is PrometheusKind.EXISTING and self.discovery is not Discovery.CONFIG_MAP:
+            return f"http://{OPERATED_SERVICE}.{self.namespace}.svc:{PROMETHEUS_PORT}"
+        return None
 
     @property
     def kept_for(self) -> timedelta:

@@ -14,6 +14,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
 
+from ebbtide.settings.file.not_here import not_here
 from ebbtide.settings.file.problems import NEAR, wanted
 from ebbtide.settings.sections.week import parse_intervals, parse_week
 from ebbtide.units.durations import format_duration, latency_text, read_duration
@@ -231,7 +232,7 @@ def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator,
                 "choice.unknown",
                 " or ".join(values),
                 example=values[0],
-                hint=f"did you mean {near[0]}?" if near else "",
+                hint=f"did you mean {near[0]}?" if near else not_here(str(value)),
             )
         return value
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
@@ -50,9 +51,12 @@ class Acks(StrEnum):
 
 
 _SOURCES_REFUSED: dict[str, str] = {
-    "huey": "Huey keeps no record of running tasks, so an empty queue would not mean that nothing runs",
-    "arq": "ARQ cancels running jobs when a worker is told to stop",
-    **dict.fromkeys(("dramatiq", "ray", "prometheus"), "this demand source is planned and not acted on yet"),
+    kind: f"{reason}; {page_section('queues')}"
+    for kind, reason in {
+        "huey": "Huey keeps no record of running tasks, so an empty queue would not mean that nothing runs",
+        "arq": "ARQ cancels running jobs when a worker is told to stop",
+        **dict.fromkeys(("dramatiq", "ray", "prometheus"), "this demand source is planned and not acted on yet"),
+    }.items()
 }
 
 _EARLY = "a task that is acknowledged early is in no key of Redis while it runs, so it cannot be seen"

@@ -3,10 +3,13 @@
 import re
 from typing import Any
 
+import pytest
+
 from components.monitoring.scraping import Scraping, prometheus_document
 from components.monitoring.targets import ENVOY_KEPT, ENVOY_OF_ROUTES, targets
 from ebbtide.monitoring import serving
 from ebbtide.monitoring.documents import rule_groups
+from ebbtide.recording.resources import kind_of
 from ebbtide.settings import StackSettings
 from tests.builders.monitoring.promql import series, uses
 from tests.builders.recorded import record
@@ -60,6 +63,21 @@ def test_prometheus_reaches_envoy_and_keda_reaches_prometheus() -> None:
     assert policies.allow(PROMETHEUS, ENVOY, 19001)
     assert not policies.allow(PROMETHEUS, ENVOY, 10080)
     assert policies.allow(Pod(namespace="keda", labels={"ebbtide.dev/workload": "keda-operator"}), PROMETHEUS, 9090)
+
+
+@pytest.mark.parametrize("discovery", ["", ", discovery: operator"])
+def test_keda_asks_the_service_that_the_operator_of_an_existing_prometheus_makes(discovery: str) -> None:
+    existing = f"{{ prometheus: existing, namespace: watch{discovery} }}"
+    recorded = record(services_stack(("{ prometheus: bundled }", existing)))
+
+    addresses = {
+        trigger["metadata"]["serverAddress"]
+        for resource in recorded
+        if kind_of(resource) == "ScaledObject"
+        for trigger in resource.inputs["spec"]["triggers"]
+        if trigger["type"] == "prometheus"
+    }
+    assert addresses == {"http://prometheus-operated.watch.svc:9090"}
 
 
 def test_on_a_cluster_that_was_there_envoy_is_where_its_chart_puts_it() -> None:

@@ -13,6 +13,7 @@ from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.setup import ReplayError, ReplayOptions
 from ebbtide.simulator.trace.traces import Job
+from ebbtide.simulator.world.failures import Failures
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.vocabulary.windows import zone_of
 from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
@@ -48,6 +49,16 @@ def test_a_night_s_floor_is_the_longest_stretch_of_work_past_midnight_too() -> N
 
     assert floor is not None
     assert floor.line == 'overnight: [{ pool: train, at: "23:00", for: 3h, workers: 2 }]'
+
+
+def test_demand_in_business_hours_gives_no_floor_of_the_night() -> None:
+    by_day = every_day(at=9 * HOUR, lasts=6 * HOUR, members=4)
+    until_late = every_day(at=16 * HOUR, lasts=5 * HOUR, members=1)
+
+    assert floors_of(Means.OVERNIGHT, by_day) is None
+    assert getattr(floors_of(Means.OVERNIGHT, by_day + until_late), "line", None) == (
+        'overnight: [{ pool: train, at: "19:00", for: 2h, workers: 1 }]'
+    )
 
 
 def test_work_around_the_clock_needs_a_min_and_no_nightly_floor() -> None:
@@ -128,16 +139,19 @@ def test_a_printed_line_in_the_stack_file_is_the_floor_that_was_tried(means: Mea
     assert written != parsed_settings()
 
 
-def mornings(weeks: Sequence[int], *, at: float = 8 * HOUR) -> Iterator[Job]:
-    """On each working day four jobs at opening, of twenty minutes."""
+def mornings(weeks: Sequence[int], *, at: float = 8 * HOUR, days: int = 5) -> Iterator[Job]:
+    """On the first `days` of each week four jobs at opening, of twenty minutes."""
     for week in weeks:
-        for day in range(5):
+        for day in range(days):
             yield from (a_job((7 * week + day) * DAY + at + second, 1200, cpu=4, memory=16) for second in range(4))
 
 
-def advised(jobs: Sequence[Job], stack: StackSettings | None = None, spend: float = 0.5) -> FloorAdvice:
+def advised(
+    jobs: Sequence[Job], stack: StackSettings | None = None, spend: float = 0.5, failures: Failures | None = None
+) -> FloorAdvice:
     end = a_job(3 * 7 * DAY - 1, 1)  # so that there are three weeks
-    return floor_advice(stack or a_stack({"train": a_pool()}), a_trace([*jobs, end]), OPTIONS, spend)
+    options = OPTIONS if failures is None else replace(OPTIONS, failures=failures)
+    return floor_advice(stack or a_stack({"train": a_pool()}), a_trace([*jobs, end]), options, spend)
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +176,21 @@ def test_what_happened_in_one_week_only_is_no_habit() -> None:
     assert advised(list(mornings([1]))).advised == ()
 
 
+def test_a_gain_within_the_spread_of_five_seeds_is_not_advised() -> None:
+    """Boots take between a second and hours, so what a floor saves is chance; its cost is within the limit."""
+    advice = advised(list(mornings(range(3), days=3)), failures=Failures(slow_boots=2.5))
+
+    (best,) = within(0.5, advice.trials)
+    assert best.verdict.saved_hours > 0
+    assert advice.advised == ()
+    assert "by more than 5 seeds differ" in as_text(advice)
+
+
 def test_no_floor_is_tried_on_the_week_that_taught_it() -> None:
     """Only week 1 has mornings: its own floor would cut its waits, the others' floors have nothing to cut."""
     trials = advised([a_job(6 * DAY, 60), *mornings([1])]).trials
 
-    assert [trial.floor.means for trial in trials if trial.rule.quantile == 0.9] == [Means.MORNING, Means.OVERNIGHT]
+    assert [trial.floor.means for trial in trials if trial.rule.quantile == 0.9] == [Means.MORNING]
     assert [trial.verdict.saved_hours for trial in trials] == [0.0] * len(trials)
 
 

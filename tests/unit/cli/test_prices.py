@@ -11,7 +11,8 @@ from ebbtide.cli.__main__ import app
 from ebbtide.preview.cost.monthly import group_costs
 from ebbtide.prices.book import files_of, read_book
 from ebbtide.prices.rows import ListPrice
-from ebbtide.prices.tables import ENVIRONMENT, shipped
+from ebbtide.prices.tables import ENVIRONMENT
+from tests.builders.prices import before
 from tests.builders.settings import loaded, shortest
 from tests.unit.prices.stubbed_aws import (
     PRICES,
@@ -57,14 +58,13 @@ def test_an_update_writes_files_that_are_read_back(aws: StubbedAws, tmp_path: Pa
 
     assert result.exit_code == 0, result.stderr
     book = read_book(lambda name: (out / name).read_text(encoding="utf-8"))
-    assert {name: book.on_demand[REGION, name] for name in PRICES} == PRICES
-    assert book.discount[REGION, "m7i", "compute", "1"] == 0.25
-    assert book.spot_saving[REGION, "m7i.2xlarge"] == 0.6
-    assert book.service[REGION, "vpc", "interface_endpoint"] == 0.011
-    assert book.as_of(ListPrice, REGION) == datetime.now(UTC).date()
-    assert [row for row in book.list_prices if row.region != REGION] == [
-        row for row in shipped().list_prices if row.region != REGION
-    ]
+    prices = book.prices_of(REGION)
+    assert prices.on_demand == PRICES
+    assert prices.discounts["m7i", "compute", "1"] == 0.25
+    assert prices.spot_saving["m7i.2xlarge"] == 0.6
+    assert prices.service["vpc", "interface_endpoint"] == 0.011
+    assert prices.as_of(ListPrice) == datetime.now(UTC).date()
+    assert book.regions == {REGION}
     assert files_of(book).keys() == {path.name for path in out.iterdir()}
 
 
@@ -76,7 +76,7 @@ def test_an_update_lists_its_changes_and_how_to_use_it(aws: StubbedAws, tmp_path
     assert f"{REGION}: 2 instance types, 1 with another price than before" in text
     assert "m7i.2xlarge: 0.4494 -> 0.4 USD an hour (-11.0%)" in text
     assert "new: g6.2xlarge\n" in text
-    assert "no longer listed by AWS, left out: t3.medium," in text
+    assert "no longer listed by AWS, left out: t3.micro, t3.small," in text
     assert f"ebbtide --prices {tmp_path}/prices" in text
 
 
@@ -161,7 +161,8 @@ def test_show_lists_regions_dates_and_sources() -> None:
     text = ebbtide("prices", "show").stdout
 
     assert "prices shipped with Ebbtide" in text
-    assert "us-east-1          81  2026-07-20  2025-04-24" in text
+    assert "us-east-1        1253         29  2026-07-20  2025-04-24" in text
+    assert "sa-east-1         675         92  2026-02-17  2025-04-24  2025-06-28  -" in text
     assert "spot_typical.csv: Spot Instance Advisor as kept by spotinfo" in text
 
 
@@ -169,22 +170,22 @@ def test_show_lists_the_prices_of_a_region() -> None:
     text = ebbtide("prices", "show", "us-east-1").stdout
 
     # less 26.5 % under a plan of one year
-    assert "m7i.2xlarge          8    32         0.4032   0.2964" in text
+    assert "m7i.2xlarge           8    32         0.4032   0.2964" in text
     assert "eks control_plane_standard" in text
 
 
 def test_show_of_a_region_without_prices_says_which_have_some() -> None:
-    result = ebbtide("prices", "show", "eu-north-1")
+    result = ebbtide("prices", "show", "ap-east-2")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("no prices for region eu-north-1; there are prices for ap-southeast-2")
+    assert result.stderr.startswith("no prices for region ap-east-2; there are prices for af-south-1, ap-east-1")
 
 
 def replaced(folder: Path) -> Path:
     """Price files in which a node of us-east-1 costs a dollar."""
     out = folder / "mine"
     out.mkdir()
-    for name, text in files_of(shipped()).items():
+    for name, text in before().items():
         (out / name).write_text(text.replace("m7i.2xlarge,8,32,0,,amd64,58,0.4032", "m7i.2xlarge,8,32,0,,amd64,58,1.0"))
     return out
 

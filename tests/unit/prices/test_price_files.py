@@ -7,13 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.prices import PricesInvalid, instance_type, on_demand, price_date, shipped_on_demand
+from ebbtide.prices import (
+    PricesInvalid,
+    estimate_note,
+    instance_type,
+    on_demand,
+    price_date,
+    priced_regions,
+    service_price,
+    shipped_on_demand,
+)
 from ebbtide.prices.book import Book, files_of, read_book
 from ebbtide.prices.rows import BANDS, UNITS, AsOf, ListPrice, PlanDiscount, ServicePrice, SpotSaving
-from ebbtide.prices.tables import ENVIRONMENT, in_use, shipped
-from tests.builders.components import ROOT
-
-DATA = ROOT / "ebbtide" / "prices" / "data"
+from ebbtide.prices.tables import ENVIRONMENT, in_use, replacement
+from tests.builders.prices import before
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9.:-]{0,12}", fullmatch=True)
 REGIONS = st.sampled_from(["us-east-1", "eu-west-1", "eu-north-1"])
@@ -91,25 +98,21 @@ def test_written_files_are_read_back_equal(book: Book) -> None:
     assert read_book(files_of(book).__getitem__) == book
 
 
-def test_the_shipped_files_are_read_back_equal() -> None:
-    assert read_book(files_of(shipped()).__getitem__) == shipped()
-
-
-def copy_of_shipped(folder: Path, **changed: str) -> Path:
-    """The shipped files in a folder, some with another text."""
-    for name, text in files_of(shipped()).items():
+def directory(folder: Path, **changed: str) -> Path:
+    """The files of an earlier release in a folder, some with another text."""
+    for name, text in before().items():
         (folder / name).write_text(changed.get(name.removesuffix(".csv"), text), encoding="utf-8")
     return folder
 
 
 def text_of(name: str) -> str:
-    return files_of(shipped())[f"{name}.csv"]
+    return before()[f"{name}.csv"]
 
 
 def problems_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv(ENVIRONMENT, str(folder))
     with pytest.raises(PricesInvalid) as refused:
-        in_use()
+        replacement()
     return [line.removeprefix(f"{folder}/") for line in refused.value.problems]
 
 
@@ -136,7 +139,7 @@ def test_a_fault_is_one_line_with_its_place(
     name: str, old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = text_of(name)
-    folder = copy_of_shipped(tmp_path, **{name: text.replace(old, new, 1)})
+    folder = directory(tmp_path, **{name: text.replace(old, new, 1)})
 
     (problem,) = problems_of(folder, monkeypatch)
 
@@ -144,9 +147,7 @@ def test_a_fault_is_one_line_with_its_place(
 
 
 def test_all_faults_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy_of_shipped(
-        tmp_path, spot_typical="", services=text_of("services").splitlines()[0], dates=text_of("dates") + "x\n"
-    )
+    directory(tmp_path, spot_typical="", services=text_of("services").splitlines()[0], dates=text_of("dates") + "x\n")
     (tmp_path / "ec2.csv").unlink()
     (tmp_path / "savings_plans_approx.csv").write_bytes(b"\xff\xfe")
 
@@ -164,7 +165,7 @@ def test_all_faults_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_file_of_another_kind_is_not_reported_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prices = text_of("ec2").replace(",0.", ",free ")
 
-    problems = problems_of(copy_of_shipped(tmp_path, ec2=prices), monkeypatch)
+    problems = problems_of(directory(tmp_path, ec2=prices), monkeypatch)
 
     assert len(problems) == 21
     assert problems[-1].startswith("ec2.csv: and ")
@@ -177,16 +178,16 @@ def test_a_missing_directory_names_the_wanted_files(tmp_path: Path, monkeypatch:
 
 
 def test_a_spreadsheets_mark_and_line_ends_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy_of_shipped(tmp_path)
+    directory(tmp_path)
     (tmp_path / "ec2.csv").write_bytes(b"\xef\xbb\xbf" + text_of("ec2").replace("\n", "\r\n").encode() + b"\r\n")
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
 
-    assert in_use() == shipped()
+    assert replacement() == read_book(before().__getitem__)
 
 
 def test_the_replacement_changes_prices_and_their_dates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prices = text_of("ec2").replace("amd64,58,0.4032", "amd64,58,0.3", 1)
-    copy_of_shipped(tmp_path, ec2=prices, dates=text_of("dates").replace("2026-07-20", "2026-11-20"))
+    directory(tmp_path, ec2=prices, dates=text_of("dates").replace("2026-07-20", "2026-11-20"))
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
 
     assert on_demand("us-east-1", "m7i.2xlarge") == 0.3
@@ -194,33 +195,61 @@ def test_the_replacement_changes_prices_and_their_dates(tmp_path: Path, monkeypa
     assert shipped_on_demand("us-east-1", "m7i.2xlarge") == 0.4032
 
 
-def test_sizes_cannot_be_replaced_because_they_decide_what_is_built(
+def test_a_directory_of_an_earlier_release_is_read_and_its_sizes_have_no_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = (DATA / "instance_types.csv").read_text(encoding="utf-8")
-    copy_of_shipped(tmp_path)
-    (tmp_path / "instance_types.csv").write_text(
-        sizes.replace("m7i.large,2,8192", "m7i.large,4,8192"), encoding="utf-8"
-    )
+    for name, text in before(sizes=True).items():
+        (tmp_path / name).write_text(text.replace("m7i.large,2,8192", "m7i.large,4,8192"), encoding="utf-8")
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
 
-    (problem,) = problems_of(tmp_path, monkeypatch)
-
-    assert problem.startswith("instance_types.csv: found other sizes than shipped, wanted none")
+    assert on_demand("us-east-1", "m7i.2xlarge") == 0.4032
+    assert price_date("eu-west-1").on_demand == date(2025, 4, 24)
     assert instance_type("m7i.large").vcpu == 2
 
 
-def test_a_copy_of_all_shipped_files_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in DATA.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+def test_a_price_of_a_type_without_sizes_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory(tmp_path, ec2=text_of("ec2") + "us-east-1,z9.large,2,8,0,,amd64,20,0.1\n")
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
 
-    assert in_use() == shipped()
+    assert in_use("us-east-1").on_demand["z9.large"] == 0.1
+
+
+def test_a_region_that_the_directory_lacks_has_its_shipped_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regions = priced_regions()
+    directory(tmp_path)
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+
+    assert on_demand("sa-east-1", "m5.large") == shipped_on_demand("sa-east-1", "m5.large")
+    assert price_date("sa-east-1").on_demand == date(2026, 2, 17)
+    assert priced_regions() == regions
+
+
+def test_the_eks_fee_of_a_directory_counts_in_regions_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fee = "us-east-1,eks,control_plane_standard,cluster-hour,0.1"
+    assert fee in text_of("services")
+    directory(tmp_path, services=text_of("services").replace(fee, f"{fee}1"))
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+
+    assert service_price("sa-east-1", "eks", "control_plane_standard") == 0.11
+
+
+def test_a_price_of_a_directory_is_no_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert estimate_note("eu-west-1", "m8g.medium") == ""
+    assert estimate_note("eu-west-1", "m8i-flex.large") in ("", "estimated from us-east-1")
+    directory(tmp_path)
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+
+    assert not any(estimate_note("eu-west-1", name) for name in in_use("eu-west-1").on_demand)
 
 
 def test_a_directory_in_place_of_a_file_is_reported_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy_of_shipped(tmp_path)
+    directory(tmp_path)
     (tmp_path / "instance_types.csv").mkdir()
     (tmp_path / "ec2.csv").unlink()
     (tmp_path / "ec2.csv").mkdir()

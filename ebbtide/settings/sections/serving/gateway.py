@@ -120,7 +120,8 @@ class ServingSettings(Settings):
     )
     prometheus: Annotated[str, AfterValidator(_address)] | None = Field(
         default=None,
-        description="address of Prometheus for KEDA; default: the stack's own Prometheus",
+        description="address of Prometheus for KEDA; default: that of ebbtide:monitoring, with discovery: operator the "
+        "Service prometheus-operated in its namespace; required with discovery: config-map",
         examples=["http://prometheus.monitoring.svc:9090"],
     )
     prometheus_access: PrometheusAccess | None = Field(

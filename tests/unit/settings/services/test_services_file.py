@@ -160,6 +160,10 @@ def test_a_request_may_take_longer_than_the_load_balancer_waits_for_a_silent_con
             ("{ prometheus: bundled }", "{ prometheus: none }"),
             ("scale.no-prometheus", "metrics.inFlight", "metrics.latency"),
         ),
+        (
+            ("{ prometheus: bundled }", "{ prometheus: existing, namespace: monitoring, discovery: config-map }"),
+            ("scale.no-prometheus", "metrics.inFlight", "found one whose address is not known", "prometheus: http://"),
+        ),
         ((LONGEST, f"{LONGEST}\n    balance: fastest"), ("balance.unknown", "services.embedder.balance:")),
         (
             (LONGEST, f"{LONGEST}\n    balance: {{ consistentHash: 'no good' }}"),
