@@ -14,7 +14,6 @@ from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.advise.stack_file import apply, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
 from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
-from ebbtide.prices import NoPrice
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
@@ -68,7 +67,7 @@ def savings(
             )
             usage_hours = usage_of(replay_with_bars(settings, find_trace(str(trace)), options), settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
-    except (UsageError, NoPrice, TraceError) as error:
+    except (UsageError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
 
@@ -105,7 +104,7 @@ def floors(
         jobs = find_trace(trace)
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
-    except (ReplayError, NoPrice, TraceError) as error:
+    except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
 

@@ -116,7 +116,7 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
     try:
         rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
     except NoPrice as unknown:
-        note = str(unknown)
+        note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
     assumption = settings.costs.pricing_assumption
     planned = not spot and group.min > 0 and assumption.approximate
@@ -138,6 +138,11 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
     )
 
 
+def _no_price(region: str) -> str:
+    """One note for all lines: in a region without prices it is shown once, with their names."""
+    return f"no price is known in {region}"
+
+
 def _without_rate(group: NodeGroupSettings, settings: StackSettings) -> list[str]:
     assumption = settings.costs.pricing_assumption
     return [kind for kind in group.instance_types if not has_rate(settings.region, kind, assumption)]
@@ -156,8 +161,8 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
         at_max = sum(hourly[name] * group.max * HOURS_PER_MONTH for name, group in groups.items())
         if stated.keys() >= groups.keys():
             at_usage = sum(hourly[name] * stated[name] for name in groups)
-    except NoPrice as unknown:
-        note = str(unknown)
+    except NoPrice:
+        note = _no_price(settings.region)
     return GroupCost(
         name=DISKS,
         node_group=False,
@@ -274,8 +279,8 @@ def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
         month, note = None, ""
         try:
             month = service_price(region, service, item) * units
-        except NoPrice as unknown:
-            note = str(unknown)
+        except NoPrice:
+            note = _no_price(region)
         yield _same_at_any_size(name, month, price_date(region).services, note=note)
     yield from _unpriced_volumes(settings)
 
