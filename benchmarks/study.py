@@ -23,6 +23,7 @@ from ebbtide.advice.suggest import suggested_stack
 from ebbtide.files import write_file
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
+from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import stack_of_text, stack_path
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Series, Strategy, as_json
@@ -59,7 +60,7 @@ def stack_for(trace: Trace, max_job_s: float | None, services_of: str | None = N
     if services_of is None:
         return stack_of_text(suggested_stack(trace, name=ALONE, max_job_s=max_job_s), stack=ALONE, file=ALONE)
     path = stack_path(services_of, ROOT)
-    text = adapted_stack(path.read_text(encoding="utf-8"), str(path), trace, max_job_s)
+    text = adapted_stack(path.read_text(encoding="utf-8"), str(path), files_in(path.parent), trace, max_job_s)
     return stack_of_text(text, stack=services_of, file=services_of)
 
 

@@ -20,8 +20,8 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.prices.catalog import instance_type
-from ebbtide.provisioning_labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, NodeKind
+from ebbtide.prices import InstanceType
+from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, NodeKind
 from ebbtide.settings.placement import room_on_disk
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
@@ -58,6 +58,7 @@ class NodeShape:
     max_pods: int = PODS_TAKEN_FOR_GRANTED
     disk_gib: int
     options: Mapping[str, str] = field(default_factory=dict[str, str])
+    described: InstanceType | None = None  # the stack file's own description of the instance type
 
     @property
     def scratch_gib(self) -> int:
@@ -66,14 +67,19 @@ class NodeShape:
     def autoscaling_tags(self) -> dict[str, str]:
         """Return the tags that describe a future node to the autoscaler.
 
-        It derives CPU, memory and the architecture label from the instance type (aws_manager.go, buildGenericLabels).
-        It knows no disk size, so without the tag a pod that requests disk fits nowhere.
+        It derives CPU, memory and the architecture label from the instance type (aws_manager.go, buildGenericLabels),
+        unless its list may lack the type. It knows no disk size, so without the tag a pod that requests disk fits
+        nowhere.
         """
         tags = {f"{TEMPLATE}/label/{key}": value for key, value in self.labels.items()}
         tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.kubernetes_effect}" for taint in self.taints}
         tags[f"{TEMPLATE}/resources/ephemeral-storage"] = f"{self.scratch_gib}Gi"
         if self.max_pods != PODS_TAKEN_FOR_GRANTED:
             tags[f"{TEMPLATE}/resources/pods"] = str(self.max_pods)
+        if self.described is not None:
+            tags[f"{TEMPLATE}/label/{ARCH}"] = self.described.arch
+            tags[f"{TEMPLATE}/resources/cpu"] = f"{self.described.allocatable_cpu}m"
+            tags[f"{TEMPLATE}/resources/memory"] = f"{self.described.allocatable_memory}Mi"
         if self.gpus:
             tags[f"{TEMPLATE}/resources/{GPU_RESOURCE}"] = str(self.gpus)
         return tags | {f"{TEMPLATE}/autoscaling-options/{option}": value for option, value in self.options.items()}
@@ -81,12 +87,13 @@ class NodeShape:
 
 def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
     """Return the shape of the group `name`. Its instance types have one shape, so the first one is used."""
-    first = instance_type(group.instance_types[0])
+    first = group.types[0]
     plain = NodeShape(
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
-        max_pods=most_pods(group.instance_types),
+        max_pods=min(kind.max_pods for kind in group.types),
         disk_gib=group.disk_size,
         options=group_options(group.kind),
+        described=None if group.shape is None else first,
     )
     if first.gpu == 0:
         return plain
@@ -100,7 +107,7 @@ def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
 
 def ami_type(group: NodeGroupSettings) -> str:
     """Return the image family of a group. The NVIDIA images include the driver."""
-    first = instance_type(group.instance_types[0])
+    first = group.types[0]
     arch = "ARM_64" if first.arch == "arm64" else "x86_64"
     return f"AL2023_{arch}_{'NVIDIA' if first.gpu else 'STANDARD'}"
 
@@ -154,11 +161,6 @@ spec:
 
 --EBBTIDE--
 """
-
-
-def most_pods(instance_types: Sequence[str]) -> int:
-    """Return the pod limit of nodes of these types."""
-    return min(instance_type(name).max_pods for name in instance_types)
 
 
 def user_data(max_pods: int) -> str:

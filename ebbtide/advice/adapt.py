@@ -19,19 +19,25 @@ from ebbtide.advice.suggest import (
 )
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
+from ebbtide.settings.file.contents import Beside
 from ebbtide.settings.file.keys import GROUPS, WORKERS
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.placement import pod_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.simulator.setup import require_node_groups
+from ebbtide.settings.sections.shapes import NodeShape, Reserved
+from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 
 
-def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = None) -> str:
+def adapted_stack(text: str, file: str, beside: Beside, trace: Trace, max_job_s: float | None = None) -> str:
     """Return the adapted file's text. Raises `StackInvalid`, `ReplayError` for an existing cluster, `NoSuggestion`."""
-    settings = stack_of_text(text, stack=file, file=file)
-    require_node_groups(settings)
+    settings = stack_of_text(text, stack=file, file=file, beside=beside)
+    if settings.cluster.context is not None:
+        raise ReplayError(
+            f"{file}: wanted a stack that creates its nodes, found an existing cluster: other pools need other nodes, "
+            "and Ebbtide changes none of them (for example kind: eks)"
+        )
     jobs = jobs_up_to(trace, max_job_s)
     remaining = _remaining_groups(settings)
     pools = suggested_pools(jobs, settings.region, settings.costs.pricing_assumption, remaining)
@@ -39,7 +45,7 @@ def adapted_stack(text: str, file: str, trace: Trace, max_job_s: float | None = 
         raise nothing_fits(trace, len(jobs), settings.region)
     adapted = _with_sections(text, {WORKERS: _workers(pools, trace), GROUPS: _groups(pools, remaining, settings)})
     try:
-        stack_of_text(adapted, stack=file, file=file)
+        stack_of_text(adapted, stack=file, file=file, beside=beside)
     except StackInvalid as invalid:
         faults = "\n".join(f"  {problem}" for problem in invalid.problems)
         raise NoSuggestion(
@@ -74,16 +80,24 @@ def _keys(name: str, group: NodeGroupSettings) -> Iterator[str]:
     if name != group.kind:
         yield f"kind: {group.kind.value}"
     yield f"instanceTypes: [{', '.join(group.instance_types)}]"
+    if group.shape is not None:
+        shape = group.shape.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        parts = [f"{key}: {value}" for key, value in (shape | _quantities(group.shape)).items()]
+        yield f"shape: {{ {', '.join(parts)} }}"
     yield f"min: {group.min}"
     yield f"max: {group.max}"
     yield f"diskSize: {group.disk_size}"
     if group.priority:
         yield f"priority: {group.priority}"
     reserved = group.reserved
-    parts = [f"cpu: {cpu_quantity(reserved.cpu)}"] if reserved.cpu else []
-    parts += [f"memory: {memory_quantity(reserved.memory)}"] if reserved.memory else []
+    parts = [f"{key}: {text}" for key, text in _quantities(reserved).items()]
     if parts:
         yield f"reserved: {{ {', '.join(parts)} }}"
+
+
+def _quantities(size: NodeShape | Reserved) -> dict[str, str]:
+    cpu = {"cpu": cpu_quantity(size.cpu)} if size.cpu else {}
+    return cpu | ({"memory": memory_quantity(size.memory)} if size.memory else {})
 
 
 def _with_sections(text: str, sections: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.report.measure import Measure, measure_of
-from ebbtide.report.pages.sentences import coverage_line, scope_line, unpriced_line
+from ebbtide.report.pages.sentences import coverage_line, headline, queue_line, scope_line, unpriced_line
 from ebbtide.report.words import DASH, count, duration, percent, short
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import replay
@@ -133,7 +133,7 @@ _SAME_START = (
 def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
     """Return a row per strategy and stack, and the changes of each further stack."""
     first = replays[0]
-    table = _table(f"{' against '.join(result.stack for result in reversed(replays))} on {first.trace}")
+    table = _table(replays, f"{' against '.join(result.stack for result in reversed(replays))} on {first.trace}")
     table.add_column("strategy", no_wrap=True)
     table.add_column("stack", no_wrap=True)
     measure = measure_of(result for replay in replays for result in replay.strategies.values())
@@ -165,7 +165,7 @@ def shift_table(replays: Sequence[Replay]) -> Table:
     first = replays[0]
     product = Strategy.FIXED_FLEXIBLE.value
     strategy = product if product in first.strategies else next(iter(first.strategies))
-    table = _table(f"{strategy} of {first.stack} on {first.trace}, by the trace's start")
+    table = _table(replays, f"{strategy} of {first.stack} on {first.trace}, by the trace's start")
     table.add_column("start", no_wrap=True)
     measure = measure_of(shifted.strategies[strategy] for shifted in replays)
     _figures(table, measure)
@@ -186,9 +186,10 @@ def shift_table(replays: Sequence[Replay]) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def _table(replays: Sequence[Replay], title: str) -> Table:
+    too_small = dict.fromkeys(f"{replay.stack}: {headline(replay)}." for replay in replays if replay.overloads)
     return Table(
-        title=Text(title, style="bold"),
+        title=Text("\n".join([*too_small, title]), style="bold"),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -225,7 +226,7 @@ def _signed(text: str, value: float) -> str:
 
 
 def _covers(replay: Replay) -> str:
-    return f"{replay.stack} covers {coverage_line(replay)}."
+    return f"{replay.stack} covers {coverage_line(replay)}. {queue_line(replay)}"
 
 
 def _unpriced(replays: Sequence[Replay]) -> list[str]:

@@ -1,6 +1,6 @@
 """Description of a load, and a stack file for it, as `ebbtide simulate --describe` shows them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from ebbtide.advice.describe_requests import RequestDescription, describe_reques
 from ebbtide.advice.suggest import NoSuggestion, suggested_stack
 from ebbtide.report.words import duration, percent, several
 from ebbtide.settings import load_stack
+from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import name_of, stack_path
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.simulator.trace.counted import find_requests
@@ -31,6 +32,7 @@ def described_load(
     file: Path | None,
     like: str | None,
     served_by: SimulatedService | None = None,
+    read: Callable[[str], Trace] = find_trace,
 ) -> DescribedLoad:
     """Describe a load and suggest a stack file: `file` is its path, `like` the stack whose other lines it copies.
 
@@ -38,7 +40,7 @@ def described_load(
     node runs is described too. Raises `TraceError`, and `StackInvalid` and `ReplayError` for a stack that cannot be
     adapted.
     """
-    jobs = find_trace(trace)
+    jobs = read(trace)
     requests = _requests_of(trace, jobs, served_by)
     stack, refusal = None, ""
     note = "A stack file made for this trace: --suggest FILE writes it."
@@ -73,7 +75,7 @@ def _stack_for(jobs: Trace, longest_s: float | None, file: Path | None, like: st
         return suggested_stack(jobs, "suggested" if file is None else name_of(file), max_job_s=longest_s)
     load_stack(like)  # raises with the faults of the file, or if it does not exist
     path = stack_path(like)
-    return adapted_stack(path.read_text(encoding="utf-8"), str(path), jobs, longest_s)
+    return adapted_stack(path.read_text(encoding="utf-8"), str(path), files_in(path.parent), jobs, longest_s)
 
 
 SCHEMA = 1

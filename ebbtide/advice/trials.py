@@ -28,7 +28,7 @@ from ebbtide.advice.floors import (
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import total, usd_per_day
 from ebbtide.simulator.results import Strategy, UnpricedGroup
-from ebbtide.simulator.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of, with_known_nodes
 from ebbtide.simulator.strategies.plans import unpriced_groups
 from ebbtide.simulator.strategies.run import controlled
 from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
@@ -149,7 +149,7 @@ def floor_advice(
         trials=tuple(trials),
         advised=advised,
         total=course.judged(chosen) if advised else None,
-        unpriced=unpriced_groups(settings),
+        unpriced=unpriced_groups(with_known_nodes(settings)),
     )
 
 
@@ -213,7 +213,8 @@ class _Course:
             if any(job.pool == pool for job in setup.jobs)
         }
         weeks = range(int(setup.end_s // WEEK_S))
-        self.weeks = [week for week in weeks if self._jobs_of(week)]
+        with_jobs = {int(job.submitted_at // WEEK_S) for job in setup.jobs}
+        self.weeks = [week for week in weeks if week in with_jobs]
         if len(self.weeks) < FEWEST_WEEKS:
             raise ReplayError(
                 f"trace {trace.name}: wanted at least {FEWEST_WEEKS} whole weeks with jobs, one to learn from and one "
@@ -272,7 +273,8 @@ class _Course:
             start=start.replace(tzinfo=None),  # the replay adds the customer's zone again
             seed=self._options.seed + seed,
         )
-        return with_floors(self._settings, floors), Trace(self._trace.name, jobs), options
+        part = Trace(self._trace.name, jobs, other_queues=self._trace.queues)
+        return with_floors(self._settings, floors), part, options
 
 
 def _week(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Week:

@@ -1,6 +1,7 @@
 """Exit, output files and progress of every command. Dependencies of only some commands are imported when used."""
 
 import json
+import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ebbtide.settings import StackSettings
     from ebbtide.simulator.results import Replay
     from ebbtide.simulator.setup import ReplayOptions
-    from ebbtide.simulator.trace.traces import Trace
+    from ebbtide.simulator.trace.traces import Reading, Trace
 
 
 def fail(*lines: object, code: int = 1) -> NoReturn:
@@ -98,6 +99,20 @@ def progress_replays(total: int, existing: int) -> Generator[Callable[[int, int]
             bars.update(task, completed=done + failed, description=description_)
 
         yield report
+
+
+def read_with_bar(name: str, reading: "Reading") -> "Trace":
+    """Read a trace, with a bar for a large file, and print what was recognized in it. Raises `TraceError`."""
+    from ebbtide.simulator.trace.traces import find_trace
+
+    if sys.stderr.isatty():
+        with progress_bars([name]) as report:
+            trace = find_trace(name, reading, lambda share: report(name, share))
+    else:
+        trace = find_trace(name, reading)
+    if trace.summary:
+        typer.echo(f"{name}: {trace.summary}", err=True)
+    return trace
 
 
 def _bars(before: str, after: str) -> "Progress":

@@ -33,7 +33,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Replay, Strategy, as_json
-from ebbtide.simulator.setup import require_node_groups
+from ebbtide.simulator.setup import with_known_nodes
 from ebbtide.simulator.trace.traces import find_trace
 from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
@@ -65,7 +65,7 @@ def demo(
     try:
         with _step(out, "check"):
             settings = load_stack(stack)
-            require_node_groups(settings)
+            with_known_nodes(settings)
             for line in summary(settings):
                 out.print(line)
         with _step(out, "render"):

@@ -1,12 +1,15 @@
 """Options that several commands share."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ebbtide.settings.sections.types import parse_positive_duration
+from ebbtide.simulator.trace.columns import NAMES
+from ebbtide.vocabulary.windows import zone_names
 
 
 def duration_option(text: str) -> timedelta:
@@ -17,10 +20,72 @@ def duration_option(text: str) -> timedelta:
         raise typer.BadParameter(f"wanted a duration above zero, found {text!r} (for example 8h)") from None
 
 
+def time_option(text: str) -> datetime:
+    """An ISO date or time. Raises `typer.BadParameter`."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)"
+        ) from None
+
+
+def _columns(text: str) -> dict[str, str]:
+    pairs = {field: name for field, _, name in (part.partition("=") for part in text.split(","))}
+    if not all(pairs.values()) or not pairs.keys() <= NAMES.keys():
+        raise typer.BadParameter(
+            f"wanted FIELD=NAME, with the fields {', '.join(NAMES)}, found {text!r} (for example submitted_at=created)"
+        )
+    return pairs
+
+
+def _zone(text: str) -> str:
+    if text not in zone_names():
+        raise typer.BadParameter(f"wanted a time zone, found {text!r} (for example Europe/Berlin)")
+    return text
+
+
+def queue_names(texts: Sequence[str] | None) -> dict[str, str]:
+    """Return the new name of each queue of `--queues`. Raises `typer.BadParameter`."""
+    names: dict[str, str] = {}
+    for text in [part for several in texts or () for part in several.split(",")]:
+        old, _, new = text.rpartition("=")
+        if not old or not new or names.get(old, new) != new:
+            raise typer.BadParameter(
+                f"wanted a queue of the trace and one new name for it, found {text!r} (for example mails=prep)",
+                param_hint="--queues",
+            )
+        names[old] = new
+    return names
+
+
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
+Columns = Annotated[
+    dict[str, str] | None,
+    typer.Option(
+        parser=_columns, metavar="FIELD=NAME,…", help="Columns of the trace that have other names than usual."
+    ),
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(
+        "--from",
+        parser=time_option,
+        metavar="TIME",
+        help="First day, or time, of a trace with dates; default: its first.",
+    ),
+]
+Timezone = Annotated[
+    str | None,
+    typer.Option(parser=_zone, metavar="ZONE", help="Zone of the trace's times without one; default: the stack's."),
+]
 MaxJob = Annotated[
     timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave out longer jobs of the trace.")
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queues", metavar="OLD=NEW", help="Rename queues of the trace; may be repeated, or be a list."),
 ]
 JsonFile = Annotated[
     Path | None,

@@ -3,16 +3,32 @@
 Reads only stack files, the trace and the price tables in use.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, needs, replay_with_bars, with_assumptions, write
-from ebbtide.cli.options import AtOnce, Day, Days, JsonFile, MaxJob, Queue, Rate, Service, duration_option
+from ebbtide.cli.console import fail, finish, needs, read_with_bar, replay_with_bars, with_assumptions, write
+from ebbtide.cli.options import (
+    AtOnce,
+    Columns,
+    Day,
+    Days,
+    JsonFile,
+    MaxJob,
+    Queue,
+    Queues,
+    Rate,
+    Service,
+    Since,
+    Timezone,
+    duration_option,
+    queue_names,
+    time_option,
+)
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
 from ebbtide.files import Unwritable
 from ebbtide.report import strategy_table
@@ -20,19 +36,11 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, as_json
-from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
+from ebbtide.simulator.trace.queues import with_queue_names
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, bundled
 from ebbtide.simulator.world.failures import Failures
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-def _start(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)"
-        ) from None
 
 
 def _shift(text: str) -> timedelta:
@@ -43,8 +51,8 @@ def _shift(text: str) -> timedelta:
 
 
 _STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; further stacks are compared with the first."
-_TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
-_ALIGNED = "Local time of the trace's first second; default: aligns the trace's busy hours with business hours."
+_TRACE = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {', '.join(bundled())}."
+_ALIGNED = "Local time of the trace's first second; default: its dates, or busy hours aligned with business hours."
 _REPORT = "Write an HTML page; with --service and a .svg name, only the chart of one day."
 _DESCRIBE = "Describe a trace and the saving that scaling can reach, instead of a replay."
 
@@ -54,7 +62,7 @@ def simulate(
     stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", help=_STACKS)] = None,
     *,
     trace: Annotated[str | None, typer.Option(metavar="FILE", help=_TRACE)] = None,
-    start: Annotated[datetime | None, typer.Option(parser=_start, metavar="TIME", help=_ALIGNED)] = None,
+    start: Annotated[datetime | None, typer.Option(parser=time_option, metavar="TIME", help=_ALIGNED)] = None,
     shift: Annotated[
         list[timedelta] | None,
         typer.Option(
@@ -62,7 +70,11 @@ def simulate(
         ),
     ] = None,
     days: Days = None,
+    since: Since = None,
+    columns: Columns = None,
+    timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
@@ -115,6 +127,7 @@ def simulate(
         jobs_only = {
             "--shift": shift,
             "--max-job": max_job,
+            "--queues": queues,
             "--strategy": strategy,
             "--no-rollouts": no_rollouts,
             "--spot-interruptions": spot_interruptions,
@@ -123,6 +136,9 @@ def simulate(
             "--missed-notices": missed_notices,
             "--image-pull": image_pull,
             "--suggest": suggest,
+            "--from": since,
+            "--columns": columns,
+            "--timezone": timezone,
         }
         request = ServiceRequest(
             stack=one_stack(stacks or [], trace, jobs_only),
@@ -144,9 +160,10 @@ def simulate(
         raise typer.BadParameter(
             "--queue, --requests-per-second, --at-once and --day are for --service (for example --service embedder)"
         )
+    reading = Reading(columns=columns or {}, since=since, days=days, timezone=timezone)
     if describe is not None:
-        like = _only_described(stacks or [], trace, report, suggest)
-        _describe(describe, longest, like, _Outputs(suggest, json_file))
+        like = _only_described(stacks or [], trace or queues, report, suggest)
+        _describe(describe, longest, like, _Outputs(suggest, json_file), reading)
         return
     names = _replayable(stacks or [], trace, shift or [], suggest)
     options = ReplayOptions(
@@ -158,7 +175,7 @@ def simulate(
         rollouts=not no_rollouts,
         failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
     )
-    settings, jobs = _read(names, str(trace))
+    settings, jobs = _read(names, str(trace), reading, queue_names(queues))
     if len(settings) > 1 or shift:
         _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
         return
@@ -182,11 +199,13 @@ def _failures(spot: float, missed: float, failed: float, slow: float, pull: time
         raise typer.BadParameter(f"--{str(error).replace('_', '-', 1)}") from None
 
 
-def _only_described(stacks: Sequence[str], trace: str | None, report: Path | None, suggest: Path | None) -> str | None:
+def _only_described(
+    stacks: Sequence[str], replayed: str | list[str] | None, report: Path | None, suggest: Path | None
+) -> str | None:
     """Return the stack whose services and hours a suggestion keeps, if one is named."""
-    if trace is not None or report is not None or len(stacks) > 1:
+    if replayed or report is not None or len(stacks) > 1:
         raise typer.BadParameter(
-            "--describe is about a trace: no --trace, no --report, and a stack only for --suggest "
+            "--describe is about a trace: no --trace, --queues or --report, and a stack only for --suggest "
             "(for example: ebbtide simulate --describe openb2023-a)"
         )
     if stacks and suggest is None:
@@ -219,11 +238,13 @@ class _Outputs:
     json: Path | None
 
 
-def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _Outputs) -> None:
+def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _Outputs, reading: Reading) -> None:
     from ebbtide.advice.described_load import described_load  # which no replay needs
 
     try:
-        described = described_load(trace, longest_s, outputs.main, like)
+        if like is not None:
+            reading = replace(reading, zone=load_stack(like).business_hours.timezone)
+        described = described_load(trace, longest_s, outputs.main, like, read=lambda name: read_with_bar(name, reading))
     except (StackInvalid, ReplayError, TraceError) as error:
         fail(error)
     if outputs.main is not None:
@@ -280,8 +301,13 @@ def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
     return write
 
 
-def _read(stacks: Sequence[str], trace: str) -> tuple[list[StackSettings], Trace]:
+def _read(
+    stacks: Sequence[str], trace: str, reading: Reading, names: Mapping[str, str]
+) -> tuple[list[StackSettings], Trace]:
     try:
-        return [load_stack(stack) for stack in stacks], find_trace(trace)
+        settings = [load_stack(stack) for stack in stacks]
+        zone = settings[0].business_hours.timezone
+        (jobs,) = with_queue_names([read_with_bar(trace, replace(reading, zone=zone))], names, settings)
+        return settings, jobs
     except (StackInvalid, TraceError) as error:
         fail(error)

@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail, finish, progress_replays, write
-from ebbtide.cli.options import Days, JsonFile, MaxJob
+from ebbtide.cli.console import fail, finish, progress_replays, read_with_bar, write
+from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, queue_names
 from ebbtide.jobs import __version__
 from ebbtide.report.pages.sweep import render_sweep
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.trace.traces import Reading
 from ebbtide.sweep.calls import cores
 from ebbtide.sweep.cluster import NoCluster, code
 from ebbtide.sweep.objective import EXAMPLE
@@ -66,7 +67,11 @@ def sweep(
     objective: Annotated[str, typer.Option(metavar="FIGURE", help=f"Figure to minimize, such as '{EXAMPLE}'.")] = "usd",
     strategy: Annotated[Strategy, typer.Option(help="Strategy to optimize.")] = Strategy.FIXED_FLEXIBLE,
     days: Days = None,
+    since: Since = None,
+    columns: Columns = None,
+    timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     results: Annotated[
         str, typer.Option(metavar="FOLDER", help="Destination of the Parquet files: a folder, or s3://BUCKET/FOLDER.")
     ] = "out/sweep",
@@ -90,10 +95,13 @@ def sweep(
         SweepRequest(
             stacks=stacks,
             traces=[name for names in traces for name in names.split(",")],
+            queue_names=queue_names(queues),
             vary=vary or [],
             seeds=tuple(dict.fromkeys(number for numbers in seed_ranges for number in numbers)),
             objective=objective,
             strategy=strategy,
+            reading=Reading(columns=columns or {}, since=since, days=days, timezone=timezone),
+            read=read_with_bar,
             options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),
         ),
         results,

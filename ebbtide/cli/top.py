@@ -126,12 +126,14 @@ def _groups(settings: StackSettings) -> list[str]:
 def _prices(settings: StackSettings) -> Price:
     """On-demand list prices in the stack's region; None for nodes of an existing cluster."""
 
+    types = {kind.name: kind for group in settings.node_groups.values() for kind in group.types}
+
     @cache
     def price(kind: str) -> float | None:
         if settings.cluster.kind is not ClusterKind.EKS:
             return None
         try:
-            return on_demand(settings.region, kind)
+            return on_demand(settings.region, types.get(kind, kind))
         except LookupError:
             return None
 

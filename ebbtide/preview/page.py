@@ -39,6 +39,7 @@ from ebbtide.preview.sides import NoSuchRef, Side, code_note, side_at, side_now
 from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
+from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import name_of, stack_path
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.simulator.trace.traces import Trace
@@ -105,7 +106,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
     registered = () if after is None else after.resources
     settings = None if after is None else after.settings
     past = None if before is None else before.settings
-    planned, plan_problems = _planned(name_of(stack_path(stack, root)), after, request.plans)
+    planned, plan_problems = _planned(stack_path(stack, root), after, request.plans)
     # Compared with an unreadable side, everything would appear as new or as deleted.
     readable = settings is not None and not sides.blind
     old = () if before is None else before.resources
@@ -167,15 +168,15 @@ def _sides(stack: str, root: Path, against: str | None) -> _Sides:
 
 
 def _planned(
-    stack: str, after: Side | None, plans: Sequence[EnginePlan]
+    path: Path, after: Side | None, plans: Sequence[EnginePlan]
 ) -> tuple[tuple[ResourceChange, ...] | None, list[str]]:
     """The engine's changes, None without a usable plan of this stack; and the faults of unusable plans."""
     changes: tuple[ResourceChange, ...] | None = None
     problems: list[str] = []
     for plan in plans:
-        if plan.stack == stack and after is not None and after.settings is not None:
+        if plan.stack == name_of(path) and after is not None and after.settings is not None:
             try:
-                changes = planned_changes(plan, after.settings, after.resources)
+                changes = planned_changes(plan, after.settings, after.resources, files_in(path.parent))
             except PlanUnusable as unusable:
                 problems.append(str(unusable))
     return changes, problems

@@ -25,6 +25,7 @@ from ebbtide.recording.record import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATUR
 from ebbtide.recording.resources import Resource, short_type
 from ebbtide.recording.values import mapping
 from ebbtide.settings import StackInvalid, StackSettings
+from ebbtide.settings.file.contents import Beside
 from ebbtide.settings.file.problems import one_line
 from ebbtide.settings.load import settings_of_texts
 
@@ -103,14 +104,14 @@ def plan_of(document: object, file: str) -> EnginePlan:
 
 
 def planned_changes(
-    plan: EnginePlan, settings: StackSettings, registered: Sequence[Resource]
+    plan: EnginePlan, settings: StackSettings, registered: Sequence[Resource], beside: Beside
 ) -> tuple[ResourceChange, ...]:
     """The changes that the engine plans. `registered` are the resources that this program registers for the stack.
 
     Raises: `PlanUnusable` for a plan of another stack, project or version.
     """
     _require_same_program(plan, settings.stack, registered)
-    _require_same_settings(plan, settings)
+    _require_same_settings(plan, settings, beside)
     by_urn: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
         by_urn[str(step["urn"])].append(step)
@@ -141,12 +142,12 @@ def _require_same_program(plan: EnginePlan, stack: str, registered: Sequence[Res
         )
 
 
-def _require_same_settings(plan: EnginePlan, settings: StackSettings) -> None:
+def _require_same_settings(plan: EnginePlan, settings: StackSettings, beside: Beside) -> None:
     """A plan without config is accepted."""
     if not plan.config:
         return
     try:
-        planned = settings_of_texts(plan.config, stack=settings.stack, file=plan.file)
+        planned = settings_of_texts(plan.config, stack=settings.stack, file=plan.file, beside=beside)
     except StackInvalid:
         raise PlanUnusable(
             f"{plan.file}: a plan of another version: its settings are not valid here; ignored"

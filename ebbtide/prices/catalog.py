@@ -5,6 +5,7 @@ the requests of the DaemonSets that every node runs. A pod that fits allocatable
 pending forever while the autoscaler adds nodes that cannot take it, so "fits" always means `usable`.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -49,6 +50,8 @@ class InstanceType:
     max_pods: int  # with prefix delegation, as a managed node group caps it
     default_pods: int  # without prefix delegation
     device: str  # resource name of an accelerator that is no NVIDIA GPU, or ""
+    usd_per_hour: float | None = None  # from the stack file; None: the price tables decide
+    eks_daemons: bool = True  # False on an existing cluster, where only its owner knows the DaemonSets
 
     @property
     def shape(self) -> tuple[int, int, int, str]:
@@ -150,9 +153,36 @@ def instance_type_names() -> tuple[str, ...]:
     return tuple(sorted(_lines()))
 
 
+def default_max_pods(vcpu: int) -> int:
+    """Return the pod limit that EKS recommends for a node of this size with prefix delegation."""
+    return 110 if vcpu < 30 else 250
+
+
+def allocatable(vcpu: int, memory_mib: int, arch: str, pods_by_eni: int) -> tuple[int, int]:
+    """Return the millicores and MiB of a new EKS node that pods and DaemonSets can request.
+
+    `pods_by_eni` is the number of pods without prefix delegation, from which nodeadm computes its reservation. The
+    hypervisor and the kernel keep 7.5 % of the memory; the kubelet evicts pods when 100 MiB are left.
+    Source: Karpenter, `pkg/providers/instancetype/types.go`.
+    """
+    shares = (600, 100, 50, 50)  # of the first four vCPUs, in tenths of a millicore; 25 of each further one
+    reserved = (sum(shares[:vcpu]) + 25 * max(0, vcpu - len(shares))) // 10
+    memory = memory_mib - (64 if arch == "arm64" else 0)
+    return vcpu * 1000 - reserved, memory - math.ceil(memory * 0.075) - (11 * pods_by_eni + 255) - 100
+
+
+_MOST_PODS_BY_ENI = ((4, 118), (8, 254), (16, 506), (36, 632), (64, 1010))
+"""Pods by vCPUs, up to and including: the most of any type that AWS had in July 2026."""
+
+
+def most_pods_by_eni(vcpu: int) -> int:
+    """Return an upper bound for an unknown type, so that its allocatable memory is never estimated too high."""
+    return next((pods for most_vcpu, pods in _MOST_PODS_BY_ENI if vcpu <= most_vcpu), 1514)
+
+
 def usable(kind: InstanceType) -> Capacity:
     """Return the capacity of one node for pods: allocatable less the requests of the DaemonSets."""
-    daemons = [*EVERY_NODE, *(ON_GPU_NODES if kind.gpu else ())]
+    daemons = [*EVERY_NODE, *(ON_GPU_NODES if kind.gpu else ())] if kind.eks_daemons else []
     return Capacity(
         cpu=kind.allocatable_cpu - sum(cpu for cpu, _ in daemons),
         memory=kind.allocatable_memory - sum(memory for _, memory in daemons),

@@ -17,4 +17,7 @@ def at_least(usd: str, lines: Sequence[str]) -> str:
 
 
 def how_to_price(region: str) -> str:
-    return f"`ebbtide prices update --region {region}` reads prices from AWS; --prices DIR uses those of a directory"
+    return (
+        f"`ebbtide prices update --region {region}` reads prices from AWS; --prices DIR uses those of a directory; "
+        "usdPerHour prices a described shape"
+    )

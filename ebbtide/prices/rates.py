@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from ebbtide.prices.catalog import instance_type_names
+from ebbtide.prices.catalog import InstanceType, instance_type_names
 from ebbtide.prices.rows import NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.tables import in_use, regions_in_use, shipped
 
@@ -74,12 +74,18 @@ def plans_are_derived(region: str) -> bool:
     return in_use(region).plans_are_derived
 
 
-def on_demand(region: str, type: str) -> float:  # noqa: A002 - the usual word, and callers pass it by position
+def on_demand(region: str, type: str | InstanceType) -> float:  # noqa: A002 - the usual word, passed by position
     """US dollars per hour, which may be an estimate (`estimate_note`). Raises `NoPrice`."""
-    price = in_use(region).on_demand.get(type)
+    name, own_price = _named(type)
+    price = in_use(region).on_demand.get(name) if own_price is None else own_price
     if price is None:
-        raise NoPrice(_why_not(region, type))
+        raise NoPrice(_why_not(region, name))
     return price
+
+
+def _named(type: str | InstanceType) -> tuple[str, float | None]:  # noqa: A002 - as above
+    """Return the type's name, and the price that the stack file has for it: all purchases cost the same then."""
+    return (type, None) if isinstance(type, str) else (type.name, type.usd_per_hour)
 
 
 _ESTIMATES = {
@@ -97,27 +103,34 @@ def estimate_note(region: str, type: str) -> str:  # noqa: A002 - as above
     return _ESTIMATES.get(method, "")
 
 
-def shipped_on_demand(region: str, type: str) -> float | None:  # noqa: A002 - as above
-    """US dollars per hour in the shipped tables, estimates included, whatever prices are in use; None without a price.
+def shipped_on_demand(region: str, type: str | InstanceType) -> float | None:  # noqa: A002 - as above
+    """US dollars per hour in the stack file or the shipped tables, estimates included, whatever prices are in use.
 
+    None without a price.
     Use it to decide where a pod runs: newer prices may change an estimate, but must never move a pod.
     """
-    return shipped(region).on_demand.get(type)
+    name, own_price = _named(type)
+    return shipped(region).on_demand.get(name) if own_price is None else own_price
 
 
-def hourly(region: str, type: str, assumption: str = PricingAssumption.ON_DEMAND) -> float:  # noqa: A002 - as above
+def hourly(
+    region: str,
+    type: str | InstanceType,  # noqa: A002 - as above
+    assumption: str = PricingAssumption.ON_DEMAND,
+) -> float:
     """US dollars per hour under an assumption; approximate for all but on-demand. Raises `NoPrice`, ValueError."""
     price = on_demand(region, type)
     plan = _PLAN.get(PricingAssumption(assumption))
-    if plan is None:
+    name, own_price = _named(type)
+    if plan is None or own_price is not None:
         return price
-    discount = in_use(region).discounts.get((type.partition(".")[0], *plan))
+    discount = in_use(region).discounts.get((name.partition(".")[0], *plan))
     if discount is None:
-        raise NoPrice(f"no {assumption} discount is known for {type} in {region}; on-demand is {price:g} USD an hour")
+        raise NoPrice(f"no {assumption} discount is known for {name} in {region}; on-demand is {price:g} USD an hour")
     return price * (1 - discount)
 
 
-def steady(region: str, type: str, assumption: str) -> float:  # noqa: A002 - as above
+def steady(region: str, type: str | InstanceType, assumption: str) -> float:  # noqa: A002 - as above
     """US dollars per hour of a node that always runs: under the assumption, or on demand if no discount is known.
 
     Raises `NoPrice`, ValueError.
@@ -125,7 +138,7 @@ def steady(region: str, type: str, assumption: str) -> float:  # noqa: A002 - as
     return hourly(region, type, assumption if has_rate(region, type, assumption) else PricingAssumption.ON_DEMAND)
 
 
-def has_rate(region: str, type: str, assumption: str) -> bool:  # noqa: A002 - as above
+def has_rate(region: str, type: str | InstanceType, assumption: str) -> bool:  # noqa: A002 - as above
     """True if the rate of this assumption is known. Raises ValueError."""
     try:
         hourly(region, type, assumption)
@@ -134,12 +147,15 @@ def has_rate(region: str, type: str, assumption: str) -> bool:  # noqa: A002 - a
     return True
 
 
-def spot_typical(region: str, type: str) -> float:  # noqa: A002 - as above
+def spot_typical(region: str, type: str | InstanceType) -> float:  # noqa: A002 - as above
     """US dollars per hour on spot, by the average saving of a month: zones and days differ widely. Raises `NoPrice`."""
-    saving = in_use(region).spot_saving.get(type)
+    name, own_price = _named(type)
+    if own_price is not None:
+        return own_price
+    saving = in_use(region).spot_saving.get(name)
     if saving is None:
-        raise NoPrice(f"no typical spot saving is known for {type} in {region}")
-    return on_demand(region, type) * (1 - saving)
+        raise NoPrice(f"no typical spot saving is known for {name} in {region}")
+    return on_demand(region, name) * (1 - saving)
 
 
 def interruption_band(region: str, type: str) -> str | None:  # noqa: A002 - as above
@@ -175,7 +191,7 @@ class GroupRate:
         return self.floor * self.floor_usd + max(0.0, nodes - self.floor) * self.above_usd
 
 
-def group_rate(region: str, type: str, assumption: str, *, floor: int) -> GroupRate:  # noqa: A002 - as above
+def group_rate(region: str, type: str | InstanceType, assumption: str, *, floor: int) -> GroupRate:  # noqa: A002 - as above
     """Return the group's rates; without a floor none of a plan is needed, and without a known discount nodes are on
     demand. Raises `NoPrice`, ValueError.
     """
@@ -188,7 +204,7 @@ def _why_not(region: str, name: str) -> str:
     if no_region := _no_region(region):
         return no_region
     if name not in instance_type_names():
-        return f"{name} is not in the table of instance types"
+        return f"{name} is not in the table of instance types, and its shape has no usdPerHour"
     day = price_date(region).on_demand
     return f"no price for {name} in {region} in the tables of {day} (from AWS: {_update(region)})"
 

@@ -12,8 +12,9 @@ from ebbtide.recording.resources import Resource, kind_of
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number, words
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import offered, smallest_node
-from ebbtide.settings.sections.node_groups import Reserved
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup, group_name, namespace_of_ray
+from ebbtide.settings.sections.shapes import Reserved
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP, NODE_KIND, Category
 
@@ -128,12 +129,10 @@ class StackState:
 
     @cached_property
     def groups(self) -> tuple[GroupInZone, ...]:
-        return tuple(_group(resource, self._reserved(resource)) for resource in self.of_type(NODE_GROUP_TYPE))
-
-    def _reserved(self, resource: Resource) -> Reserved:
-        """The reserved capacity of a group of the file; none for other groups."""
-        group = self.settings.node_groups.get(node_group_name(resource))
-        return Reserved() if group is None else group.reserved
+        return tuple(
+            _group(resource, self.settings.node_groups.get(node_group_name(resource)))
+            for resource in self.of_type(NODE_GROUP_TYPE)
+        )
 
     @cached_property
     def groups_over_zones(self) -> Mapping[str, GroupOverZones]:
@@ -201,12 +200,17 @@ def kubernetes_minor(version: object) -> int | None:
     return int(minor) if dot and minor.isdecimal() else None
 
 
-def _group(resource: Resource, reserved: Reserved) -> GroupInZone:
+def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone:
     labels = texts(resource.inputs.get("labels"))
-    types = words(resource.inputs.get("instanceTypes"))
+    names = tuple(words(resource.inputs.get("instanceTypes")))
+    reserved = Reserved() if of_file is None else of_file.reserved
     try:
-        room = offered(smallest_node(types), reserved) if types else None
-        arch = instance_type(types[0]).arch if types else ""
+        if of_file is not None and of_file.instance_types == names:
+            kinds = of_file.types
+        else:
+            kinds = tuple(map(instance_type, names))
+        room = offered(smallest_node(kinds), reserved) if kinds else None
+        arch = kinds[0].arch if kinds else ""
     except UnknownInstanceType:
         room, arch = None, ""
     return GroupInZone(

@@ -12,6 +12,7 @@ from typing import cast
 import yaml
 
 from ebbtide.settings import Problem, StackInvalid, parse_stack
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
@@ -46,7 +47,7 @@ def problems_of(answers: Answers, place: str) -> tuple[Problem, ...]:
     """Return the problems of the file that these answers make; `place` replaces the file's name."""
     document = read_document(file_text(answers), place)
     try:
-        parse_stack(document.config, stack=answers.customer, file=place)
+        parse_stack(document.config, stack=answers.customer, file=place, beside=no_files)
     except StackInvalid as refused:
         return (*document.problems, *refused.problems)
     return tuple(document.problems)

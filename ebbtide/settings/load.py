@@ -202,7 +202,7 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> StackSettings:
+def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str, beside: Beside) -> StackSettings:
     """Return the settings of Pulumi's config values. Ignore other namespaces than Ebbtide's, except the region: they
     configure providers.
 
@@ -213,7 +213,7 @@ def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str) -> 
     hidden: dict[str, object] = {DIGEST_KEY: SECRET} if DIGEST_KEY in texts else {}
     if SECRETS in texts:
         hidden[SECRETS] = encrypted(texts[SECRETS])
-    return parse_stack({**ours, **region, **hidden}, stack=stack, file=file)
+    return parse_stack({**ours, **region, **hidden}, stack=stack, file=file, beside=beside)
 
 
 def encrypted(text: object) -> object:

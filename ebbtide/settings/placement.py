@@ -15,15 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ebbtide.prices import Capacity, NoPrice, instance_type, on_demand, shipped_on_demand, spot_typical, usable
+from ebbtide.prices import Capacity, InstanceType, NoPrice, on_demand, shipped_on_demand, spot_typical, usable
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize, total_size
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings, Reserved
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayHead
 from ebbtide.settings.sections.serving.services import ServedWorkload
+from ebbtide.settings.sections.shapes import Reserved
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.quantities import cpu_text
 from ebbtide.vocabulary.labels import NODE_KIND, Category
@@ -59,30 +60,37 @@ def disk_holds(group: NodeGroupSettings, mebibytes: int | None) -> bool:
     return mebibytes is None or mebibytes <= room_on_disk(group.disk_size) * 1024
 
 
-def gpu_memory(types: Sequence[str]) -> int:
-    """Return MiB that a GPU of any of these types, at least one, has."""
-    return min(instance_type(name).gpu_memory_mib for name in types)
+def gpu_memory(group: NodeGroupSettings) -> int | None:
+    """Return MiB that each GPU of the group has; None if only a shape describes it."""
+    return None if group.shape is not None else min(kind.gpu_memory_mib for kind in group.types)
 
 
 def gpus_suffice(group: NodeGroupSettings, pod: PodSettings) -> bool:
-    """True if every node of the group has GPUs with the memory that the pod requests, or if it requests none."""
-    return pod.gpu.memory is None or pod.gpu.memory <= gpu_memory(group.instance_types)
+    """True if every node of the group has GPUs with the memory that the pod requests, or if it requests none.
+
+    The memory of a shape's GPUs is unknown and assumed to suffice.
+    """
+    memory = gpu_memory(group)
+    return pod.gpu.memory is None or memory is None or pod.gpu.memory <= memory
 
 
 def architecture(group: NodeGroupSettings) -> Architecture:
     """Return the processor of the group's nodes. All types of a group have the same."""
-    return Architecture(instance_type(group.instance_types[0]).arch)
+    return Architecture(group.types[0].arch)
 
 
 def suits(group: NodeGroupSettings, pod: PodSettings) -> bool:
-    """True if the group's nodes meet the pod's requirements other than kind and size: GPUs, processor, labels."""
+    """True if the group's nodes meet the pod's requirements other than kind and size: GPUs, processor, labels.
+
+    Labels of existing nodes are unknown and assumed to match.
+    """
     same = pod.arch in (None, Architecture.ANY, architecture(group))
-    return same and gpus_suffice(group, pod) and not unmet(pod.pod, (labels_of_nodes(group),))
+    return same and gpus_suffice(group, pod) and (group.existing or not unmet(pod.pod, (labels_of_nodes(group),)))
 
 
 def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
     """True if the workload's pods may run on the group's nodes, by kind and by what they require."""
-    return group.kind is home_of(workload) and suits(group, workload)
+    return group.for_any_pod and group.kind is home_of(workload) and suits(group, workload)
 
 
 def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:
@@ -130,12 +138,12 @@ def offered(node: Capacity, reserved: Reserved) -> Capacity:
 
 def node_of(group: NodeGroupSettings) -> Capacity:
     """Return the capacity of every node of the group for other pods than DaemonSets."""
-    return offered(smallest_node(group.instance_types), group.reserved)
+    return offered(smallest_node(group.types), group.reserved)
 
 
-def smallest_node(types: Sequence[str]) -> Capacity:
+def smallest_node(types: Sequence[InstanceType]) -> Capacity:
     """Return the capacity that every node of these types, at least one, has."""
-    offers = [usable(instance_type(name)) for name in types]
+    offers = [usable(kind) for kind in types]
     return Capacity(
         cpu=min(offer.cpu for offer in offers),
         memory=min(offer.memory for offer in offers),
@@ -170,10 +178,10 @@ def cheapest_group(size: PodSize, pods: int, groups: Mapping[str, NodeGroupSetti
 
 
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:
-    """Return the price of the most expensive type, since AWS may choose any. Shipped prices only: newer ones must not
-    move a pod.
+    """Return the price of the most expensive type, since AWS may choose any. Only shipped prices and the stack file's:
+    newer ones must not move a pod.
     """
-    prices = [shipped_on_demand(region, name) for name in group.instance_types]
+    prices = [shipped_on_demand(region, kind) for kind in group.types]
     known_prices = [price for price in prices if price is not None]
     return max(known_prices) if len(known_prices) == len(prices) else None
 
@@ -193,7 +201,7 @@ def pod_usd_per_hour(settings: StackSettings, workload: ServedWorkload) -> float
     for group, fitting in _homes(settings, workload):
         try:
             price = spot_typical if group.kind is NodeKind.SPOT else on_demand
-            offers.append(max(price(settings.region, name) for name in group.instance_types) / fitting)
+            offers.append(max(price(settings.region, kind) for kind in group.types) / fitting)
         except NoPrice:
             continue
     return min(offers) if offers else None

@@ -210,10 +210,9 @@ def exporter_config(
 
 def _prices(settings: StackSettings) -> Iterator[Price]:
     """Yield the prices of the instance types in the file. Types without a price are left out."""
-    for name in sorted(
-        {instance_type for group in settings.node_groups.values() for instance_type in group.instance_types}
-    ):
+    types = {kind.name: kind for group in settings.node_groups.values() for kind in group.types}
+    for name, kind in sorted(types.items()):
         try:
-            yield Price(instance_type=name, dollars_per_hour=on_demand(settings.region, name))
+            yield Price(instance_type=name, dollars_per_hour=on_demand(settings.region, kind))
         except NoPrice:
             continue

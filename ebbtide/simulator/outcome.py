@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from ebbtide.simulator.billing import Bill, total
 from ebbtide.simulator.cluster import DrainBlock, Eviction, RetainedNode
-from ebbtide.simulator.results import Series, StrategyResult
+from ebbtide.simulator.results import PoolResult, Series, StrategyResult
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.waits import percentile, rank
 from ebbtide.simulator.world.workers import JobRun
@@ -47,6 +47,31 @@ def completions_of(jobs: Sequence[JobRun], end_s: float) -> list[float]:
     return [(end_s if job.done_at is None else min(job.done_at, end_s)) - job.submitted_at for job in jobs]
 
 
+def pool_result(waits: Sequence[float], unfinished: int) -> PoolResult:
+    """Return the figures of one pool. `waits`: of all its jobs, in seconds."""
+    return PoolResult(
+        jobs=len(waits),
+        wait_p95_s=percentile(waits, 0.95),
+        wait_p99_s=percentile(waits, 0.99),
+        jobs_unfinished=unfinished,
+    )
+
+
+def pool_results(jobs: Sequence[JobRun], end_s: float) -> dict[str, PoolResult]:
+    """Return the figures of each pool that has jobs."""
+    by_pool: dict[str, list[JobRun]] = {}
+    for job in jobs:
+        by_pool.setdefault(job.pool, []).append(job)
+    return {
+        pool: pool_result(waits_of(runs, end_s), sum(not _is_done(run, end_s) for run in runs))
+        for pool, runs in sorted(by_pool.items())
+    }
+
+
+def _is_done(job: JobRun, end_s: float) -> bool:
+    return job.done_at is not None and job.done_at <= end_s
+
+
 def busy_s(series: Series, end_s: float) -> float:
     """Worker-seconds in which workers held a job."""
     ends = (*series.at[1:], end_s)
@@ -60,7 +85,7 @@ def strategy_result(
     waits = waits_of(jobs, end_s)
     evictions, tally = counts
     lost = sum(job.lost_s for job in jobs)
-    done = sum(job.done_at is not None and job.done_at <= end_s for job in jobs)
+    done = sum(_is_done(job, end_s) for job in jobs)
     return StrategyResult(
         node_hours=sum(bill.node_hours.values()),
         node_hours_by_group=bill.node_hours,
@@ -85,6 +110,7 @@ def strategy_result(
         evictions_in_business_hours=evictions.in_business_hours,
         budget_openings=tally.budget_openings,
         scale_downs_to_zero=tally.scale_downs_to_zero,
+        pools=pool_results(jobs, end_s),
         series=series,
     )
 

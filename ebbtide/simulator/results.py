@@ -65,9 +65,21 @@ class StrategyResult:
     """Node-hours in the disruption window, by the reason for which the nodes stayed."""
     ray: "Mapping[str, RayClusterResult]" = field(default_factory=dict[str, "RayClusterResult"])
     """By cluster; empty without Ray, and for the bound."""
+    pools: "Mapping[str, PoolResult]" = field(default_factory=dict[str, "PoolResult"])
+    """By pool that has jobs; empty for the bound."""
     series: "Series"
     wait_quantiles_s: tuple[float, ...] = ()
     """Quantiles of the wait at 0, 1, 2, … 100 %; empty if no job waits by definition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolResult:
+    """The jobs of one pool under one strategy. A job that never started counts with its wait until the end."""
+
+    jobs: int
+    wait_p95_s: float
+    wait_p99_s: float
+    jobs_unfinished: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +132,21 @@ class UnpricedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overload:
+    """A pool, or a group of Ray workers, whose jobs need more workers than the stack can run."""
+
+    name: str
+    max: int  # workers that the stack can run
+    node_group: str | None  # whose `max` is the limit; None: that of the pool
+    needed: int  # at least
+
+    def __str__(self) -> str:
+        who = self.name if self.name.startswith("ray ") else f"pool {self.name}"
+        limit = "its max is" if self.node_group is None else f"node group {self.node_group} holds"
+        return f"{who} needs at least {self.needed} workers, {limit} {self.max}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """The result of `ebbtide simulate`."""
 
@@ -144,12 +171,17 @@ class Replay:
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
     jobs: int = 0  # submitted in the replayed days and assigned to a pool
     unpriced: tuple[UnpricedGroup, ...] = ()
+    overloads: tuple[Overload, ...] = ()  # if there is one, no saving is stated
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # queues of the trace by their new names
+    by_queue: bool = False  # each job went to the pool of its queue; False: no pool serves a queue of the trace
+    queues_not_served: Mapping[str, int] = field(default_factory=dict[str, int])  # their jobs, which were left out
 
 
 def as_json(replay: Replay) -> dict[str, Any]:
     """Plain values, keys in reading order. Equal replays give equal documents, except for `replay_seconds`."""
     return {
         "schema": SCHEMA,
+        "overloads": [asdict(overload) for overload in replay.overloads],
         "seed": replay.seed,
         "stack": replay.stack,
         "trace": replay.trace,
@@ -162,6 +194,9 @@ def as_json(replay: Replay) -> dict[str, Any]:
         "coverage": {"jobs": replay.coverage.jobs, "cpu_hours": replay.coverage.cpu_hours},
         "attainable": replay.attainable,
         "jobs": replay.jobs,
+        "queue_names": dict(replay.queue_names),
+        "by_queue": replay.by_queue,
+        "queues_not_served": dict(replay.queues_not_served),
         "jobs_unfit": dict(replay.jobs_unfit),
         "unpriced": [asdict(group) for group in replay.unpriced],
         "strategies": {name: _strategy(result) for name, result in replay.strategies.items()},
@@ -174,6 +209,7 @@ def _strategy(result: StrategyResult) -> dict[str, Any]:
         "node_hours_by_group": dict(result.node_hours_by_group),
         "usd_per_day": list(result.usd_per_day),
         "survivors": dict(result.survivors),
+        "pools": {name: asdict(figures) for name, figures in result.pools.items()},
         "ray": {
             name: {
                 "head_hours": cluster.head_hours,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import sets_without_shape, with_node_sets
 from ebbtide.settings.process_documents import controller_config
 from ebbtide.simulator.billing import day_ends
 from ebbtide.simulator.cluster.model import Accidents
@@ -36,8 +37,8 @@ class ReplayError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """`days` None: the entire trace. `start` None: aligned with business hours; without a zone: the customer's local
-    time. Jobs above `max_job_s` are excluded. Without `rollouts` no service is deployed.
+    """`days` None: the entire trace. `start` None: the trace's dates, or aligned with business hours; without a zone:
+    local time of the customer. Jobs above `max_job_s` are excluded. Without `rollouts` no service is deployed.
     """
 
     days: int | None = None
@@ -77,7 +78,7 @@ class ReplaySetup:
         return replace(
             self,
             settings=settings,
-            config=replay_config(settings, self.options.start),
+            config=replay_config(settings, self.start),
             accidents=accidents_of(self.options.failures, settings),
         )
 
@@ -87,31 +88,39 @@ class ReplaySetup:
         return tuple(part for plan in self.runs for part in busy(plan, self.end_s))
 
 
-def require_node_groups(settings: StackSettings) -> None:
-    """Raises `ReplayError` for an existing cluster: the shape and price of its nodes are unknown."""
-    if not settings.node_groups:
+def with_known_nodes(settings: StackSettings) -> StackSettings:
+    """Return the stack with node groups, on an existing cluster those of `cluster.nodeShapes`.
+
+    Raises `ReplayError` if a pod's nodes are not described.
+    """
+    if settings.cluster.context is None or settings.node_groups:
+        return settings
+    if missing := sets_without_shape(settings):
+        example = "{ flexible: { cpu: 15800m, memory: 60Gi, max: 8 } }"
         raise ReplayError(
-            f"{settings.stack}: wanted a stack with node groups (ebbtide:cluster.kind eks), found an existing cluster: "
-            "the shape and price of its nodes are not known (for example demo)"
+            f"{settings.stack}: wanted the size of the existing cluster's nodes in ebbtide:cluster.nodeShapes, found "
+            f"none of {', '.join(missing)} (for example nodeShapes: {example.replace('flexible', missing[0])})"
         )
+    return with_node_sets(settings)
 
 
 def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
     """Assign the trace's jobs to pools, and align it with the customer's week. Raises `ReplayError`."""
-    require_node_groups(settings)
+    settings = with_known_nodes(settings)
     if not settings.workers:
         raise ReplayError(
             f"{settings.stack}: wanted a worker pool (ebbtide:workers), which jobs of a trace go to, found none; "
             "requests go to a service (for example --service NAME --trace requests-servegen-m-small)"
         )
-    config = replay_config(settings, options.start)
+    chosen_start = options.start or trace.start
+    config = replay_config(settings, chosen_start)
     days = trace.days if options.days is None else options.days
     if not 1 <= days <= trace.days:
         raise ReplayError(f"trace {trace.name}: wanted 1 to {trace.days} days, found {days} (for example {trace.days})")
     end_s = days * DAY_S
     submitted = [job for job in trace.jobs if job.submitted_at < end_s]
     chosen = [job for job in submitted if options.max_job_s is None or job.duration_s <= options.max_job_s]
-    assignment = assign(chosen, settings.workers, largest_gangs(settings), settings.ray)
+    assignment = assign(chosen, settings.workers, largest_gangs(settings), settings.ray, trace.queues)
     if not assignment.jobs:
         raise ReplayError(_nothing_to_replay(trace, days, chosen, assignment.unfit))
     tasks = sum(job.ray.tasks for job in assignment.jobs if job.ray is not None)
@@ -120,7 +129,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
             f"trace {trace.name}: wanted at most {MOST_TASKS} tasks of Ray in {days} days, found {tasks}: what "
             "takes longer than longestTask is asked for in parts (for example longestTask: 1h)"
         )
-    start = aligned_start(trace.jobs, config.hours) if options.start is None else _local(options.start, config)
+    start = aligned_start(trace.jobs, config.hours) if chosen_start is None else _local(chosen_start, config)
     return ReplaySetup(
         settings=settings,
         options=options,

@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ebbtide.prices.tables import place_in_use
@@ -13,7 +13,8 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.setup import replay_setup_of
-from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace, trace_path
+from ebbtide.simulator.trace.queues import with_queue_names
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, find_trace, trace_path
 from ebbtide.sweep.objective import Objective, ObjectiveError, read_objective
 from ebbtide.sweep.sources import digest_of
 from ebbtide.sweep.task import SweepTask, packed
@@ -37,11 +38,14 @@ class SweepRequest:
 
     stacks: Sequence[str]
     traces: Sequence[str]
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`
     vary: Sequence[str]
     seeds: Sequence[int]
     objective: str
     strategy: Strategy
     options: ReplayOptions
+    reading: Reading = field(default_factory=Reading)
+    read: Callable[[str, Reading], Trace] = find_trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +75,11 @@ def plan_of(request: SweepRequest) -> SweepPlan:
     options = replace(request.options, strategies=strategies)
     settings = settings_of(list(_varies(request.vary, problems)))
     files = list(_files(request.stacks, problems))
-    jobs = dict(_traces(request.traces, problems))
     customers = [(file, stacks) for file in files if (stacks := _customer(file, settings, problems)) is not None]
+    zone = next((base.business_hours.timezone for _, (base, _) in customers), "UTC")
+    jobs = dict(_traces(request, replace(request.reading, zone=zone), problems))
     problems += _name_conflicts([(file, base) for file, (base, _) in customers])
+    jobs = _renamed(jobs, request.queue_names, [base for _, (base, _) in customers], problems)
     starts: dict[tuple[str, str], ReplayOptions] = {}
     coverage: dict[tuple[str, str], float] = {}
     for _, (base, _) in customers:
@@ -84,7 +90,8 @@ def plan_of(request: SweepRequest) -> SweepPlan:
                 problems.append(f"{base.stack}: {error}")
             else:
                 # All settings of a stack are replayed from one local time: other hours would move the jobs along.
-                starts[base.customer, name] = replace(options, start=setup.start.replace(tzinfo=None))
+                local = setup.start if trace.start is not None else setup.start.replace(tzinfo=None)
+                starts[base.customer, name] = replace(options, start=local)
                 coverage[base.customer, name] = setup.assignment.coverage.jobs
     if problems:
         raise SweepInvalid(problems)
@@ -144,13 +151,13 @@ def _files(stacks: Sequence[str], problems: list[str]) -> Iterator[StackFile]:
             problems += map(str, error.problems)
 
 
-def _traces(traces: Sequence[str], problems: list[str]) -> Iterator[tuple[str, tuple[Trace, str]]]:
+def _traces(request: SweepRequest, reading: Reading, problems: list[str]) -> Iterator[tuple[str, tuple[Trace, str]]]:
     """The traces by name, each with the digest of its file, the prices and the code."""
     prices = _prices()
     names: dict[str, str] = {}
-    for path_or_name in dict.fromkeys(traces):
+    for path_or_name in dict.fromkeys(request.traces):
         try:
-            trace = find_trace(path_or_name)
+            trace = request.read(path_or_name, reading)
         except TraceError as error:
             problems.append(str(error))
             continue
@@ -159,8 +166,28 @@ def _traces(traces: Sequence[str], problems: list[str]) -> Iterator[tuple[str, t
                 f"--trace {path_or_name}: wanted traces with names of their own, found {trace.name} in {other} too"
             )
             continue
-        digest = hashlib.sha256(trace_path(path_or_name).read_bytes() + prices + digest_of(TASK).encode())
+        with trace_path(path_or_name).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+        digest.update(prices + digest_of(TASK).encode() + repr(reading).encode())
         yield trace.name, (trace, digest.hexdigest())
+
+
+def _renamed(
+    traces: Mapping[str, tuple[Trace, str]],
+    names: Mapping[str, str],
+    stacks: Sequence[StackSettings],
+    problems: list[str],
+) -> Mapping[str, tuple[Trace, str]]:
+    """The traces with their queues renamed, which is part of their digests, too."""
+    if not names or problems:
+        return traces
+    try:
+        renamed = with_queue_names([trace for trace, _ in traces.values()], names, stacks)
+    except TraceError as error:
+        problems += str(error).splitlines()
+        return traces
+    digests = (f"{digest} {sorted(names.items())}" for _, digest in traces.values())
+    return dict(zip(traces, zip(renamed, digests, strict=True), strict=True))
 
 
 def _prices() -> bytes:

@@ -22,6 +22,22 @@ MEMORY_UNITS: Mapping[str, Decimal | int] = {
 }
 """In bytes."""
 
+EXPORTED_MEMORY_UNITS: Mapping[str, Decimal | int] = {
+    **MEMORY_UNITS,
+    **{
+        unit: 1000**power
+        for power, letter in enumerate("KMGT", start=1)
+        for unit in (f"{letter}B", f"{letter.lower()}B")
+    },
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", start=1)},
+    "K": 1000,
+    "B": 1,
+}
+"""In bytes, also with the units that people and databases write."""
+
+SLURM_MEMORY_UNITS: Mapping[str, Decimal | int] = {letter: 1024**power for power, letter in enumerate("KMGT", start=1)}
+"""In bytes. Source: Slurm, convert_num_unit."""
+
 _ALL_UNITS = {**MEMORY_UNITS, "m": Decimal("0.001")}
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z]*)")
 

@@ -211,12 +211,16 @@ _SERVICES = {
 }
 
 
-def a_job(at: float, lasts: float = 600.0, *, cpu: float = 2, memory: float = 4, gpu: float = 0) -> Job:
-    return Job(at, lasts, "q", cpu, memory, gpu)
+def a_job(
+    at: float, lasts: float = 600.0, *, cpu: float = 2, memory: float = 4, gpu: float = 0, queue: str = "q"
+) -> Job:
+    return Job(at, lasts, queue, cpu, memory, gpu)
 
 
-def a_driver_job(at: float, lasts: float = 600.0, *, tasks: int = 1, cpu: float = 2, gpu: float = 0) -> Job:
-    return replace(a_job(at, lasts, cpu=cpu, gpu=gpu), tasks=tasks)
+def a_driver_job(
+    at: float, lasts: float = 600.0, *, tasks: int = 1, cpu: float = 2, gpu: float = 0, queue: str = "q"
+) -> Job:
+    return replace(a_job(at, lasts, cpu=cpu, gpu=gpu, queue=queue), tasks=tasks)
 
 
 def a_trace(jobs: Sequence[Job]) -> Trace:

@@ -11,6 +11,7 @@ import pytest
 from ebbtide import program
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.record import record_directory
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import settings_of_texts
 from tests.builders.mutants import as_pulumi_passes, sound_config
 from tests.builders.recorded import record
@@ -98,7 +99,7 @@ def test_the_example_adds_its_quota_after_the_controller() -> None:
     assert parts
     assert parts <= {*quota.depends_on}
     assert recording.outputs.keys() == {"clusterName", "ownership", "controllerConfig", "gpuQuota"}
-    assert tuple(stack) == record(settings_of_texts(config, stack="acme", file="config"))
+    assert tuple(stack) == record(settings_of_texts(config, stack="acme", file="config", beside=no_files))
 
 
 def test_the_page_shows_lines_of_the_example() -> None:

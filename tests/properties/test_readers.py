@@ -24,6 +24,7 @@ from ebbtide.prices.book import PricesInvalid, read_book
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
@@ -220,7 +221,7 @@ def _plans() -> dict[str, bytes]:
 
 def _read_plan(path: Path, _random: Random) -> str:
     try:
-        planned_changes(read_plan(path), _demo(), _registered())
+        planned_changes(read_plan(path), _demo(), _registered(), no_files)
     except PlanUnusable as error:
         return str(error)
     return ""

@@ -24,7 +24,7 @@ from ebbtide.advice.savings.commitment import (
     regret,
 )
 from ebbtide.advice.savings.usage import Usage
-from ebbtide.prices import PricingAssumption, hourly, on_demand, plans_are_derived, price_date, steady
+from ebbtide.prices import InstanceType, PricingAssumption, hourly, on_demand, plans_are_derived, price_date, steady
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.results import UnpricedGroup
@@ -167,7 +167,7 @@ def _scopes(
         scope: [
             Line(
                 price=prices[group],
-                rate=hourly(settings.region, settings.node_groups[group].instance_types[0], plan),
+                rate=hourly(settings.region, settings.node_groups[group].types[0], plan),
                 nodes=usage.nodes[group],
             )
             for group in groups
@@ -180,13 +180,13 @@ def _groups_of(settings: StackSettings, prices: Mapping[str, float], plan: Prici
     by_family = plan in (PricingAssumption.EC2_1Y, PricingAssumption.EC2_3Y)
     groups: dict[str, list[str]] = {}
     for group in sorted(prices):
-        kind = settings.node_groups[group].instance_types[0]
+        kind = settings.node_groups[group].types[0]
         if _has_discount(settings.region, kind, plan):
-            groups.setdefault(kind.partition(".")[0] if by_family else "all", []).append(group)
+            groups.setdefault(kind.family if by_family else "all", []).append(group)
     return groups
 
 
-def _has_discount(region: str, kind: str, plan: PricingAssumption) -> bool:
+def _has_discount(region: str, kind: InstanceType, plan: PricingAssumption) -> bool:
     return steady(region, kind, plan) < on_demand(region, kind)
 
 
@@ -276,9 +276,7 @@ def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, f
         yield f"Plans never cover spot: {', '.join(spot)} is in the bill here at on-demand prices, and in no plan."
     for plan in PLANS:
         bare = [
-            group
-            for group in sorted(eligible)
-            if not _has_discount(region, settings.node_groups[group].instance_types[0], plan)
+            group for group in sorted(eligible) if not _has_discount(region, settings.node_groups[group].types[0], plan)
         ]
         if bare:
             kinds = ", ".join(f"{settings.node_groups[group].instance_types[0]} ({group})" for group in bare)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from ebbtide.settings import StackSettings
-from ebbtide.settings.file.contents import Beside, no_files
+from ebbtide.settings.file.contents import Beside
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.entries import SERVICES, VARIANTS
 from ebbtide.settings.file.problems import Location, value_at
@@ -25,7 +25,7 @@ class StackText:
     text: str
     file: str  # its name in messages and patches
     stack: str
-    beside: Beside = no_files
+    beside: Beside
 
     @cached_property
     def settings(self) -> StackSettings:

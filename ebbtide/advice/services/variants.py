@@ -18,7 +18,7 @@ from ebbtide.simulator.services.counts import MINUTE_S
 from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, service_course
 from ebbtide.simulator.services.results import result_of
 from ebbtide.simulator.services.run import Served, Span
-from ebbtide.simulator.setup import ReplayError, require_node_groups
+from ebbtide.simulator.setup import ReplayError, with_known_nodes
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.units.durations import DAY_S
 from ebbtide.units.quantities import cpu_text, memory_text
@@ -79,7 +79,7 @@ def _keeps(outcome: Outcome, slo_s: float) -> bool:
 
 def service_of(settings: StackSettings, name: str) -> ServiceSettings:
     """Raises `ReplayError`."""
-    require_node_groups(settings)
+    settings = with_known_nodes(settings)
     if name not in settings.services:
         services = f"they are {', '.join(settings.services)}" if settings.services else "it has no services"
         raise ReplayError(f"{settings.stack}: wanted the name of a service, found {name!r} ({services})")

@@ -211,7 +211,7 @@ def _saves(settings: StackSettings, draft: _Draft, verdicts: Verdicts) -> float 
     node = node_of(group)
     before, after = (copies(size, node) for size in (draft.container.size, _size(draft.container, verdicts)))
     try:
-        usd = price(group.kind, settings.region, group.instance_types)
+        usd = price(group, settings.region)
     except NoPrice:
         return None
     return usd * (1 / before - 1 / after) * draft.pods * HOURS_PER_MONTH if before and after else None
@@ -235,7 +235,7 @@ def _changes(
     for row in rows:
         yield from changes_of_container(config, row.container, row.verdicts)
         group = settings.node_groups.get(row.group)
-        most = gpu_memory(group.instance_types) if group is not None else None
+        most = gpu_memory(group) if group is not None else None
         change = gpu_change(config, row.container, row.use, evidence, most)
         if change is not None:
             yield change

@@ -144,6 +144,8 @@ class _Trial:
 
     def _lacking_evidence(self) -> str:
         """Name permanent pods without enough evidence: nodes chosen without them would be too small."""
+        if self.group.shape is not None:
+            return "its shape in the stack file describes its nodes"
         if not any(sized.enough_evidence for sized in self.sized if sized.workload in self._workloads):
             return "not enough evidence yet"
         missing = [

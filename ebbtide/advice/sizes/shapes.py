@@ -7,7 +7,7 @@ cluster. Real clusters take more node-hours than this, on every shape.
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,21 +35,22 @@ class Shape:
     usd: float  # of all of them
 
 
-def price(kind: NodeKind, region: str, types: Iterable[str]) -> float:
+def price(group: NodeGroupSettings, region: str) -> float:
     """Return US dollars an hour of the most expensive: AWS may give any of them. Raises `NoPrice`."""
-    hourly_price = spot_typical if kind is NodeKind.SPOT else on_demand
-    return max(hourly_price(region, name) for name in types)
+    hourly_price = spot_typical if group.kind is NodeKind.SPOT else on_demand
+    return max(hourly_price(region, kind) for kind in group.types)
 
 
 def shape_of(
     group: NodeGroupSettings, region: str, stays: Sequence[Stay], hours: float, types: tuple[str, ...], least: int
 ) -> Shape | None:
     """Pack the pods on at least so many nodes of these types; None if one does not fit. Raises `NoPrice`."""
-    node = node_of(group.model_copy(update={"instance_types": types}))
+    on_types = group.with_types(types)
+    node = node_of(on_types)
     if not all(fits(size, node) for _, _, size in stays):
         return None
     total = node_hours(stays, node, least, hours)
-    return Shape(types=types, node_hours=total, usd=total * price(group.kind, region, types))
+    return Shape(types=types, node_hours=total, usd=total * price(on_types, region))
 
 
 def cheaper(
@@ -63,7 +64,7 @@ def cheaper(
     """Return the cheapest of all steady types that fit the recorded pods and the `eligible` ones; None without any."""
     shapes: list[Shape] = []
     for types in _candidates(group, region):
-        node = node_of(group.model_copy(update={"instance_types": types}))
+        node = node_of(group.with_types(types))
         if all(fits(size, node) for size in eligible):
             try:
                 shape = shape_of(group, region, stays, hours, types, least)
@@ -78,7 +79,7 @@ def _candidates(group: NodeGroupSettings, region: str) -> Iterator[tuple[str, ..
 
     A spot group keeps its number of types: each is a separate pool of AWS' spare capacity.
     """
-    now = instance_type(group.instance_types[0])
+    now = group.types[0]
     for slot in slots(region, "on-demand"):
         first = instance_type(slot.types[0])
         same_model = (first.arch, first.gpu_model) == (now.arch, now.gpu_model)
@@ -89,7 +90,7 @@ def _candidates(group: NodeGroupSettings, region: str) -> Iterator[tuple[str, ..
 
 def most_nodes(group: NodeGroupSettings, types: tuple[str, ...], zones: int) -> int:
     """Return a `max` that allows the group as much capacity as now, or as many GPUs."""
-    now, then = instance_type(group.instance_types[0]), instance_type(types[0])
+    now, then = group.types[0], instance_type(types[0])
     ratio = now.gpu / then.gpu if then.gpu else max(now.vcpu / then.vcpu, now.memory_mib / then.memory_mib)
     return max(zones, group.min, math.ceil(group.max * ratio))
 

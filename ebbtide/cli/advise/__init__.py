@@ -4,6 +4,7 @@ Reads the stack file, a trace, a usage file or Prometheus, and the price tables.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +13,32 @@ import typer
 from ebbtide.cli.advise import services
 from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.advise.stack_file import apply, stack_with_nodes
-from ebbtide.cli.console import fail, finish, progress_count, replay_with_bars
-from ebbtide.cli.options import AtOnce, Days, JsonFile, MaxJob, Queue, Rate, Service, Stack
+from ebbtide.cli.console import fail, finish, progress_count, read_with_bar, replay_with_bars
+from ebbtide.cli.options import (
+    AtOnce,
+    Columns,
+    Days,
+    JsonFile,
+    MaxJob,
+    Queue,
+    Queues,
+    Rate,
+    Service,
+    Since,
+    Stack,
+    Timezone,
+    queue_names,
+)
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
+from ebbtide.simulator.trace.queues import with_queue_names
+from ebbtide.simulator.trace.traces import Reading, TraceError, bundled
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 command.add_typer(services.command)
 
-_TRACE = f"A .csv or .csv.gz file of jobs, or a bundled trace: {', '.join(bundled())}."
+_TRACE = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {', '.join(bundled())}."
 
 
 @command.callback()
@@ -45,7 +61,11 @@ def savings(
         bool, typer.Option("--beyond-floor", help="Allow a commitment above the minimum usage, where that is cheapest.")
     ] = False,
     days: Days = None,
+    since: Since = None,
+    columns: Columns = None,
+    timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
@@ -55,7 +75,12 @@ def savings(
 
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
+    if queues and trace is None:
+        raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
+    names = queue_names(queues)
     settings = stack_with_nodes(stack)
+    if settings.cluster.context is not None:
+        fail(f"{stack}: wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS")
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
@@ -65,7 +90,9 @@ def savings(
                 max_job_s=None if max_job is None else max_job.total_seconds(),
                 strategies=(Strategy.FIXED_FLEXIBLE,),
             )
-            usage_hours = usage_of(replay_with_bars(settings, find_trace(str(trace)), options), settings)
+            read = read_with_bar(str(trace), _reading(settings, days, since, columns, timezone))
+            (jobs,) = with_queue_names([read], names, [settings])
+            usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (UsageError, TraceError) as error:
         fail(error)
@@ -83,7 +110,12 @@ def floors(
     spend: Annotated[
         float, typer.Option(min=0, max=100, help="Percentage that floors may add to the bill.", show_default=True)
     ] = 2.0,
+    days: Days = None,
+    since: Since = None,
+    columns: Columns = None,
+    timezone: Timezone = None,
     max_job: MaxJob = None,
+    queues: Queues = None,
     service: Service = None,
     queue: Queue = None,
     rate: Rate = None,
@@ -96,17 +128,36 @@ def floors(
     from ebbtide.sweep.calls import cores
 
     settings = stack_with_nodes(stack)
+    names = queue_names(queues)
+    reading = _reading(settings, days, since, columns, timezone)
     if service is not None:
+        if reading != _reading(settings):
+            raise typer.BadParameter("--days, --from, --columns, --timezone: for a trace of jobs, found --service")
+        if queues:
+            raise typer.BadParameter(
+                "--queues is for jobs; --queue chooses one of a service (for example --queue code)"
+            )
         _service_floors(settings, service, trace, _ServiceLoad(queue, rate, at_once), json_file)
         return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
-        jobs = find_trace(trace)
+        (jobs,) = with_queue_names([read_with_bar(trace, reading)], names, [settings])
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
     except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
+
+
+def _reading(
+    settings: StackSettings,
+    days: int | None = None,
+    since: datetime | None = None,
+    columns: dict[str, str] | None = None,
+    timezone: str | None = None,
+) -> Reading:
+    zone = settings.business_hours.timezone
+    return Reading(columns=columns or {}, since=since, days=days, timezone=timezone, zone=zone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 from ebbtide.settings.patch import Change, PatchInvalid, changes_json, changes_of, difference, patched
-from ebbtide.simulator.setup import ReplayError, require_node_groups
+from ebbtide.simulator.setup import ReplayError, with_known_nodes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -103,10 +103,8 @@ def apply(
 
 
 def stack_with_nodes(stack: str) -> StackSettings:
-    """Load a stack whose nodes have a known shape and price, or end the command."""
+    """Load a stack whose nodes have a known size, or end the command."""
     try:
-        settings = load_stack(stack)
-        require_node_groups(settings)
+        return with_known_nodes(load_stack(stack))
     except (StackInvalid, ReplayError) as error:
         fail(error)
-    return settings

@@ -20,10 +20,13 @@ from ebbtide.prices import Capacity
 from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, GPU_TAINT_KEY, GPU_TAINT_VALUE, NVIDIA, NodeKind
 from ebbtide.settings.packing import Nodes, packed
 from ebbtide.settings.placement import PodSize
-from ebbtide.units.quantities import memory_text
+from ebbtide.settings.sections.shapes import NodeSetShape
+from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _USUAL_PODS = 110  # if the kubelet does not say
+_ALIKE = 0.01
+"""Nodes of one type differ by some MiB."""
 _GPU_TAINT = f"{GPU_TAINT_KEY}={GPU_TAINT_VALUE}:NoSchedule"
 
 
@@ -119,6 +122,27 @@ class NodeSet:
         demands = [(size, pod.most, within) for size, pod, within in zip(sizes, sized, reachable, strict=True)]
         return any(count > 1 for count in packed(demands, nodes).opened.values())
 
+    def differences(self, shape: NodeSetShape, pods: Sequence[PodWant]) -> Iterator[str]:
+        """Compare the stack file's description with the nodes; of each resource the smallest node counts."""
+        number = len(self.nodes)
+        least, most = (shape.min, shape.max) if shape.autoscaled else (shape.max, shape.max)
+        if not self.more and not least <= number <= most:
+            yield f"{f'{least} to {most}' if least < most else most} nodes, the cluster has {number}"
+        if not self.nodes:
+            return
+        devices = {pod.gpu_resource for pod in pods if pod.gpu} or {GPU_RESOURCE}
+        gpus = [int(max(node.devices.get(device, Decimal(0)) for device in devices)) for node in self.nodes]
+        for key, described, smallest, text in (
+            ("cpu", shape.cpu, min(int(node.cpu) for node in self.nodes), cpu_text),
+            ("memory", shape.memory, min(int(node.memory) for node in self.nodes), memory_text),
+            ("gpu", shape.gpu, min(gpus), str),
+            ("maxPods", shape.pods, min(node.pods for node in self.nodes), str),
+        ):
+            if abs(described - smallest) > _ALIKE * described:
+                yield f"{key} {text(described)}, a node has {text(smallest)}"
+        if others := sorted({node.arch for node in self.nodes} - {"", shape.arch}):
+            yield f"arch {shape.arch}, a node has {others[0]}"
+
     def _lacking(self, pod: PodWant, reachable: Sequence[NodeCapacity]) -> str:
         if not any(node.built_for(pod) for node in self.nodes):
             archs = ", ".join(sorted({node.arch for node in self.nodes} - {""})) or "no processor in their labels"
@@ -164,6 +188,10 @@ def nodes_and_capacity(probed: Probed) -> Iterator[Finding]:
         grows = bool(autoscaler_name(probed.facts)) and name != NodeKind.FIXED
         pods = probed.wants.pods.get(name, ())
         yield node_set.finding(pods, grows=grows) if node_set.nodes else _no_nodes(node_set, probed.facts)
+        shape = probed.wants.shapes.get(name)
+        differences = [*node_set.differences(shape, pods)] if shape is not None else []
+        if differences:
+            yield note(f"node shape {name}", f"cluster.nodeShapes.{name} differs: {'; '.join(differences)}")
 
 
 def _no_nodes(empty: NodeSet, facts: Facts) -> Finding:

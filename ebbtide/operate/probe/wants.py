@@ -27,6 +27,7 @@ from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, group_name, h
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation
+from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE, WORKLOADS
@@ -62,6 +63,7 @@ class Wants:
     rights: tuple[Right, ...] = ()  # for `pulumi up`
     full: Sequence[str] = ()  # node groups of the stack that are too small for all that may run there
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None if the stack creates them
+    shapes: Mapping[str, NodeSetShape] = field(default_factory=dict[str, NodeSetShape])  # by set of nodes
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
     objects: Sequence[ObjectWant] = ()  # each once
     ray: Sequence[RayWant] = ()
@@ -182,6 +184,7 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         rights=rights_of(resources),
         full=full,
         nodes=None if cluster.context is None else {name: cluster.node_selectors.get(name, {}) for name in pods},
+        shapes=cluster.node_shapes,
         pods=pods,
         objects=merged_wants(_objects(settings)),
         ray=tuple(ray_wants(settings, resources)),

@@ -22,7 +22,8 @@ from ebbtide.policies.rule import PolicyResult, Rule, Severity
 from ebbtide.recording.resources import display_name
 from ebbtide.recording.values import mapping
 from ebbtide.settings import StackInvalid
-from ebbtide.settings.load import settings_of_texts
+from ebbtide.settings.file.contents import files_in
+from ebbtide.settings.load import STACKS, project_root, settings_of_texts
 
 Report: TypeAlias = Callable[[str, str | None], None]
 """Receives a message and the URN of the resource, if there is one."""
@@ -106,7 +107,8 @@ class Judgement:
             self._trouble = _NO_CONFIG
             return
         try:
-            settings = settings_of_texts(texts, stack=stack, file=f"config of {stack}")
+            beside = files_in(project_root() / STACKS)
+            settings = settings_of_texts(texts, stack=stack, file=f"config of {stack}", beside=beside)
         except StackInvalid as invalid:
             self._trouble = str(invalid)
             return

@@ -18,6 +18,7 @@ from datetime import date
 
 from ebbtide.prices import (
     GroupRate,
+    InstanceType,
     NoPrice,
     PricingAssumption,
     group_rate,
@@ -114,7 +115,7 @@ def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) ->
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
     rate, note = None, ""
     try:
-        rate = _dearest([_rate(kind, group, settings) for kind in group.instance_types])
+        rate = _dearest([_rate(kind, group, settings) for kind in group.types])
     except NoPrice as unknown:
         note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
@@ -145,7 +146,7 @@ def _no_price(region: str) -> str:
 
 def _without_rate(group: NodeGroupSettings, settings: StackSettings) -> list[str]:
     assumption = settings.costs.pricing_assumption
-    return [kind for kind in group.instance_types if not has_rate(settings.region, kind, assumption)]
+    return [kind.name for kind in group.types if not has_rate(settings.region, kind, assumption)]
 
 
 def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
@@ -178,11 +179,11 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
     )
 
 
-def _rate(instance_type: str, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
+def _rate(kind: InstanceType, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:
     if group.kind is NodeKind.SPOT:
-        typical = spot_typical(settings.region, instance_type)
+        typical = spot_typical(settings.region, kind)
         return GroupRate(floor=0, floor_usd=typical, above_usd=typical)
-    return group_rate(settings.region, instance_type, settings.costs.pricing_assumption, floor=group.min)
+    return group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=group.min)
 
 
 def _dearest(rates: Sequence[GroupRate]) -> GroupRate:

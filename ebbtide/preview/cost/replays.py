@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.advice.comparison import replay_each
 from ebbtide.preview.document import Simulated, SimulatedService, SimulatedServices
+from ebbtide.report.pages.sentences import queue_line
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
@@ -49,8 +50,14 @@ def simulated(before: StackSettings | None, after: StackSettings, trace: Trace, 
         interrupted=(None if old is None else old.jobs_interrupted, new.jobs_interrupted),
         unfinished=(None if old is None else old.jobs_unfinished, new.jobs_unfinished),
         coverage=(None if old is None else replays[0].coverage.jobs, replays[-1].coverage.jobs),
-        note=note,
+        note=" ".join([note] * bool(note) + _notes(replays[-1])),
     )
+
+
+def _notes(replay: Replay) -> list[str]:
+    overloaded = [f"Demand exceeds the stack: {overload}." for overload in replay.overloads]
+    all_by_queue = replay.by_queue and not replay.queues_not_served
+    return overloaded if all_by_queue else [*overloaded, queue_line(replay)]
 
 
 def _replays(

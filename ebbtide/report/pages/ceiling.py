@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ebbtide.report.charts.by_strategy import retained_reasons
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT
 from ebbtide.report.charts.scales import Stretch, amounts_of, stretch_of
-from ebbtide.report.pages.sentences import attainable_of, main_strategy, reached_of
+from ebbtide.report.pages.sentences import attainable_of, headline, main_strategy, reached_of
 from ebbtide.report.words import count, dollars, percent
 from ebbtide.simulator.results import Replay
 
@@ -31,6 +31,9 @@ def ceiling_lines(replay: Replay) -> list[str]:
 
 def _attainable(replay: Replay, name: str) -> Iterator[str]:
     ceiling, fleet = attainable_of(replay), replay.strategies.get(FLEET)
+    if replay.overloads:
+        yield f"{headline(replay)}. No saving is stated."
+        return
     if ceiling is None:
         if replay.unpriced:
             return
@@ -78,7 +81,9 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
     """Scheduling alone: a commitment is bought, not scheduled, and moves saving and bound by unlike amounts."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
     result = replay.strategies[name]
-    if fleet is None or bound is None or (result.usd_on_demand, fleet.usd_on_demand) == (result.usd, fleet.usd):
+    if replay.overloads or fleet is None or bound is None:
+        return
+    if (result.usd_on_demand, fleet.usd_on_demand) == (result.usd, fleet.usd):
         return
     if not (fleet.usd_on_demand and bound.usd_on_demand and result.usd_on_demand):
         return

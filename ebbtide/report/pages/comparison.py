@@ -111,7 +111,13 @@ def sides_of(replays: Sequence[Replay]) -> Sides:
 
 
 def verdict(sides: Sides) -> str:
-    """One sentence: which side costs least and what it does to waits, or how far a saving depends on the start."""
+    """One sentence: which side costs least and what it does to waits, or how far a saving depends on the start.
+
+    Sides whose demand exceeds the stack are named instead.
+    """
+    too_small = [f"{name}: {sentences.headline(replay)}" for name, replay in sides.replays.items() if replay.overloads]
+    if too_small:
+        return "; ".join(too_small)
     over = glued(several(sides.first.days, "day"))
     if not sides.one_start:
         return f"{sides.strategy} {_range(sides)} over {over}"

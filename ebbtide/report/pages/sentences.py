@@ -26,54 +26,29 @@ def main_strategy(replay: Replay) -> str | None:
 
 
 def headline(replay: Replay) -> str:
+    """At most 20 words: what the main strategy and the fixed fleet cost, and the interruptions; or the overload."""
     name = main_strategy(replay)
     if name is None:
         return "No strategy was replayed"
+    if replay.overloads:
+        return f"Demand exceeds the stack: {overload_line(replay)}"
     result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
     broken = glued(several(result.jobs_interrupted, "job"))
-    if fleet is None or name == FLEET:
-        measure = measure_of([result])
-        amount = measure.text(measure.of(result))
-        return f"{_who(name)} {measure.verb} {amount} over {_over(replay)}, with {broken} interrupted"
-    return f"{_compared(replay, name, fleet)}, with {broken} interrupted"
-
-
-def verdict(replay: Replay) -> str:
-    """The headline with what can be had at all and what cannot, where the bound is known."""
-    name, ceiling = main_strategy(replay), attainable_of(replay)
-    fleet = replay.strategies.get(FLEET)
-    if name is None or name in (FLEET, BOUND) or fleet is None or ceiling is None or ceiling <= 0:
-        return headline(replay)
-    result = replay.strategies[name]
-    broken = f", with {glued(several(result.jobs_interrupted, 'job'))} interrupted" if result.jobs_interrupted else ""
-    of = _of(ceiling, reached_of(replay, name))
-    return (
-        f"{_compared(replay, name, fleet)}{broken}, {of} without queueing; the other "
-        f"{glued(percent(1 - ceiling))} pays for the work itself and the fixed nodes"
+    measure = measure_of([result] if fleet is None else [result, fleet])
+    line = (
+        f"{_who(name)} {measure.verb} {measure.text(measure.of(result))} over {_over(replay)} and interrupts {broken}"
     )
+    if fleet is None or name == FLEET:
+        return line
+    the_fleet = "an equally good fixed fleet" if name == PRODUCT else "the fixed fleet"
+    return f"{line}; {the_fleet} {measure.verb} {measure.text(measure.of(fleet))}"
 
 
-def _of(ceiling: float, reached: float | None) -> str:
-    share = glued(percent(ceiling))
-    if reached is None or reached <= 0:
-        return f"where a saving of {share} is attainable"
-    return f"more than the {share} attainable" if reached > 1 else f"of {share} attainable"
-
-
-def _compared(replay: Replay, name: str, fleet: StrategyResult) -> str:
-    result = replay.strategies[name]
-    measure = measure_of([result, fleet])
-    saved = measure.of(fleet) - measure.of(result)
-    amount = f"{measure.text(abs(saved))}{_share(result, saved)}"
-    who, over = _who(name), _over(replay)
-    against = f"a fixed fleet {_wait_clause(who, result, fleet)}"
-    if measure is VCPU_HOURS:
-        return f"{who} uses {measure.text(measure.of(result))} over {over}, {against} {measure.text(measure.of(fleet))}"
-    if dollars(saved) == dollars(0):
-        return f"{who} saves nothing over {over} against {against}"
-    if saved > 0:
-        return f"{who} saves {amount} over {over} against {against}"
-    return f"{who} costs {amount} more over {over} than {against}"
+def overload_line(replay: Replay) -> str:
+    """The pool that lacks the most workers; empty without an overload."""
+    worst = max(replay.overloads, key=lambda overload: overload.needed - overload.max, default=None)
+    others = f" ({len(replay.overloads) - 1} more too small)" if len(replay.overloads) > 1 else ""
+    return f"{worst or ''}{others}"
 
 
 def _who(name: str) -> str:
@@ -82,21 +57,6 @@ def _who(name: str) -> str:
 
 def _over(replay: Replay) -> str:
     return glued(several(replay.days, "day"))
-
-
-def _share(result: StrategyResult, saved: float) -> str:
-    share = result.saving_vs_fixed_fleet
-    if share is None or (share < 0) != (saved < 0):
-        return ""
-    return f" ({glued(percent(abs(share)))})"
-
-
-def _wait_clause(who: str, result: StrategyResult, fleet: StrategyResult) -> str:
-    """`at equal p95 wait`, but only if it is."""
-    if abs(result.wait_p95_s - fleet.wait_p95_s) <= _leeway(fleet.wait_p95_s):
-        return "at equal p95 wait"
-    theirs, ours = glued(duration(fleet.wait_p95_s)), glued(duration(result.wait_p95_s))
-    return f"whose p95 wait is {theirs} ({who}: {ours})"
 
 
 def _leeway(p95_s: float) -> float:
@@ -116,6 +76,16 @@ def coverage_line(replay: Replay) -> str:
     return f"{percent(covered.jobs)} of the trace's jobs, {percent(covered.cpu_hours)} of its CPU-hours"
 
 
+def queue_line(replay: Replay) -> str:
+    """How jobs came to their pools, and whose were left out."""
+    if not replay.by_queue:
+        return "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
+    if not replay.queues_not_served:
+        return "Jobs go to the pool of their queue."
+    left_out = ", ".join(f"{queue} {count(jobs)}" for queue, jobs in replay.queues_not_served.items())
+    return f"Jobs go to the pool of their queue. No pool serves these queues, so their jobs were left out: {left_out}."
+
+
 def scope_line(replay: Replay) -> str:
     """Which jobs, which days, on whose clock."""
     jobs = "jobs of every length" if replay.max_job_s is None else f"jobs up to {duration(replay.max_job_s)}"
@@ -130,10 +100,10 @@ def zone_name(replay: Replay) -> str:
 
 def attainable_of(replay: Replay) -> float | None:
     """The share of the fixed fleet's dollars that the zero-wait bound would save; None where it is not known."""
-    if replay.attainable is not None:
-        return replay.attainable
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
-    if fleet is None or bound is None or bound.usd is None or not fleet.usd:
+    if replay.attainable is not None or replay.overloads or fleet is None or bound is None:
+        return replay.attainable
+    if bound.usd is None or not fleet.usd:
         return None
     return 1 - bound.usd / fleet.usd
 
@@ -224,11 +194,20 @@ def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
     )
 
 
+def savings_rule(replay: Replay) -> str:
+    if replay.overloads:
+        return "No saving is stated: demand exceeds what the stack can run."
+    return (
+        "Savings are relative to the smallest fixed fleet that is as good for each pool: the p95 wait is no longer "
+        f"than that of {PRODUCT}, and no more jobs are unfinished."
+    )
+
+
 def savings_line(replay: Replay) -> str:
     """Explain the baseline of savings, and list strategies that cost less than the page's main one."""
+    line = savings_rule(replay)
     if measure_of(replay.strategies.values()) is VCPU_HOURS:
-        return unpriced_line(replay.unpriced) or ""
-    line = f"Savings are relative to the smallest fixed fleet with a p95 wait no longer than that of {PRODUCT}."
+        return f"{unpriced_line(replay.unpriced) or ''} {line if replay.overloads else ''}".strip()
     if any(waits_worse(replay, name) for name in replay.strategies):
         line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
     main = main_strategy(replay)
@@ -252,6 +231,8 @@ def command(replay: Replay) -> str:
     """Return the command that repeats this replay."""
     words = ["ebbtide", "simulate", replay.stack, "--trace", replay.trace, "--start", replay.start.isoformat()]
     words += ["--days", str(replay.days), "--seed", str(replay.seed)]
+    for old, new in replay.queue_names.items():
+        words += ["--queues", f"{old}={new}"]
     if replay.max_job_s is not None:
         words += ["--max-job", f"{replay.max_job_s:.0f}s"]
     if not replay.rollouts:

@@ -17,10 +17,13 @@ from ebbtide.report.pages.sentences import (
     WORSE_WAIT,
     attainable_line,
     coverage_line,
+    headline,
     interrupted_or_saved,
     main_strategy,
+    queue_line,
     reached_of,
     saves_lines,
+    savings_rule,
     scope_line,
     small_share,
     unpriced_line,
@@ -36,6 +39,7 @@ _HARM = (
     "wait p50",
     "wait p95",
     "wait p99",
+    "jobs unfinished",
     "jobs interrupted",
     "lost work",
     "evictions in window",
@@ -44,23 +48,35 @@ _HARM = (
 _VS_FLEET = "vCPU-hours vs fixed fleet"
 _ONLY_MONEY = ("on demand", "with spot", "share of attainable")
 HEADINGS = (*_MONEY, *_HARM)
-_WIDE, _USUAL = 118, 76  # columns of a terminal that has room for all figures, and for those that matter most
-_SLIM_COLUMNS = ("dollars", SAVING, "wait p95", "jobs interrupted")
-_USUAL_COLUMNS = ("node-hours", "dollars", SAVING, "wait p50", "wait p95", "jobs interrupted")
-_WIDE_COLUMNS = (*_MONEY, "wait p50", "wait p95", "wait p99", "jobs interrupted", "lost work")
+_EVICTIONS = "evictions"
+_WIDE, _USUAL = 118, 78  # columns of a terminal that has room for all figures, and for those that matter most
+_SLIM_COLUMNS = ("dollars", "wait p95", "wait p99", "jobs unfinished", "jobs interrupted")
+_USUAL_COLUMNS = ("node-hours", "dollars", SAVING, *_SLIM_COLUMNS[1:], _EVICTIONS)
+_WIDE_COLUMNS = (
+    *_MONEY,
+    "wait p50",
+    "wait p95",
+    "wait p99",
+    "jobs unfinished",
+    "jobs interrupted",
+    "lost work",
+    _EVICTIONS,
+)
 _SHORT = {
     "node-hours": "node-\nhours",
     "on demand": "on\ndemand",
     "with spot": "with\nspot",
-    SAVING: "saving\n(p95 not\nworse)",
-    "share of attainable": "share of\nattain-\nable",
+    SAVING: "saving",
+    "share of attainable": "of at-\ntain-\nable",
     VCPU_HOURS.name: "vCPU-\nhours",
     _VS_FLEET: "vs fixed\nfleet",
     "wait p50": "wait\np50",
     "wait p95": "wait\np95",
     "wait p99": "wait\np99",
+    "jobs unfinished": "jobs\nunfin-\nished",
     "jobs interrupted": "jobs\ninter-\nrupted",
     "lost work": "lost\nwork",
+    _EVICTIONS: "evic-\ntions\nin/out",
 }
 
 
@@ -113,7 +129,24 @@ def comparison_sheets(replay: Replay) -> list[Sheet]:
         for caption, columns in (("Cost", money), ("Effect on jobs and services", _HARM))
     ]
     saves = interrupted_or_saved(replay)
-    return [*sheets, _saves_sheet(saves)] if saves else sheets
+    return [*sheets, *_pools_sheet(replay), *([_saves_sheet(saves)] if saves else [])]
+
+
+def _pools_sheet(replay: Replay) -> Iterator[Sheet]:
+    """The pools of the product and of the fixed fleet, which has to be as good for each."""
+    names = [name for name in (main_strategy(replay), FLEET) if name in replay.strategies]
+    results = {name: replay.strategies[name].pools for name in dict.fromkeys(names) if name is not None}
+    rows = [
+        SheetRow(
+            f"{name}: {pool}",
+            [count(of.jobs), duration(of.wait_p95_s), duration(of.wait_p99_s), count(of.jobs_unfinished)],
+        )
+        for name, pools in results.items()
+        for pool, of in pools.items()
+    ]
+    if rows:
+        columns = ("jobs", "wait p95", "wait p99", "jobs unfinished")
+        yield Sheet(caption="Pools", over="strategy and pool", columns=columns, rows=rows)
 
 
 def _saves_sheet(results: Mapping[str, StrategyResult]) -> Sheet:
@@ -140,22 +173,23 @@ def _saves_sheet(results: Mapping[str, StrategyResult]) -> Sheet:
 
 def _table(view: StrategyTable, columns: Sequence[str]) -> Table:
     table = Table(
-        title=Text(f"{view.replay.stack} on {view.replay.trace}", style="bold"),
+        title=Text(f"{headline(view.replay)}.\n{view.replay.stack} on {view.replay.trace}", style="bold"),
         caption=Text(_caption(view.replay, assumptions=view.assumptions)),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,  # the box has a blank between columns
     )
     table.add_column("strategy", no_wrap=True, vertical="bottom")
     columns = columns_in(measure_of(view.replay.strategies.values()), columns)
-    for heading in (*(_SHORT.get(column, column) for column in columns), "evic-\ntions\nin/out"):
-        table.add_column(heading, justify="right", overflow="fold", vertical="bottom")
+    for column in columns:
+        table.add_column(_SHORT.get(column, column), justify="right", overflow="fold", vertical="bottom")
     for row in strategy_rows(view.replay):
         evictions = f"{row.cells['evictions in window']}/{row.cells['evictions in business hours']}"
-        words = (row.strategy, *(short(row.cells[column]) for column in columns), evictions)
+        cells = {**row.cells, _EVICTIONS: evictions}
+        words = (row.strategy, *(short(cells[column]) for column in columns))
         table.add_row(*(Text(word) for word in words), style="bold" if row.is_main else None)
     return table
 
@@ -176,6 +210,7 @@ def _cells(replay: Replay, name: str) -> dict[str, str]:
         "wait p50": duration(waits["p50"]),
         "wait p95": duration(waits["p95"]),
         "wait p99": duration(waits["p99"]) if "p99" in waits else DASH,
+        "jobs unfinished": count(result.jobs_unfinished),
         **_harm(result, bound=name == BOUND),
     }
 
@@ -209,8 +244,8 @@ def _versus_fleet(replay: Replay, name: str) -> str:
 
 
 def _saving(replay: Replay, name: str) -> str:
-    mark = "*" if waits_worse(replay, name) else ""
-    return _optional(replay.strategies[name].saving_vs_fixed_fleet) + mark
+    share = replay.strategies[name].saving_vs_fixed_fleet
+    return DASH if share is None else f"{percent(share)}{'*' if waits_worse(replay, name) else ''}"
 
 
 def _reached(replay: Replay, name: str) -> str:
@@ -219,16 +254,12 @@ def _reached(replay: Replay, name: str) -> str:
     return DASH if reached is None or reached < 0 or waits_worse(replay, name) else percent(reached)
 
 
-def _optional(share: float | None) -> str:
-    return DASH if share is None else percent(share)
-
-
 def _caption(replay: Replay, *, assumptions: bool) -> str:
     lines = [
         f"Covers {coverage_line(replay)}.",
+        queue_line(replay),
         f"Replayed: {scope_line(replay)}.",
-        unpriced_line(replay.unpriced)
-        or "Savings: relative to the smallest fixed fleet with a p95 wait no longer than that of fixed-flexible.",
+        unpriced_line(replay.unpriced) or savings_rule(replay),
     ]
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")

@@ -44,7 +44,7 @@ Groups: TypeAlias = Mapping[str, NodeGroupSettings]
 
 def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
-        facts = [instance_type(kind) for kind in group.instance_types]
+        facts = group.types
         if len({fact.shape for fact in facts}) > 1:
             shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
             yield Finding(
@@ -59,7 +59,7 @@ def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
 def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
         of_gpus = group.kind is NodeKind.GPU
-        wrong = next((fact for fact in map(instance_type, group.instance_types) if (fact.gpu > 0) is not of_gpus), None)
+        wrong = next((fact for fact in group.types if (fact.gpu > 0) is not of_gpus), None)
         if wrong is not None:
             yield Finding(
                 code="node-group.gpus",
@@ -113,7 +113,7 @@ def _reserved_leaves_capacity(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="node-group.all-reserved",
                 at=(GROUPS, name, "reserved"),
-                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.instance_types), gpu=0))}",
+                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.types), gpu=0))}",
                 found="all of it",
                 example="{ cpu: 500m, memory: 1Gi }",
             )
@@ -214,7 +214,7 @@ def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
         suitable = {name: group for name, group in _suitable(parsed, placed).items() if group.kind is NodeKind.GPU}
         if not placed.size.gpu or requested is None or not suitable:
             continue
-        most = {name: gpu_memory(group.instance_types) for name, group in suitable.items()}
+        most = {name: gpu_memory(group) or 0 for name, group in suitable.items()}
         if requested > max(most.values()) > 0:
             offers = ", ".join(f"{name} {memory_text(most[name])} ({_models(suitable[name])})" for name in most)
             yield Finding(
@@ -234,7 +234,7 @@ def _types_with_memory(memory: int) -> str:
 
 
 def _models(group: NodeGroupSettings) -> str:
-    return " or ".join(dict.fromkeys(instance_type(name).gpu_model for name in group.instance_types))
+    return " or ".join(dict.fromkeys(kind.gpu_model for kind in group.types))
 
 
 def _gpus_are_offered(parsed: ParsedSections) -> Iterator[Finding]:

@@ -159,7 +159,7 @@ WANTED = "wanted"
 
 
 def wanted(
-    code: str, expected: str, *, found: str = "", example: str = "", hint: str = "", at: str | tuple[str, ...] = ""
+    code: str, expected: str, *, found: str = "", example: str = "", hint: str = "", at: str | Location = ""
 ) -> PydanticCustomError:
     """Return a validator's error. `code` is stable when the text changes. `at` is a key below the field that has the
     fault.

@@ -17,7 +17,14 @@ from ebbtide.settings.sections.eks_versions import (
     add_ons_of_a_newer_version,
     kube_proxy_follows,
 )
-from ebbtide.settings.sections.existing import ClusterId, ContextName, NodeLabels, context_is_named
+from ebbtide.settings.sections.existing import (
+    ClusterId,
+    ContextName,
+    NodeLabels,
+    context_is_named,
+    shapes_have_selectors,
+)
+from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.settings.sections.types import RetentionDays, ShortName, Zone, acted_on
 from ebbtide.settings.sections.zones import one_way_of_naming
 
@@ -66,6 +73,7 @@ class ClusterSettings(Settings):
         Check(("version", "add_on_versions"), kube_proxy_follows),
         Check(("version", "add_on_versions"), add_ons_of_a_newer_version),
         Check(("kind", "context"), context_is_named),
+        Check(("node_selectors", "node_shapes"), shapes_have_selectors),
     )
 
     kind: Annotated[ClusterKind, *acted_on("eks", "existing", planned={})] = Field(
@@ -87,6 +95,12 @@ class ClusterSettings(Settings):
         default={},
         description="for kind existing: labels of the nodes for fixed, flexible and gpu pods, and further sets by name",
         examples=["{ fixed: { pool: services }, gpu: { pool: gpu } }"],
+    )
+    node_shapes: dict[ShortName, NodeSetShape] = Field(
+        default={},
+        description="for kind existing: sizes and number of the nodes of each set in nodeSelectors, for simulate, "
+        "preview --simulate and advise",
+        examples=["{ gpu: { cpu: 15800m, memory: 60Gi, gpu: 1, max: 4 } }"],
     )
     ray_operator: Annotated[RayOperatorSource, *acted_on(*RayOperatorSource, planned={})] = Field(
         default=RayOperatorSource.BUNDLED,

@@ -22,12 +22,12 @@ CLUSTER = "ebbtide:cluster"
 REDIS = "ebbtide:redis"
 EXISTING = "existing"
 
-ON_EXISTING = ("context", "clusterId", "nodeSelectors", "rayOperator")
+ON_EXISTING = ("context", "clusterId", "nodeSelectors", "nodeShapes", "rayOperator")
 """Keys of the cluster's section for existing clusters only."""
 
 _MADE_BY_OTHERS: Mapping[str, str] = {
     "ebbtide:network": "so is its network",
-    "ebbtide:nodeGroups": "so are its nodes; cluster.nodeSelectors says which ones pods go to",
+    "ebbtide:nodeGroups": "so are its nodes; cluster.nodeSelectors and cluster.nodeShapes describe them",
     "ebbtide:costs": "what its nodes cost is not known, and it has no AWS resources to tag",
 }
 _NOT_HERE = "no such key, since the cluster exists"
@@ -110,6 +110,23 @@ def context_is_named(kind: str, context: str | None) -> None:
         raise wanted(
             "context.missing", "the context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS, at="context"
         )
+
+
+def shapes_have_selectors(selectors: Mapping[str, object], shapes: Mapping[str, object]) -> None:
+    faults = [
+        wanted(
+            "nodes.unknown",
+            "a name in cluster.nodeSelectors, which says which nodes these are",
+            found=repr(name),
+            example=next(iter(selectors), "nodeSelectors: { flexible: { pool: batch } }"),
+            hint=did_you_mean(name, tuple(selectors)),
+            at=("nodeShapes", name),
+        )
+        for name in shapes
+        if name not in selectors
+    ]
+    if faults:
+        raise all_of(faults)
 
 
 def is_existing(config: Mapping[str, object]) -> bool:

@@ -1,36 +1,52 @@
 """The section of node groups, and the defaults of groups that a stack file leaves out. Sizes are totals over zones.
 
-Instance types must be in the price tables, since sizes and prices of others are unknown.
+An instance type is in the price tables, or the group's `shape` describes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
-from ebbtide.prices import instance_type_names, nearest_type
+from ebbtide.prices import InstanceType, instance_type, instance_type_names, nearest_type
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.file.problems import wanted
+from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
-from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive
+from ebbtide.settings.sections.shapes import NodeSetShape, NodeShape, Reserved
+from ebbtide.settings.sections.types import Count, Positive
 
 
-def parse_instance_type(value: object) -> str:
-    """Accept the name of a type in the price tables."""
-    names = instance_type_names()
-    if isinstance(value, str) and value in names:
-        return value
-    near = nearest_type(value) if isinstance(value, str) else ""
-    raise wanted(
+def _types_are_known_or_described(types: Sequence[str], shape: NodeShape | None) -> None:
+    known = instance_type_names()
+    faults = [
+        _unknown_type(index, name) if shape is None else _described_twice(index)
+        for index, name in enumerate(types)
+        if (name in known) is (shape is not None)
+    ]
+    if faults:
+        raise all_of(faults)
+
+
+def _unknown_type(index: int, name: str) -> PydanticCustomError:
+    near = nearest_type(name)
+    return wanted(
         "instance-type.unknown",
-        "an instance type that the price tables know",
+        "an instance type that the price tables know, or shape: { cpu: …, memory: … } beside it",
         example="m7i.4xlarge",
         hint=f"did you mean {near}?" if near else "",
+        at=("instanceTypes", index),
     )
 
 
-# An editor with an older schema must not refuse a type that was added since, so the schema does not list them.
-InstanceTypeName: TypeAlias = Annotated[str, BeforeValidator(parse_instance_type), WithJsonSchema({"type": "string"})]
+def _described_twice(index: int) -> PydanticCustomError:
+    return wanted(
+        "instance-type.with-shape",
+        "types that the price tables lack, since the group has a shape",
+        example="m9i.4xlarge",
+        hint="the tables have the sizes of this type: remove shape",
+        at=("instanceTypes", index),
+    )
 
 
 LEAST_DISK = 20
@@ -58,29 +74,32 @@ def _fixed_nodes_stay(kind: NodeKind, least: int) -> None:
         )
 
 
-class Reserved(Settings):
-    """Requests of the team's own DaemonSets on each node. Those of Ebbtide and EKS are always counted."""
-
-    cpu: Millicores | None = Field(default=None, description="total CPU", examples=["500m"])
-    memory: Mebibytes | None = Field(default=None, description="total memory", examples=["1Gi"])
-
-
 class NodeGroupSettings(Settings):
     """Nodes of one shape. `min` and `max` are totals, split over the zones."""
 
-    checks: ClassVar[tuple[Check, ...]] = (MIN_WITHIN_MAX, Check(("kind", "min"), _fixed_nodes_stay))
+    checks: ClassVar[tuple[Check, ...]] = (
+        MIN_WITHIN_MAX,
+        Check(("kind", "min"), _fixed_nodes_stay),
+        Check(("instance_types", "shape"), _types_are_known_or_described),
+    )
 
     kind: NodeKind = Field(
         description="fixed, flexible, gpu or spot; default: the group's name, if it is a kind",
         examples=["gpu"],
     )
     instance_types: Annotated[
-        tuple[InstanceTypeName, ...],
+        # An editor with an older schema must not refuse a type that was added since, so the schema lists none.
+        tuple[Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})], ...],
         Field(min_length=1),
         each_once("instance type", "[m7i.4xlarge, m6i.4xlarge]"),
     ] = Field(
         description="interchangeable instance types with equal CPU, memory and GPUs; default: by kind",
         examples=["[m7i.4xlarge, m6i.4xlarge]"],
+    )
+    shape: NodeShape | None = Field(
+        default=None,
+        description="size of the group's instance types, if the price tables lack them",
+        examples=["{ cpu: 16, memory: 64Gi, arch: arm64, usdPerHour: 0.85 }"],
     )
     min: Count = Field(default=0, description="minimum number of nodes; 0 lets the group scale to zero", examples=["0"])
     max: Positive = Field(description="maximum number of nodes, at least one per zone", examples=["20"])
@@ -98,6 +117,27 @@ class NodeGroupSettings(Settings):
         description="requests of your own DaemonSets on each node, which other pods cannot use",
         examples=["{ cpu: 500m, memory: 1Gi }"],
     )
+
+    for_any_pod: ClassVar[bool] = True
+    """False for nodes that only pods with this `nodeGroup` use."""
+
+    @property
+    def existing(self) -> bool:
+        """True for nodes of an existing cluster (`ebbtide.settings.node_sets`)."""
+        return isinstance(self.shape, NodeSetShape)
+
+    @property
+    def types(self) -> tuple[InstanceType, ...]:
+        """Return the instance types, from the price tables or from `shape`. All have the same size."""
+        return tuple(
+            instance_type(name) if self.shape is None else self.shape.as_type(name) for name in self.instance_types
+        )
+
+    def with_types(self, names: tuple[str, ...]) -> "NodeGroupSettings":
+        """Return the group on other nodes, whose types are in the price tables."""
+        if names == self.instance_types:
+            return self
+        return self.model_copy(update={"instance_types": names, "shape": None})
 
     @property
     def growth_priority(self) -> int:

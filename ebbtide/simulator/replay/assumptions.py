@@ -57,10 +57,6 @@ def _job_sentences(left_out: int, *, aligned: bool) -> Iterator[str]:
     if left_out:
         yield f"{left_out} jobs longer than --max-job were excluded before anything was counted."
     yield (
-        "A job runs on the smallest pool that fits its request and length, one job per worker, first in, first out; "
-        "a fraction of a GPU occupies a whole one."
-    )
-    yield (
         "Node-hours are counted from second 0 to the end of the last day, for jobs submitted in that time; jobs that "
         "have not ended by then are unfinished, and one that never started counts with its wait so far."
     )
@@ -103,8 +99,8 @@ def _cluster_sentences(resync: timedelta) -> Iterator[str]:
         "any other event."
     )
     yield (
-        "fixed-fleet is the cheapest constant number of workers over all pools with an overall p95 wait no longer "
-        "than that of fixed-flexible; its nodes and the stack's workloads run all the time."
+        "fixed-fleet has in each pool the fewest workers with which the p95 of the pool's waits is no longer than in "
+        "fixed-flexible, and no more of its jobs are unfinished; its nodes and the stack's workloads run all the time."
     )
     yield (
         "cluster-autoscaling, worker-autoscaling and keda-defaults use one mixed group of the largest flexible shape, "
@@ -213,9 +209,9 @@ def ray_assumptions(ray: Mapping[str, RaySettings], works: Sequence[RayWork]) ->
             "its start to its end; there are no manual wake-ups."
         )
     yield (
-        "fixed-fleet keeps Ray's heads, drivers and workers all the time: group by group as few as leave no more jobs "
-        "late, which may be more than the fewest together. zero-wait-bound pays for shares of workers, and for the "
-        "heads of clusters that never sleep."
+        "fixed-fleet keeps Ray's heads, drivers and workers all the time: group by group as few as keep each pool's "
+        "waits and unfinished jobs, which may be more than the fewest together. zero-wait-bound pays for shares of "
+        "workers, and for the heads of clusters that never sleep."
     )
 
 

@@ -11,13 +11,14 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
 from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
-from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, require_node_groups
+from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, with_known_nodes
+from ebbtide.simulator.strategies.overload import overloads_of
 from ebbtide.simulator.strategies.plans import unpriced_groups
 from ebbtide.simulator.strategies.run import Progress
 from ebbtide.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.failures import failure_assumptions
-from ebbtide.simulator.world.pools import gang_assumptions
+from ebbtide.simulator.world.pools import gang_assumptions, queue_assumption
 from ebbtide.simulator.world.saves import saves_of
 from ebbtide.simulator.world.schedules import job_assumptions
 from ebbtide.units.durations import DAY_S
@@ -28,7 +29,7 @@ def replay(
 ) -> Replay:
     """Play `trace` on every strategy. Raises `ReplayError`."""
     began = time.perf_counter()
-    require_node_groups(settings)
+    settings = with_known_nodes(settings)
     topologies = [STRATEGIES[strategy].topology(settings) for strategy in options.strategies]
     interruptions = max((topology.spot_interruptions for topology in topologies), default=0.0)
     failures = replace(options.failures, spot_interruptions=options.failures.spot_interruptions or interruptions)
@@ -37,12 +38,13 @@ def replay(
     setup = replay_setup_of(settings, trace, options)
     results = StrategyResults(setup, progress)
     baseline, bound = results.of(BASELINE), results.of(Strategy.ZERO_WAIT_BOUND)
+    overloads = tuple(overloads_of(setup, results.run_of(BASELINE).plan.ray))
     shown: dict[str, StrategyResult] = {}
     for strategy in Strategy:
         if strategy in options.strategies:
             result = results.of(strategy)
             progress(strategy, 1.0)
-            saving = None if strategy is BASELINE else _saving(result, baseline)
+            saving = None if strategy is BASELINE or overloads else _saving(result, baseline)
             shown[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
     return Replay(
         seed=options.seed,
@@ -55,12 +57,13 @@ def replay(
             *trace.assumptions,
             *assumptions_of(
                 settings,
-                aligned=options.start is None,
+                aligned=options.start is None and trace.start is None,
                 left_out=setup.left_out,
                 resync=setup.config.resync,
                 rollouts=options.rollouts,
                 saves=saves_of(changed.workers),
             ),
+            queue_assumption(setup.assignment),
             *gang_assumptions(setup.assignment),
             *job_assumptions(settings),
             *ray_assumptions(settings.ray, [job.ray for job in setup.jobs if job.ray is not None]),
@@ -77,7 +80,11 @@ def replay(
         rollouts=options.rollouts,
         price_dates=price_dates(settings.region),
         failures={name: value for name, value in asdict(failures).items() if value},
-        attainable=_saving(bound, baseline),
+        attainable=None if overloads else _saving(bound, baseline),
+        overloads=overloads,
+        queue_names=trace.queue_names,
+        by_queue=setup.assignment.by_queue,
+        queues_not_served=setup.assignment.queues_not_served,
         unpriced=unpriced_groups(settings),
     )
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from time import perf_counter
 
 from ebbtide.settings.model import StackSettings
@@ -77,8 +78,8 @@ class ServiceCourse:
 def service_course(settings: StackSettings, name: str, trace: RequestTrace, options: ServiceOptions) -> ServiceCourse:
     """Raises `ReplayError`."""
     service = simulated(settings, name, options.at_once)
-    if options.days is not None and options.days > trace.days:
-        most = max(1, int(trace.days))
+    most = max(1, ceil(trace.days))
+    if options.days is not None and options.days > most:
         raise ReplayError(f"trace {trace.name}: wanted 1 to {most} days, found {options.days} (for example {most})")
     start = options.start
     year = (REFERENCE_MONDAY if start is None else start).year

@@ -17,7 +17,7 @@ from ebbtide.settings.sections.serving.routes import BalanceKind
 from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload, ServiceSettings, VariantSettings, pod_name
 from ebbtide.settings.sections.serving.steps import Step, knows_tolerance, steps_of
-from ebbtide.simulator.setup import ReplayError, require_node_groups
+from ebbtide.simulator.setup import ReplayError, with_known_nodes
 from ebbtide.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.vocabulary.workloads import FloorPolicy
@@ -126,7 +126,7 @@ def _rate(metric: PlayedMetric, pod: Pod) -> float | None:
 
 def simulated(settings: StackSettings, name: str, at_once: int | None = None) -> SimulatedService:
     """The service or variant with this name. Raises `ReplayError`."""
-    require_node_groups(settings)
+    settings = with_known_nodes(settings)
     service, variant, pods = _find(settings, name)
     if service.request_takes is None:
         raise ReplayError(

@@ -163,7 +163,7 @@ def discounts_of(settings: StackSettings) -> Discounts:
         usd, listed = steady_usd(settings, name), listed_usd(settings, name)
         if usd is None or listed is None:
             continue
-        spot = spot_or_none(settings.region, group.instance_types[0]) if group.kind is NodeKind.FLEXIBLE else None
+        spot = spot_or_none(settings.region, group.types[0]) if group.kind is NodeKind.FLEXIBLE else None
         off.append(1 - usd / listed)
         off_spot.append(1 - usd / (listed if spot is None else spot))
     return Discounts(on_demand=max(off), with_spot=max(off_spot))

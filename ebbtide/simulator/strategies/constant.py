@@ -14,19 +14,9 @@ from ebbtide.simulator.billing import Bill, Rates, billed
 from ebbtide.simulator.outcome import EvictionCounts, strategy_result
 from ebbtide.simulator.results import Series, SeriesRecorder, Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplaySetup
-from ebbtide.simulator.strategies.fleet import (
-    Beside,
-    Fleet,
-    FleetGroup,
-    FleetPool,
-    late_allowed,
-    least_late,
-    most_at_once,
-    peak_fleet,
-    smallest_fleet,
-)
+from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool, most_at_once, peak_fleet, smallest_fleet
 from ebbtide.simulator.strategies.plans import listed_usd, node_weights, on_spot, steady_usd, vcpus
-from ebbtide.simulator.strategies.ray_fleet import RayFleet, allowed_late, late_of, peak, smallest
+from ebbtide.simulator.strategies.ray_fleet import RayFleet, peak, smallest
 from ebbtide.simulator.strategies.run import StrategyRun
 from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.pools import PooledJob
@@ -38,14 +28,14 @@ from ebbtide.simulator.world.world import ClusterPlan
 
 
 def keep_smallest_fleet(run: StrategyRun) -> StrategyResult:
-    """The smallest constant fleet whose p95 wait is not above that of `fixed-flexible`."""
+    """The smallest constant fleet that is as good as `fixed-flexible` for the jobs of each pool."""
     setup = run.setup
-    target_p95_s = run.result_of(Strategy.FIXED_FLEXIBLE).wait_p95_s
+    targets = run.result_of(Strategy.FIXED_FLEXIBLE).pools
     pools = fleet_pools(setup.settings, setup.jobs)
-    ray, ray_jobs = _smallest_ray(run, pools, target_p95_s)
+    most = {name: spec.max for name, spec in setup.settings.workers.items()}
+    ray = [smallest(cluster, most, _driven(setup, cluster), targets, setup.end_s) for cluster in run.plan.ray]
     groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
-    fleet = smallest_fleet(pools, groups, target_p95_s=target_p95_s, end_s=setup.end_s, beside=ray_jobs)
-    return _result(setup, pools, fleet, ray)
+    return _result(setup, pools, smallest_fleet(pools, groups, targets, setup.end_s), ray)
 
 
 def keep_peak_fleet(run: StrategyRun) -> StrategyResult:
@@ -55,21 +45,6 @@ def keep_peak_fleet(run: StrategyRun) -> StrategyResult:
     ray = [peak(cluster, _driven(setup, cluster), most_at_once, setup.end_s) for cluster in run.plan.ray]
     groups = fleet_groups(setup.settings, run.plan, setup.busy, ray)
     return _result(setup, pools, peak_fleet(pools, groups), ray)
-
-
-def _smallest_ray(run: StrategyRun, pools: Sequence[FleetPool], target_s: float) -> tuple[list[RayFleet], Beside]:
-    """Size the Ray clusters first; the exact search for the other pools gets the remaining late jobs."""
-    setup = run.setup
-    needed, allowed = least_late(pools, target_s, setup.end_s), late_allowed(len(setup.jobs))
-    fleets: list[RayFleet] = []
-    for cluster in run.plan.ray:
-        jobs = _driven(setup, cluster)
-        most = {pool: setup.settings.workers[pool].max for pool in cluster.drivers}
-        late = allowed_late(len(jobs), len(setup.jobs), allowed, needed)
-        fleets.append(smallest(cluster, most, jobs, late_after_s=target_s, late=late, end_s=setup.end_s))
-    late = sum(late_of(fleet, target_s, setup.end_s) for fleet in fleets)
-    # In a world the same jobs may run in another order and be late less often: the other pools do not pay for that.
-    return fleets, Beside(sum(len(fleet.runs) for fleet in fleets), min(late, allowed - needed))
 
 
 def _driven(setup: ReplaySetup, cluster: RayPlan) -> list[PooledJob]:
@@ -91,7 +66,6 @@ def fleet_groups(
 
     `busy`: pods of the stack file's jobs, for which the fleet has capacity, too. `ray`: clusters with their drivers.
     """
-    weights = node_weights(settings)
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
     for spec in settings.all_workloads.values():
         size = pod_size(spec)
@@ -106,7 +80,6 @@ def fleet_groups(
         FleetGroup(
             name=group.name,
             shape=Capacity(cpu=group.cpu_m, memory=group.memory_mib, gpu=group.gpu, pods=group.max_pods),
-            usd_per_hour=weights[group.name],
             min_nodes=group.min,
             residents=tuple(residents[group.name]),
             guests=tuple(

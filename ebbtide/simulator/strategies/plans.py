@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from ebbtide.prices import (
     GroupRate,
+    InstanceType,
     NoPrice,
     PricingAssumption,
     group_rate,
     has_rate,
-    instance_type,
     on_demand,
     spot_typical,
     steady,
@@ -128,7 +128,8 @@ def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
 
 def separate_groups(settings: StackSettings) -> Topology:
     """The node groups of the stack file."""
-    zones = settings.cluster.zones if any(spec.has_disks for spec in settings.all_workloads.values()) else ()
+    on_eks = settings.cluster.context is None
+    zones = settings.cluster.zones if on_eks and any(spec.has_disks for spec in settings.all_workloads.values()) else ()
     groups = {name: _group(name, group, zones) for name, group in settings.node_groups.items()}
     return Topology(settings, groups, {name: name for name in groups})
 
@@ -190,7 +191,8 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
 
 
 def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
-    capacity = offered(usable(instance_type(group.instance_types[0])), group.reserved)
+    capacity = offered(usable(group.types[0]), group.reserved)
+    ours = not group.existing  # Ebbtide taints its GPU nodes and sets the autoscaler's options of each group
     return GroupModel(
         name=name,
         min=group.min,
@@ -201,11 +203,11 @@ def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> Group
         max_pods=capacity.pods,
         priority=group.growth_priority,
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value, ARCH: architecture(group).value},
-        taints=(_GPU_TAINT,) if capacity.gpu else (),
+        taints=(_GPU_TAINT,) if capacity.gpu and ours else (),
         boot_s=NODE_BOOT_S,
         initial=group.min,
-        scale_down_unneeded_s=UNNEEDED_S.get(group.kind),
-        utilization_threshold=THRESHOLD if group.kind in UNNEEDED_S else None,
+        scale_down_unneeded_s=UNNEEDED_S.get(group.kind) if ours else None,
+        utilization_threshold=THRESHOLD if ours and group.kind in UNNEEDED_S else None,
         zones=zones,
     )
 
@@ -217,7 +219,7 @@ def _money(topology: Topology) -> Rates:
     assumed: dict[str, GroupRate] = {}
     for name, model in topology.groups.items():
         group = settings.node_groups[topology.source_of[name]]
-        kind = group.instance_types[0]
+        kind = group.types[0]
         if listed_usd(settings, topology.source_of[name]) is None:
             continue
         if group.kind is NodeKind.SPOT:
@@ -233,7 +235,7 @@ def _money(topology: Topology) -> Rates:
     )
 
 
-def _spot_rate(region: str, instance: str) -> GroupRate:
+def _spot_rate(region: str, instance: InstanceType) -> GroupRate:
     """The spot price, or the on-demand price if no saving is known (see `without_spot_price`)."""
     usd = spot_or_none(region, instance)
     price = on_demand(region, instance) if usd is None else usd
@@ -243,7 +245,7 @@ def _spot_rate(region: str, instance: str) -> GroupRate:
 def without_spot_price(settings: StackSettings) -> tuple[str, ...]:
     """The spot groups that a replay bills on demand."""
     groups = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT}
-    types = {name: group.instance_types[0] for name, group in groups.items()}
+    types = {name: group.types[0] for name, group in groups.items()}
     return tuple(name for name, instance in types.items() if spot_or_none(settings.region, instance) is None)
 
 
@@ -255,14 +257,14 @@ def on_spot(
     for name, rate in rates.items():
         group = settings.node_groups[source_of[name]]
         if group.kind is NodeKind.FLEXIBLE:
-            usd = spot_or_none(settings.region, group.instance_types[0])
+            usd = spot_or_none(settings.region, group.types[0])
             if usd is None:
                 return None
             cheaper[name] = replace(rate, above_usd=usd)
     return cheaper
 
 
-def spot_or_none(region: str, instance: str) -> float | None:
+def spot_or_none(region: str, instance: InstanceType) -> float | None:
     """Typical spot dollars an hour of an instance type; None if no saving is known."""
     try:
         return spot_typical(region, instance)
@@ -277,21 +279,21 @@ def without_plan_rate(settings: StackSettings) -> tuple[str, ...]:
     return tuple(
         name
         for name, group in groups.items()
-        if listed_usd(settings, name) is not None and not has_rate(settings.region, group.instance_types[0], assumption)
+        if listed_usd(settings, name) is not None and not has_rate(settings.region, group.types[0], assumption)
     )
 
 
 def listed_usd(settings: StackSettings, group: str) -> float | None:
     """On-demand dollars an hour of a group's node; None if it has no price."""
     try:
-        return on_demand(settings.region, settings.node_groups[group].instance_types[0])
+        return on_demand(settings.region, settings.node_groups[group].types[0])
     except NoPrice:
         return None
 
 
 def unpriced_groups(settings: StackSettings) -> tuple[UnpricedGroup, ...]:
     return tuple(
-        UnpricedGroup(name=name, instance_type=group.instance_types[0], region=settings.region)
+        UnpricedGroup(name=name, instance_type=group.types[0].name, region=settings.region)
         for name, group in settings.node_groups.items()
         if listed_usd(settings, name) is None
     )
@@ -301,12 +303,12 @@ def steady_usd(settings: StackSettings, group: str) -> float | None:
     """Dollars an hour of a node that always runs, so a commitment can cover it; None if it has no price."""
     if listed_usd(settings, group) is None:
         return None
-    return steady(settings.region, settings.node_groups[group].instance_types[0], settings.costs.pricing_assumption)
+    return steady(settings.region, settings.node_groups[group].types[0], settings.costs.pricing_assumption)
 
 
 def vcpus(settings: StackSettings, group: str) -> int:
     """vCPUs of a group's node: the measure of fleets whose nodes have no price."""
-    return instance_type(settings.node_groups[group].instance_types[0]).vcpu
+    return settings.node_groups[group].types[0].vcpu
 
 
 def node_weights(settings: StackSettings) -> Mapping[str, float]:

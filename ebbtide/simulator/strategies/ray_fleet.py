@@ -1,17 +1,18 @@
 """Ray clusters of constant size: the drivers and Ray workers of a fixed fleet and a peak fleet.
 
 Queues, drivers and groups are those of a world, but all workers run from second 0 to the end, so none has to be placed
-on a node. `smallest` starts with every pool and group at its `max` and shrinks each as far as no more jobs are late
-than allowed, groups with GPUs first. Unlike the exact search of `fleet` this is a descent: pools and groups wait for
-each other, so shrinking one after the other may stop above the minimum. A `min` is ignored, as in `fleet`.
+on a node. `smallest` starts with every pool and group at its `max` and shrinks each as far as every pool is as good as
+its target, groups with GPUs first. Unlike the exact search of `fleet` this is a descent: pools and groups wait for each
+other, so shrinking one after the other may stop above the minimum. A `min` is ignored, as in `fleet`.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from ebbtide.simulator.results import RayClusterResult, RayGroupResult
+from ebbtide.simulator.outcome import pool_results
+from ebbtide.simulator.results import PoolResult, RayClusterResult, RayGroupResult
+from ebbtide.simulator.strategies.fleet import as_good
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.ray.drives import JOIN_S, Drive, DriveEdges
@@ -92,12 +93,12 @@ def _enqueue(queue: PoolQueue, run: JobRun) -> Callable[[], None]:
 
 
 def smallest(
-    plan: RayPlan, most: Mapping[str, int], jobs: Sequence[PooledJob], *, late_after_s: float, late: int, end_s: float
+    plan: RayPlan, most: Mapping[str, int], jobs: Sequence[PooledJob], targets: Mapping[str, PoolResult], end_s: float
 ) -> RayFleet:
-    """Shrink a cluster as far as at most `late` jobs wait longer than `late_after_s`, or no more than with `most`."""
-    counts = {**most, **{group.worker.name: group.max for group in plan.groups}}
+    """Shrink a cluster as far as each pool of drivers is as good as its target, or as with `most` if that is worse."""
+    counts = {pool: most[pool] for pool in plan.drivers} | {group.worker.name: group.max for group in plan.groups}
     best = play(plan, jobs, counts, end_s)
-    allowed = max(late, late_of(best, late_after_s, end_s))
+    reached = {pool: _worse(targets[pool], result) for pool, result in pool_results(best.runs, end_s).items()}
     by_price = sorted(plan.groups, key=lambda group: (-group.size.gpu, -group.size.cpu_m, group.worker.name))
     lowest = {group.worker.name: _widest(group, jobs) for group in by_price}
     for name in (*lowest, *sorted(plan.drivers)):
@@ -105,22 +106,25 @@ def smallest(
         while low < high:
             middle = (low + high) // 2
             candidate = play(plan, jobs, {**best.counts, name: middle}, end_s)
-            if late_of(candidate, late_after_s, end_s) <= allowed:
+            results = pool_results(candidate.runs, end_s)
+            if all(as_good(results[pool], target) for pool, target in reached.items()):
                 best, high = candidate, middle
             else:
                 low = middle + 1
     return best
 
 
+def _worse(one: PoolResult, other: PoolResult) -> PoolResult:
+    return replace(
+        one,
+        wait_p95_s=max(one.wait_p95_s, other.wait_p95_s),
+        jobs_unfinished=max(one.jobs_unfinished, other.jobs_unfinished),
+    )
+
+
 def _widest(group: RayGroupPlan, jobs: Sequence[PooledJob]) -> int:
     """The fewest workers with which every gang can start."""
     return max((job.ray.members for job in jobs if job.ray and job.ray.group == group.worker.name), default=0)
-
-
-def late_of(fleet: RayFleet, after_s: float, end_s: float) -> int:
-    """Jobs that waited longer; one that never started waits until the end."""
-    starts = ((end_s if run.started_at is None else run.started_at, run.submitted_at) for run in fleet.runs)
-    return sum(start - submitted > after_s for start, submitted in starts)
 
 
 def peak(
@@ -135,8 +139,3 @@ def peak(
 def share_of_worker(work: RayWork, group: RayGroupPlan) -> float:
     """The smallest share of a worker that a member takes: shares of any tasks add up to no more than the workers."""
     return work.size.gpu / group.size.gpu if group.size.gpu else work.size.cpu_m / group.size.cpu_m
-
-
-def allowed_late(jobs: int, all_jobs: int, allowed: int, needed: int) -> int:
-    """A cluster's part of the jobs that may be late: its share of all jobs, less the jobs that other pools need."""
-    return max(0, min(math.floor(allowed * jobs / all_jobs) if all_jobs else 0, allowed - needed))

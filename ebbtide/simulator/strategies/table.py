@@ -93,11 +93,12 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
 
 def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
     flags = STRATEGIES[strategy].flags
+    on_eks = setup.settings.cluster.context is None
     return WorldSetup(
         start=setup.start,
         end_s=setup.end_s,
         seed=setup.seed,
-        flags=flags.autoscaler,
+        flags=flags.autoscaler if on_eks else STOCK.autoscaler,
         safe_stop=flags.safe_stop,
         rollouts=setup.rollouts,
         jobs=setup.runs,

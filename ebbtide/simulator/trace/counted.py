@@ -5,16 +5,14 @@ missing has no count. `iat_cv`, the coefficient of variation of the times betwee
 and in a cell; the default is independent requests (1).
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ebbtide.simulator.trace import requests as request_trace
 from ebbtide.simulator.trace.requests import Window, gaps_of, windows_of
-from ebbtide.simulator.trace.table import Table, TraceError, split
-from ebbtide.simulator.trace.traces import bundled, bundled_path
+from ebbtide.simulator.trace.table import TraceError
+from ebbtide.simulator.trace.traces import open_trace, trace_name, trace_path
 from ebbtide.units.durations import DAY_S
 
 CV = "iat_cv"
@@ -59,32 +57,23 @@ def find_requests(path_or_name: str, queue: str | None = None) -> RequestTrace:
 
 
 def _read(path_or_name: str) -> RequestTrace:
-    path = Path(path_or_name)
-    if path_or_name in bundled() and not path.is_file():
-        path = bundled_path(path_or_name)
-    table = Table(path)
-    try:
-        header, lines = split(table.text())
-    except FileNotFoundError as error:
-        raise TraceError(f"{path}: no such file (bundled traces: {', '.join(bundled())})") from error
-    except csv.Error as error:
-        raise TraceError(f"{path}: row 1: wanted CSV: {error}") from error
-    required = request_trace.COLUMNS
-    if any(header.count(column) != 1 for column in required) or header.count(CV) > 1:
-        raise TraceError(
-            f"{path}: row 1: wanted {','.join(required)} (requests per window), found {','.join(header) or 'nothing'} "
-            "(for example requests-servegen-m-small)"
-        )
-    columns = (*required, CV) if CV in header else required
-    variations: list[float] = []
-    windows: list[Window] = []
-    for row, window in windows_of(table, table.rows(header, lines, columns)):
-        windows.append(window)
-        variations.append(_variation(row.cells.get(CV, "")))
-    table.refuse()
+    path = trace_path(path_or_name)
+    with open_trace(path) as table:
+        header, required = table.header, request_trace.COLUMNS
+        if any(header.count(column) != 1 for column in required) or header.count(CV) > 1:
+            raise TraceError(
+                f"{path}: row 1: wanted {','.join(required)} (requests per window), found "
+                f"{','.join(header) or 'nothing'} (for example requests-servegen-m-small)"
+            )
+        variations: list[float] = []
+        windows: list[Window] = []
+        for row, window in windows_of(table, table.rows((*required, CV) if CV in header else required)):
+            windows.append(window)
+            variations.append(_variation(row.cells.get(CV, "")))
+        table.refuse()
     if not sum(window.requests for window in windows):
         raise TraceError(f"{path}: wanted at least one request in all, found none in {len(windows)} windows")
-    return _counted(path.name.removesuffix(".gz").removesuffix(".csv"), windows, variations)
+    return _counted(trace_name(path), windows, variations)
 
 
 def _variation(text: str) -> float:

@@ -1,36 +1,33 @@
-"""A CSV file of a trace, read completely; all its problems are reported together.
+"""A table of a trace: its rows by column, and its problems, one message for each cause.
 
-A bad cell is noted and reading continues, so that the user can fix the file in one pass. A file may have a problem in
-each of 100,000 rows, so the first ones are shown and the others counted.
+A bad cell is noted and reading continues, so that the user can fix the file in one pass. A message names the first row
+with its fault and counts the others.
 """
 
-import csv
-import gzip
-import io
 import math
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TypeAlias
 
 from ebbtide.settings.file.problems import one_line, show
+from ebbtide.simulator.trace.files import OpenFile, Unreadable, opened
 
-SHOWN = 20
 _LONGEST_HEADER = 400
-MOST_MIB = 32
-"""The limit of an unpacked file: the largest bundled one has 1 MiB."""
-_GZIP_MAGIC = b"\x1f\x8b"
-_NO_HEADER: list[str] = []
+_PROGRESS_ROWS = 50_000
+
+Progress: TypeAlias = Callable[[float], None]
+"""Receives the share of a file that was read."""
 
 
 class TraceError(ValueError):
     """The trace cannot be replayed. The message has one line for each problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRow:
-    number: int  # the header is row 1
+class TraceRow(NamedTuple):
+    number: int
     cells: Mapping[str, str]
 
 
@@ -47,87 +44,91 @@ class Number:
 
 @dataclass(slots=True)
 class Table:
-    """One file. Problems are collected; `refuse` ends the reading if there are any."""
+    """An open file. Problems are collected; `refuse` ends the reading if there are any."""
 
     path: Path
-    problems: list[str] = field(default_factory=list[str])
+    file: OpenFile
+    progress: Progress
+    _problems: dict[str, str] = field(default_factory=dict[str, str])
+    _counts: Counter[str] = field(default_factory=Counter[str])
 
-    def text(self) -> TextIO:
-        """The unpacked file. Raises `TraceError`, and FileNotFoundError."""
-        try:
-            with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
-                data = file.read(MOST_MIB * 2**20 + 1)
-            if len(data) > MOST_MIB * 2**20:
-                raise TraceError(
-                    f"{self.path}: wanted at most {MOST_MIB} MiB of text, found more (for example its first weeks)"
-                )
-            data.decode("utf-8-sig")  # checked before the first row; bytes take a quarter of the memory
-            return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-        except UnicodeDecodeError as error:
-            hint = " (a gzip file has to be named .gz)" if error.object.startswith(_GZIP_MAGIC) else ""
-            raise TraceError(
-                f"{self.path}: wanted UTF-8 text, found something else at byte {error.start}{hint}"
-            ) from error
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise TraceError(
-                f"{self.path}: wanted a whole gzip file: {error} (for example from: gzip jobs.csv)"
-            ) from error
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from error
+    @property
+    def header(self) -> tuple[str, ...]:
+        return self.file.header
 
-    def rows(self, header: Sequence[str], lines: Iterator[list[str]], columns: Sequence[str]) -> Iterator[TraceRow]:
-        """The cells of the requested columns, in any order of the file; blank lines are skipped."""
-        place = {name: header.index(name) for name in columns}
-        number = 1
-        try:
-            for number, cells in enumerate(lines, start=2):
-                if not cells:
-                    continue
-                if len(cells) != len(header):
-                    self.note(f"row {number}: wanted {len(header)} columns, found {len(cells)}")
-                else:
-                    yield TraceRow(number, {name: cells[i].strip() for name, i in place.items()})
-        except csv.Error as error:
-            self.note(f"row {number + 1}: wanted CSV: {error}")
+    def rows(self, columns: Sequence[str]) -> Iterator[TraceRow]:
+        """Yield the cells of these columns, in any order of the file; skip blank lines and rows without data."""
+        for count, (number, cells) in enumerate(self.file.rows(columns, self._bad_row)):
+            if count % _PROGRESS_ROWS == _PROGRESS_ROWS - 1:
+                self.progress(self.file.done())
+            yield TraceRow(number, dict(zip(columns, map(str.strip, cells), strict=True)))
 
     def number(self, row: TraceRow, expected: Number) -> float:
-        """The cell's value; NaN and a note for a bad one."""
+        """Return the cell's value; NaN, with a note, for a bad one."""
         text = row.cells[expected.column]
-        try:
-            value = math.nan if "_" in text else float(text)  # Python reads 1_000; a spreadsheet does not
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and expected.above <= value <= expected.most):
+        value = self.read_number(text)
+        if not expected.above <= value <= expected.most:
             self.bad_cell(row, expected, text)
             return math.nan
         return value
 
+    def read_number(self, text: str) -> float:
+        """Return a finite number, or NaN. With semicolons between columns a comma is the decimal sign."""
+        if self.file.delimiter == ";":
+            text = text.replace(",", ".")
+        try:
+            value = math.nan if "_" in text else float(text)  # Python reads 1_000; a spreadsheet does not
+        except ValueError:
+            return math.nan
+        return value if math.isfinite(value) else math.nan
+
     def bad_cell(self, row: TraceRow, expected: Number, found: str) -> None:
+        example = f" (for example {expected.example})" if expected.example else ""
+        place = f"row {row.number}, column {expected.column}"
         self.note(
-            f"row {row.number}, column {expected.column}: wanted {expected.wanted}, found {show(found)} "
-            f"(for example {expected.example})"
+            f"{expected.column}: {expected.wanted}", f"{place}: wanted {expected.wanted}, found {show(found)}{example}"
         )
 
-    def note(self, problem: str) -> None:
-        self.problems.append(one_line(f"{self.path}: {problem}"))
+    def once(self, columns: Sequence[str]) -> None:
+        """Raises `TraceError` if the header has one of these columns twice, or has other problems."""
+        twice = [name for name in columns if self.header.count(name) > 1]
+        if twice:
+            self.note("twice", f"row 1: wanted every column once, found {', '.join(twice)} more often")
+        self.refuse()
+
+    def note(self, cause: str, problem: str) -> None:
+        """Note a problem, and count those of the same cause."""
+        self._counts[cause] += 1
+        self._problems.setdefault(cause, one_line(f"{self.path}: {problem}"))
 
     def refuse(self) -> None:
         """Raises `TraceError` with all problems, if there are any."""
-        if self.problems:
-            more = len(self.problems) - SHOWN
-            tail = [f"{self.path}: and {more} more problems"] if more > 0 else []
-            raise TraceError("\n".join([*self.problems[:SHOWN], *tail]))
+        if self._problems:
+            raise TraceError("\n".join(problem + _more(self._counts[at]) for at, problem in self._problems.items()))
+
+    def _bad_row(self, number: int, fault: str) -> None:
+        self.note("row", f"row {number}: {fault}")
+
+
+def _more(count: int) -> str:
+    return "" if count == 1 else f"; {count - 1:,} more like this"
+
+
+@contextmanager
+def open_table(path: Path, progress: Progress | None = None) -> Generator[Table]:
+    """Open a file to read it within the context. Raises `TraceError`, and FileNotFoundError."""
+    try:
+        with opened(path) as file:
+            yield Table(path, file, progress or (lambda _share: None))
+    except Unreadable as error:
+        raise TraceError(one_line(f"{path}: {error}")) from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def header_text(header: Sequence[str]) -> str:
-    """The header, shortened."""
+    """Return the header, shortened."""
     text = ",".join(header)
     return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}…"
-
-
-def split(text: TextIO) -> tuple[list[str], Iterator[list[str]]]:
-    """The names of the header, and an iterator over the rows."""
-    lines = csv.reader(text, strict=True)
-    return [name.strip() for name in next(lines, _NO_HEADER)], lines

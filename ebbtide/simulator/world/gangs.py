@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 
-from ebbtide.prices import instance_type, usable
+from ebbtide.prices import usable
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import copies, offered, pod_size, takes
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -90,5 +90,5 @@ def _workers_at_once(
     others = sum(crowd.workers.min for name, crowd in sharing.items() if name != chosen)
     workers = sharing[chosen].workers
     nodes = max(0, group.max - services - others)
-    node = offered(usable(instance_type(group.instance_types[0])), group.reserved)
+    node = offered(usable(group.types[0]), group.reserved)
     return min(workers.max, nodes * copies(pod_size(workers), node))

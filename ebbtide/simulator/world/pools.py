@@ -1,4 +1,8 @@
-"""The assignment of a trace's jobs to pools: each runs on the smallest pool that fits its size and its length.
+"""The assignment of a trace's jobs to pools: each goes to the pool that serves its queue.
+
+A job that is too large or too long for that pool is left out, and so is one whose queue no pool serves. If no pool
+serves any queue of the trace, as with the bundled traces, each job runs on the smallest pool that fits its size and its
+length.
 
 "Smallest" compares GPUs, then CPU, then memory, then the longest job of the pool. A job that no pool can run is counted
 by the first limit that rules out the last pool, in the order GPU, gang, CPU, memory, length: the customer would have to
@@ -12,7 +16,7 @@ one worker of the pool and requests its tasks from the smallest group of the Ray
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -31,6 +35,7 @@ _ROUNDING = 1e-6
 class Unfit(StrEnum):
     """The limit for which no pool runs a job."""
 
+    QUEUE = "no-pool-for-its-queue"
     RAY = "no-ray-cluster"
     GPU = "too-much-gpu"
     GANG = "too-many-gang-members"
@@ -57,6 +62,8 @@ class Assignment:
     jobs: tuple[PooledJob, ...]
     unfit: Mapping[str, int]
     coverage: Coverage
+    by_queue: bool  # False: no pool serves a queue of the trace
+    queues_not_served: Mapping[str, int]  # their jobs, if jobs go by queue
 
 
 def assign(
@@ -64,11 +71,12 @@ def assign(
     workers: Mapping[str, WorkerSettings],
     largest_gangs: Mapping[str, int] | None = None,
     ray: Mapping[str, RaySettings] | None = None,
+    queues: Collection[str] | None = None,
 ) -> Assignment:
     """Assign each job to a pool. Without jobs the coverage is 1.
 
     `largest_gangs`: the most members of a gang, by pool or group of Ray workers (see `gangs.largest_gangs`); without it
-    no pool runs gangs.
+    no pool runs gangs. `queues`: those of the entire trace, if `jobs` are a part of it.
     """
     largest = largest_gangs or {}
     by_size = sorted(
@@ -76,12 +84,27 @@ def assign(
         key=lambda item: _size(item[0], item[1]),
     )
     drivers = driven_groups(workers, ray or {})
+    of_queue = {
+        queue: (
+            [item for item in by_size if item[0] == pool],
+            [group for group in drivers if group.pool == pool],
+        )
+        for pool, spec in workers.items()
+        for queue in spec.source.queues
+    }
+    by_queue = not of_queue.keys().isdisjoint({job.queue for job in jobs} if queues is None else queues)
     pooled: list[PooledJob] = []
     unfit: Counter[str] = Counter()
+    not_served: Counter[str] = Counter()
     cpu_hours = covered_hours = 0.0
     for job in jobs:
         cpu_hours += job.cpu * job.duration_s
-        choice = _choose_any(job, by_size, drivers, largest)
+        candidates = of_queue.get(job.queue) if by_queue else (by_size, drivers)
+        if candidates is None:
+            choice = Unfit.QUEUE
+            not_served[job.queue] += 1
+        else:
+            choice = _choose_any(job, *candidates, largest)
         if isinstance(choice, Unfit):
             unfit[choice.value] += 1
         else:
@@ -93,7 +116,20 @@ def assign(
         coverage=Coverage(
             jobs=len(pooled) / len(jobs) if jobs else 1.0, cpu_hours=covered_hours / cpu_hours if cpu_hours else 1.0
         ),
+        by_queue=by_queue,
+        queues_not_served=MappingProxyType(dict(sorted(not_served.items()))),
     )
+
+
+def queue_assumption(assignment: Assignment) -> str:
+    """The assumption of a replay about the pool of a job."""
+    shares = "one job per worker, first in, first out; a fraction of a GPU occupies a whole one."
+    if assignment.by_queue:
+        return (
+            "A job runs on the pool that serves its queue, and is left out if it is too large or too long for it: "
+            f"{shares}"
+        )
+    return f"A job runs on the smallest pool that fits its request and length, {shares}"
 
 
 def gang_assumptions(assignment: Assignment) -> Iterator[str]:

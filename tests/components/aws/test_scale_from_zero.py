@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from random import Random
 
-from components.aws.node_shape import NodeShape, group_options, node_shape
+from components.aws.node_shape import NodeShape, ami_type, group_options, node_shape
 from components.pods.rules import nodes_of_group, nodes_of_kind, tolerations
 from ebbtide.prices import InstanceType, instance_type, instance_type_names
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import Gpu
+from ebbtide.settings.sections.shapes import NodeShape as NodeSize
 from tests.builders.autoscaler import ReadNode, read_from_tags
 
 SPECS = 10_000
@@ -74,6 +75,19 @@ def test_of_ten_thousand_groups_each_is_known_before_it_has_a_node() -> None:
     wrong = [(name, group, found) for name, group in specs(SPECS) if (found := disagreements(name, group))]
 
     assert wrong == []
+
+
+def test_a_type_that_the_autoscaler_may_not_know_is_described_by_tags() -> None:
+    shape = NodeSize.model_validate({"cpu": 16, "memory": "128Gi", "gpu": 1, "arch": "arm64"})
+    group = NodeGroupSettings(kind=NodeKind.GPU, instance_types=("g9g.4xlarge",), shape=shape, max=4)
+    read = read_from_tags(node_shape("gpu", group).autoscaling_tags())
+    expected = group.types[0]
+
+    assert ami_type(group) == "AL2023_ARM_64_NVIDIA"
+    assert read.labels.items() >= {"kubernetes.io/arch": "arm64", "k8s.amazonaws.com/accelerator": "nvidia"}.items()
+    assert read.resources["nvidia.com/gpu"] == "1"
+    assert read.resources["cpu"] == f"{expected.allocatable_cpu}m"
+    assert read.resources["memory"] == f"{expected.allocatable_memory}Mi"
 
 
 def takes(node: ReadNode, selector: Mapping[str, str], gpus: int) -> bool:

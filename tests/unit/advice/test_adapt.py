@@ -5,6 +5,7 @@ import pytest
 from ebbtide.advice.adapt import adapted_stack
 from ebbtide.advice.suggest import NoSuggestion
 from ebbtide.settings import StackInvalid
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import stack_of_text
 from ebbtide.simulator.setup import ReplayError
 from tests.builders.simulator import HOUR, a_job, a_trace
@@ -39,7 +40,7 @@ config:
 
 
 def test_lines_about_anything_else_stay_where_they_are() -> None:
-    adapted = adapted_stack(FILE, "acme.yaml", JOBS).splitlines()
+    adapted = adapted_stack(FILE, "acme.yaml", no_files, JOBS).splitlines()
 
     for line in FILE.splitlines():
         about_pools = any(word in line for word in ("train:", "embed:", "the last pool"))
@@ -54,7 +55,7 @@ def test_lines_about_anything_else_stay_where_they_are() -> None:
 def test_groups_for_services_stay_and_the_others_are_made_for_the_jobs() -> None:
     before = stack_of_text(FILE, stack="acme", file="acme.yaml")
 
-    after = stack_of_text(adapted_stack(FILE, "acme.yaml", JOBS), stack="acme", file="acme.yaml")
+    after = stack_of_text(adapted_stack(FILE, "acme.yaml", no_files, JOBS), stack="acme", file="acme.yaml")
 
     assert after.node_groups["fixed"] == before.node_groups["fixed"]
     assert after.node_groups["flexible"] == before.node_groups["flexible"]
@@ -67,7 +68,7 @@ def test_groups_for_services_stay_and_the_others_are_made_for_the_jobs() -> None
 def test_a_gpu_group_that_a_service_needs_stays() -> None:
     file = FILE.replace("cpu: 1, memory: 2Gi", "cpu: 1, memory: 2Gi, gpu: 1")
 
-    after = stack_of_text(adapted_stack(file, "acme.yaml", JOBS), stack="acme", file="acme.yaml")
+    after = stack_of_text(adapted_stack(file, "acme.yaml", no_files, JOBS), stack="acme", file="acme.yaml")
 
     assert after.node_groups["gpu"].instance_types == ("g5.xlarge",)
 
@@ -76,16 +77,16 @@ def test_a_file_without_node_groups_gets_them() -> None:
     start, end = FILE.index("  ebbtide:nodeGroups:"), FILE.index("\n  # about services")
     file = FILE[:start] + FILE[end + 1 :].removesuffix("\n")
 
-    after = stack_of_text(adapted_stack(file, "acme.yaml", JOBS), stack="acme", file="acme.yaml")
+    after = stack_of_text(adapted_stack(file, "acme.yaml", no_files, JOBS), stack="acme", file="acme.yaml")
 
     assert {"fixed", "flexible", "gpu"} <= set(after.node_groups)
     assert after.costs.pricing_assumption == "on-demand"
 
 
 def test_adapting_twice_changes_nothing_more() -> None:
-    once = adapted_stack(FILE, "acme.yaml", JOBS)
+    once = adapted_stack(FILE, "acme.yaml", no_files, JOBS)
 
-    assert list(stack_of_text(adapted_stack(once, "acme.yaml", JOBS), stack="a", file="a").workers) == list(
+    assert list(stack_of_text(adapted_stack(once, "acme.yaml", no_files, JOBS), stack="a", file="a").workers) == list(
         stack_of_text(once, stack="a", file="a").workers
     )
 
@@ -96,15 +97,15 @@ def test_a_line_that_names_a_pool_that_is_gone_is_refused_with_its_place() -> No
     )
 
     with pytest.raises(NoSuggestion, match=r"change these first:\n  acme\.yaml:4: .*overnight\[0\]\.pool"):
-        adapted_stack(file, "acme.yaml", JOBS)
+        adapted_stack(file, "acme.yaml", no_files, JOBS)
 
 
 def test_an_unsound_file_and_an_existing_cluster_are_refused() -> None:
     with pytest.raises(StackInvalid):
-        adapted_stack(FILE.replace("acme #", "A #"), "acme.yaml", JOBS)
+        adapted_stack(FILE.replace("acme #", "A #"), "acme.yaml", no_files, JOBS)
     start, end = FILE.index("  ebbtide:nodeGroups:"), FILE.index("\n  # about services")
     existing = (FILE[:start] + "  ebbtide:cluster: { kind: existing, context: here }\n" + FILE[end + 1 :]).replace(
         "  ebbtide:costs: { pricingAssumption: on-demand }\n", ""
     )
     with pytest.raises(ReplayError, match="wanted a stack with node groups"):
-        adapted_stack(existing, "acme.yaml", JOBS)
+        adapted_stack(existing, "acme.yaml", no_files, JOBS)

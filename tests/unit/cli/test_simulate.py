@@ -70,6 +70,43 @@ def test_without_rollouts_the_services_are_never_deployed(tmp_path: Path, trace:
     assert any("--no-rollouts" in said for said in document["assumptions"])
 
 
+def test_queues_of_the_trace_are_renamed_and_the_jobs_of_the_others_left_out(tmp_path: Path, trace: str) -> None:
+    figures = tmp_path / "figures.json"
+    Path(trace).write_text(Path(trace).read_text("utf-8").replace("601,600,q", "601,600,mails"), encoding="utf-8")
+
+    result = simulate("--trace", trace, "--queues", "q=train", "--json", str(figures), "--strategy", "fixed-fleet")
+
+    document = json.loads(figures.read_text(encoding="utf-8"))
+    assert "No pool serves these queues, so their jobs were left out: mails 1." in " ".join(result.stdout.split())
+    assert (document["by_queue"], document["queues_not_served"]) == (True, {"mails": 1})
+    assert document["jobs_unfit"] == {"no-pool-for-its-queue": 1}
+    assert document["strategies"]["fixed-fleet"]["pools"]["train"]["jobs"] == 11
+
+
+def test_jobs_go_by_fit_where_no_pool_serves_a_queue_and_the_output_says_so(trace: str) -> None:
+    result = simulate("--trace", trace, "--strategy", "fixed-fleet")
+
+    assert "No pool serves a queue of the trace: jobs go to the smallest pool that fits." in " ".join(
+        result.stdout.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("queues", "code", "message"),
+    [
+        ("x=train", 1, "--queues x=train: wanted a queue of the trace, found 'x'; known here: q\n"),
+        ("q=trai", 1, "wanted a queue that a pool serves (source.queues), found 'trai'; did you mean train?\n"),
+        ("q", 2, "wanted a queue of the trace and one new name for it, found 'q' (for example mails=prep)"),
+        ("q=train,q=prep", 2, "found 'q=prep'"),
+    ],
+)
+def test_a_queue_that_does_not_exist_is_one_message(trace: str, queues: str, code: int, message: str) -> None:
+    result = simulate("--trace", trace, "--queues", queues)
+
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
 @pytest.mark.process
 def test_only_a_report_needs_jinja(trace: str, tmp_path: Path) -> None:
     arguments = [DEMO, "--trace", trace, "--strategy", "fixed-fleet"]

@@ -326,6 +326,27 @@ def test_nodes_that_cannot_hold_all_workers_at_once_are_reported(
     assert findings(cluster, wants(tmp_path, GPU_NODES, most=4, train="gpu: 2"))["nodes gpu"].startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("shape", "differences"),
+    [
+        ("cpu: 16, memory: 64Gi, gpu: 1, max: 2", ""),
+        ("cpu: 16, memory: 63900Mi, gpu: 1, max: 3, min: 1, autoscaled: true", "memory 63900Mi, a node has 64Gi"),
+        ("cpu: 16, memory: 64Gi, gpu: 1, max: 3, min: 1, autoscaled: true", ""),
+        ("cpu: 17, memory: 64Gi, max: 3", "3 nodes, the cluster has 2; cpu 17, a node has 16; gpu 0, a node has 1"),
+        ("cpu: 16, memory: 64Gi, gpu: 1, max: 2, maxPods: 250, arch: arm64", "maxPods 250, a node has 110; arch arm64"),
+        ("cpu: 16, memory: 64Gi, gpu: 1, max: 9, min: 3, autoscaled: true", "3 to 9 nodes, the cluster has 2"),
+    ],
+)
+def test_a_shape_that_the_nodes_do_not_have_is_reported(shape: str, differences: str, tmp_path: Path) -> None:
+    nodes = [node(gpu=1, pool="gpu"), node(gpu=2, cpu="32", pool="gpu")]
+    nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = "amd64"
+    described = f"{GPU_NODES}, nodeShapes: {{ gpu: {{ {shape} }} }}"
+    finding = findings(CannedCluster({NODES: {"items": nodes}}), wants(tmp_path, described, train="gpu: 1"))
+
+    line = finding.get("node shape gpu", "")
+    assert line.startswith(f"note: cluster.nodeShapes.gpu differs: {differences}") if differences else line == ""
+
+
 def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(gpu=2, pool="gpu")]}, AUTOSCALER: {"metadata": {}}})
 

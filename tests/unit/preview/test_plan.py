@@ -10,6 +10,7 @@ import yaml
 from ebbtide.preview.document import ChangeKind, ResourceChange
 from ebbtide.preview.plan import PlanUnusable, plan_of, planned_changes, read_plan
 from ebbtide.recording.resources import Resource
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import stack_of_text
 from tests.builders.mutants import CANARY
 from tests.builders.settings import SHORTEST
@@ -38,7 +39,7 @@ def step(op: str, urn: str = WORKERS, before: Any = None, after: Any = None, **m
 
 def changes(*steps: dict[str, Any], stack: str = "acme", **more: Any) -> tuple[ResourceChange, ...]:
     settings = stack_of_text(SHORTEST, stack=stack, file="Pulumi.acme.yaml")
-    return planned_changes(plan_of(digest(*steps, **more), "plan.json"), settings, REGISTERED)
+    return planned_changes(plan_of(digest(*steps, **more), "plan.json"), settings, REGISTERED, no_files)
 
 
 def digest(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 
 from ebbtide.report.charts.scales import Stretch
 from ebbtide.report.pages.ceiling import ceiling_lines, outside_share
-from ebbtide.report.pages.sentences import reached_of, verdict
-from ebbtide.simulator.results import Replay, Series
+from ebbtide.report.pages.sentences import attainable_line, reached_of
+from ebbtide.simulator.results import Overload, Replay, Series
 from tests.builders.replay import START, a_replay
 
 REPLAY = a_replay(samples_per_day=40)
@@ -30,44 +30,29 @@ def plain(lines: list[str]) -> str:
     return " ".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_the_verdict_says_saving_attainable_and_the_rest_in_one_sentence() -> None:
-    assert plain([verdict(bounded(attainable=0.5, saving=0.4))]) == (
-        "Ebbtide saves $400 (40 %) over 7 days against a fixed fleet at equal p95 wait, of 50 % attainable without "
-        "queueing; the other 50 % pays for the work itself and the fixed nodes"
-    )
-
-
 def test_a_saving_above_the_attainable_one_is_explained() -> None:
-    replay = bounded(attainable=0.3, saving=0.36)
-
-    assert "more than the 30 % attainable" in plain([verdict(replay)])
     assert "saves more, 120 % of what is attainable, because some jobs wait for a worker" in plain(
-        ceiling_lines(replay)
+        ceiling_lines(bounded(attainable=0.3, saving=0.36))
     )
-
-
-def test_a_loss_comes_with_the_attainable_saving() -> None:
-    sentence = plain([verdict(bounded(attainable=0.35, saving=-0.05))])
-
-    assert sentence.startswith(
-        "Ebbtide costs $50.00 (5 %) more over 7 days than a fixed fleet at equal p95 wait, where"
-    )
-    assert "where a saving of 35 % is attainable without queueing; the other 65 %" in sentence
 
 
 def test_where_nothing_is_attainable_no_share_of_it_is_quoted() -> None:
-    replay = bounded(attainable=-0.1, saving=-0.2)
-
-    assert "attainable" not in verdict(replay)
-    assert reached_of(replay, "fixed-flexible") is None
+    assert reached_of(bounded(attainable=-0.1, saving=-0.2), "fixed-flexible") is None
 
 
-def test_interrupted_jobs_are_in_the_verdict_as_well() -> None:
-    replay = bounded(attainable=0.5, saving=0.4)
-    broken = replace(replay.strategies["fixed-flexible"], jobs_interrupted=2)
+def test_an_overload_leaves_no_word_of_a_saving_or_of_an_attainable_one() -> None:
+    """Not even from the dollars of fleet and bound, which such a replay has, too."""
+    overloaded = replace(
+        bounded(attainable=0.5, saving=0.4),
+        attainable=None,
+        overloads=(Overload(name="train", max=12, node_group=None, needed=87),),
+    )
 
-    sentence = verdict(replace(replay, strategies={**replay.strategies, "fixed-flexible": broken}))
-    assert "with 2 jobs interrupted, of 50 % attainable" in plain([sentence])
+    text = plain(ceiling_lines(overloaded))
+    assert text.startswith("Demand exceeds the stack: pool train needs at least 87 workers, its max is 12.")
+    assert "attainable" not in text
+    assert "would save" not in text
+    assert attainable_line(overloaded) is None
 
 
 def test_the_gap_to_the_bound_is_in_dollars_and_node_hours() -> None:

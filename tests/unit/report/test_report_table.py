@@ -7,7 +7,7 @@ from ebbtide.report import strategy_table
 from ebbtide.report.pages.sentences import command
 from ebbtide.report.pages.table import HEADINGS, SAVING, StrategyRow, comparison_sheets, strategy_rows
 from ebbtide.report.words import short
-from ebbtide.simulator.results import Replay
+from ebbtide.simulator.results import Overload, PoolResult, Replay
 from tests.builders.replay import a_replay
 
 REPLAY = a_replay(samples_per_day=40)
@@ -65,6 +65,7 @@ def test_a_row_says_hours_dollars_saving_waits_interruptions_and_evictions() -> 
         "38 s",
         "3 min 44 s",
         "9 min 00 s",
+        "3",
         "2",
         "1 h 30 min",
         "63",
@@ -111,6 +112,29 @@ def test_a_loss_is_no_share_of_the_attainable() -> None:
     assert row.cells["share of attainable"] == "\N{EN DASH}"
 
 
+def test_an_overload_comes_first_and_leaves_no_saving() -> None:
+    results = {name: replace(result, saving_vs_fixed_fleet=None) for name, result in REPLAY.strategies.items()}
+    overload = Overload(name="train", max=12, node_group=None, needed=87)
+    text = printed(replace(REPLAY, attainable=None, overloads=(overload,), strategies=results))
+
+    first = "Demand exceeds the stack: pool train needs at least 87 workers, its max is 12. demo on openb2023-a"
+    assert " ".join(text.split()).startswith(first)
+    assert "No saving is stated" in text
+    assert "Attainable" not in text
+    assert {row.cells[SAVING] for row in strategy_rows(replace(REPLAY, strategies=results))} == {"\N{EN DASH}"}
+
+
+def test_the_pools_of_product_and_fleet_are_in_a_table() -> None:
+    pools = {"train": PoolResult(jobs=1204, wait_p95_s=170.0, wait_p99_s=3600.0, jobs_unfinished=3)}
+    results = {name: replace(result, pools=pools) for name, result in REPLAY.strategies.items()}
+    sheet = comparison_sheets(replace(REPLAY, strategies=results))[-1]
+
+    assert [(row.name, row.cells) for row in sheet.rows] == [
+        ("fixed-flexible: train", ["1,204", "2 min 50 s", "1 h 00 min", "3"]),
+        ("fixed-fleet: train", ["1,204", "2 min 50 s", "1 h 00 min", "3"]),
+    ]
+
+
 def test_a_bound_has_no_interruptions() -> None:
     bound = replace(REPLAY.strategies["fixed-flexible"], wait_p50_s=0.0, wait_p95_s=0.0)
     row = strategy_rows(replace(REPLAY, strategies={"zero-wait-bound": bound}))[0]
@@ -122,7 +146,7 @@ def test_a_bound_has_no_interruptions() -> None:
 
 def test_eighty_columns_cut_no_figure() -> None:
     results = {
-        name: replace(result, usd=123_456.0, wait_p50_s=154.0, wait_p95_s=7500.0)
+        name: replace(result, usd=123_456.0, wait_p95_s=7500.0, wait_p99_s=86_000.0)
         for name, result in REPLAY.strategies.items()
     }
     replay = replace(REPLAY, strategies=results)
@@ -132,16 +156,17 @@ def test_eighty_columns_cut_no_figure() -> None:
     for row in strategy_rows(replay):
         line = next(line for line in text.splitlines() if line.startswith(row.strategy))
         assert line.split() == words_of(
-            row, "node-hours", "dollars", SAVING, "wait p50", "wait p95", "jobs interrupted"
+            row, "node-hours", "dollars", SAVING, "wait p95", "wait p99", "jobs unfinished", "jobs interrupted"
         )
 
 
-def test_half_a_screen_still_shows_dollars_savings_and_waits_uncut() -> None:
+def test_half_a_screen_still_shows_dollars_waits_and_unfinished_jobs_uncut() -> None:
     text = printed(REPLAY, width=60)
 
     for row in strategy_rows(REPLAY):
         line = next(line for line in text.splitlines() if line.startswith(row.strategy))
-        assert line.split() == words_of(row, "dollars", SAVING, "wait p95", "jobs interrupted")
+        *words, _ = words_of(row, "dollars", "wait p95", "wait p99", "jobs unfinished", "jobs interrupted")
+        assert line.split() == words
 
 
 def test_a_wide_terminal_shows_all_figures_of_a_strategy() -> None:
@@ -186,8 +211,8 @@ def test_a_saving_at_a_worse_wait_is_marked() -> None:
     text = " ".join(printed(REPLAY, width=200).split())
 
     assert "saving vs fixed fleet (p95 not worse)" in HEADINGS
-    assert "smallest fixed fleet with a p95 wait no longer than that of fixed-flexible" in text
-    assert "equal" not in text
+    assert "smallest fixed fleet that is as good for each pool: the p95 wait is no longer than that of" in text
+    assert "at equal wait" not in text
 
 
 def test_a_replay_without_rollouts_is_repeated_without_them() -> None:

@@ -57,6 +57,7 @@ def test_a_key_for_whoever_makes_the_cluster_is_refused_once(key: str, tmp_path:
         "context: onprem",
         f'clusterId: "{CLUSTER_ID}"',
         "nodeSelectors: { gpu: { a: b } }",
+        "nodeShapes: { gpu: { cpu: 8, memory: 32Gi, max: 2 } }",
         "rayOperator: existing",
         "rayOperator: bundled",
     ],

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import settings_of_texts, value_of
 from tests.builders.mutants import as_pulumi_passes
 from tests.paths import ROOT
@@ -20,12 +21,16 @@ def texts(name: str) -> dict[str, str]:
 def test_the_texts_of_a_file_are_the_settings_of_the_file(name: str) -> None:
     foreign = {"aws:profile": "somebody's", "pulumi:tags": "{"}
 
-    assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config") == load_stack(name, ROOT)
+    assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config", beside=no_files) == load_stack(
+        name, ROOT
+    )
 
 
 def test_a_fault_names_where_the_texts_are_from() -> None:
     with pytest.raises(StackInvalid, match="config of demo: ebbtide:workers"):
-        settings_of_texts({**texts("demo"), "ebbtide:workers": "3"}, stack="demo", file="config of demo")
+        settings_of_texts(
+            {**texts("demo"), "ebbtide:workers": "3"}, stack="demo", file="config of demo", beside=no_files
+        )
 
 
 @pytest.mark.parametrize("text", ["1.35", "true", "{", "[" * 100_000, ""])

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from ebbtide.settings.checks.secrets import wrong_references
+from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import settings_of_texts
 from ebbtide.settings.sections.secrets import SecretReference
 from tests.builders.mutants import as_pulumi_passes
@@ -32,7 +33,9 @@ def test_what_pulumi_hands_over_gives_what_the_file_gives(tmp_path: Path) -> Non
     texts, _ = as_pulumi_passes(yaml.safe_load(text)["config"])
     decrypted = {"ebbtide:secrets": json.dumps({"api": {"tls.crt": "CCC", "TOKEN": "BBB"}}), "ebbtide:digestKey": "A"}
 
-    assert settings_of_texts({**texts, **decrypted}, stack="acme", file="config") == loaded(text, tmp_path)
+    assert settings_of_texts({**texts, **decrypted}, stack="acme", file="config", beside=no_files) == loaded(
+        text, tmp_path
+    )
 
 
 @pytest.mark.parametrize(

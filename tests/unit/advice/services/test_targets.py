@@ -43,7 +43,7 @@ def test_unneeded_pods_are_advised_away_and_the_slo_is_kept() -> None:
 
 def test_advice_that_was_followed_is_followed_by_none() -> None:
     stack = a_stack()
-    changed = StackText(text=stack.changed(advice().changes), file=stack.file, stack=stack.stack)
+    changed = StackText(text=stack.changed(advice().changes), file=stack.file, stack=stack.stack, beside=stack.beside)
 
     again = target_advice(changed, "embedder-small", an_afternoon(), ServiceOptions())
 

@@ -113,7 +113,7 @@ def test_the_fixed_fleet_waits_no_longer_and_has_no_worker_too_many() -> None:
     assert cpu_group(result, "fixed-fleet").most_workers == 1
     product, fleet = (result.strategies[name] for name in ("fixed-flexible", "fixed-fleet"))
 
-    assert fleet.wait_p95_s <= product.wait_p95_s
+    assert fleet.pools["drive"].wait_p95_s <= product.pools["drive"].wait_p95_s
     assert fleet.node_hours_by_group["flexible"] == 24.0 * 2
 
 

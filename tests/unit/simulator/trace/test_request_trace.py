@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.simulator.trace.files import OpenFile
 from ebbtide.simulator.trace.requests import MEAN_WORKERS, Batches, batches_of
 from ebbtide.simulator.trace.table import Table, TraceRow
 from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace, read_trace
@@ -21,6 +22,9 @@ def written(tmp_path: Path, *rows: str) -> Path:
     return path
 
 
+_NO_FILE = OpenFile(header=(), delimiter=",", rows=lambda _columns, _note: iter(()), done=lambda: 1.0)
+
+
 def traced(tmp_path: Path, *rows: str) -> Trace:
     return read_trace(written(tmp_path, *rows))
 
@@ -30,7 +34,9 @@ def converted(windows: list[tuple[str, int]]) -> Batches:
     cells = [
         {"t_s": str(100 * i), "window_s": "100", "queue": q, "requests": str(n)} for i, (q, n) in enumerate(windows)
     ]
-    return batches_of(Table(Path("made-up.csv")), (TraceRow(i + 2, row) for i, row in enumerate(cells)))
+    return batches_of(
+        Table(Path("made-up.csv"), _NO_FILE, print), (TraceRow(i + 2, row) for i, row in enumerate(cells))
+    )
 
 
 def test_a_batch_is_half_a_window_long_and_the_mean_is_ten_workers(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.simulator.trace.table import MOST_MIB
 from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace, read_trace
 
 HEADER = "submitted_at,duration_s,queue,cpu,memory_gib,gpu"
@@ -123,12 +122,14 @@ def test_memory_alone_may_be_missing_without_a_gpu(tmp_path: Path) -> None:
         (["0,-60,a,1,2,0"], "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found '-60'"),
         (["0,60,a,nan,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found 'nan'"),
         (["0,60,a,,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found ''"),
-        (["9,60,a,1,2,0", "3,60,a,1,2,0"], "row 3, column submitted_at: wanted a time not before the row above (9)"),
         (["0,60,a,1,2"], "row 2: wanted 6 columns, found 5"),
         (["0,60,a,inf,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found 'inf'"),
         (["0,1_000,a,1,2,0"], "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found '1_000'"),
         (["0,60,a,1,2,-1"], "row 2, column gpu: wanted GPUs, 0 to 100000, found '-1' (for example 0.5)"),
-        (["1700000000,60,a,1,2,0"], "column submitted_at: wanted seconds from time 0 of the trace, 0 to 31622400"),
+        (
+            ["0,60,a,1,2,0", "40000000,60,a,1,2,0"],
+            "column submitted_at: wanted seconds from time 0 of the trace, 0 to 3",
+        ),
         (['0,60,"a,1,2,0'], "row 2: wanted CSV: unexpected end of data"),
         ([], "wanted a header and at least one job, found no job at all"),
     ],
@@ -145,27 +146,28 @@ def test_a_bad_row_is_named_with_its_place(tmp_path: Path, rows: list[str], mess
 
 
 def test_all_bad_cells_are_named_together(tmp_path: Path) -> None:
-    path = written(tmp_path, "0,soon,a,x,2,0", "9,60,a,1,2", "8,60,a,1,nan,0", "7,60,a,1,2,0")
+    path = written(tmp_path, "0,soon,a,x,2,0", "9,60,a,1,2", "8,60,a,1,nan,0", "-7,60,a,1,2,0")
 
     with pytest.raises(TraceError) as caught:
         read_trace(path)
 
     places = [line.removeprefix(f"{path}: ").split(":")[0] for line in str(caught.value).splitlines()]
     assert places == [
-        "row 2, column cpu",
         "row 2, column duration_s",
+        "row 2, column cpu",
         "row 3",
         "row 4, column memory_gib",
         "row 5, column submitted_at",
     ]
 
 
-def test_of_very_many_problems_the_first_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+def test_of_a_cause_the_first_row_is_shown_and_the_others_are_counted(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         read_trace(written(tmp_path, *["0,soon,a,1,2,0"] * 1000))
 
-    lines = str(caught.value).splitlines()
-    assert (len(lines), lines[-1].split(": ")[-1]) == (21, "and 980 more problems")
+    (line,) = str(caught.value).splitlines()
+    assert "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found 'soon'" in line
+    assert line.endswith("; 999 more like this")
 
 
 @pytest.mark.parametrize(
@@ -173,12 +175,9 @@ def test_of_very_many_problems_the_first_are_shown_and_the_rest_counted(tmp_path
     [
         (
             "t_s,window_s,queue,count",
-            "missing column submitted_at, duration_s, cpu, memory_gib, gpu: found t_s,window_s,",
+            "missing column submitted_at, duration_s (or started_at and finished_at): found t_s,window_s,queue,count",
         ),
-        (
-            "submitted_at;duration_s",
-            "missing column submitted_at, duration_s, queue, cpu, memory_gib, gpu: found submi",
-        ),
+        ("submitted_at;duration_s", "missing column queue: found submitted_at,duration_s, wanted submitted_at,"),
         (HEADER + ",gpu", "wanted every column once, found gpu more often"),
     ],
 )
@@ -194,8 +193,8 @@ def test_a_job_after_a_year_is_refused_instead_of_replayed_day_by_day(tmp_path: 
         read_trace(written(tmp_path, "0,60,a,1,2,0", "31000000,60,a,1,2,0"))
 
     assert str(caught.value) == (
-        f"{tmp_path}/jobs.csv: wanted a submission at least every 31 days, found none from second 0 to 31000000 "
-        "(times are seconds from the start of the trace; for example 393)"
+        f"{tmp_path}/jobs.csv: wanted a submission at least every 31 days, found none from second 0 to second 31000000 "
+        "(for example --from and --days without that gap)"
     )
 
 
@@ -209,21 +208,11 @@ def test_amounts_that_no_machine_has_are_refused(tmp_path: Path, cell: str) -> N
         read_trace(written(tmp_path, cell))
 
 
-def test_a_file_of_more_text_than_any_trace_has_is_not_unpacked_whole(tmp_path: Path) -> None:
-    bomb = tmp_path / "jobs.csv.gz"
-    with gzip.open(bomb, "wb", compresslevel=1) as file:
-        for _ in range(MOST_MIB + 1):
-            file.write(b"0" * 2**20)
-
-    with pytest.raises(TraceError, match="wanted at most 32 MiB of text, found more"):
-        read_trace(bomb)
-
-
 def test_more_jobs_than_a_replay_takes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.simulator.trace.traces.MOST_JOBS", 3)
+    monkeypatch.setattr("ebbtide.simulator.trace.jobs.MOST_JOBS", 3)
 
     assert len(read_trace(written(tmp_path, *["0,60,a,1,2,0"] * 3)).jobs) == 3
-    with pytest.raises(TraceError, match="wanted at most 3 jobs, found more"):
+    with pytest.raises(TraceError, match="wanted at most 3 jobs, found 4"):
         read_trace(written(tmp_path, *["0,60,a,1,2,0"] * 4))
 
 
@@ -240,14 +229,13 @@ def test_a_missing_file_names_the_bundled_traces(tmp_path: Path) -> None:
         find_trace(str(tmp_path / "nowhere.csv"))
 
 
-def test_a_gzip_file_under_another_name_is_told_from_a_wrong_encoding(tmp_path: Path) -> None:
+def test_gzip_is_recognized_under_any_name_and_another_encoding_is_refused(tmp_path: Path) -> None:
     zipped, latin = tmp_path / "zipped.csv", tmp_path / "latin.csv"
-    zipped.write_bytes(gzip.compress(HEADER.encode()))
+    zipped.write_bytes(gzip.compress(f"{HEADER}\n0,60,a,1,2,0\n".encode()))
     latin.write_bytes(f"{HEADER}\n0,60,Z\u00fcrich,1,2,0\n".encode("latin-1"))
 
-    with pytest.raises(TraceError, match=r"zipped\.csv: wanted UTF-8 text.* \(a gzip file has to be named \.gz\)"):
-        read_trace(zipped)
-    with pytest.raises(TraceError, match=r"latin\.csv: wanted UTF-8 text, found something else at byte \d+$"):
+    assert len(read_trace(zipped).jobs) == 1
+    with pytest.raises(TraceError, match=r"latin\.csv: wanted UTF-8 text, found another encoding"):
         read_trace(latin)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from components.aws.node_shape import node_shape
 from control_plane.plane.driver import ControlPlane
 from ebbtide.files import write_directory
-from ebbtide.prices import instance_type, usable
+from ebbtide.prices import usable
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
@@ -46,7 +46,7 @@ def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> Insta
 def add_group_node(plane: ControlPlane, settings: StackSettings, group: str, name: str) -> None:
     """Add a node of that group, labelled, tainted and sized as by EKS, less the resources of DaemonSets."""
     shape = node_shape(group, settings.node_groups[group])
-    capacity = usable(instance_type(settings.node_groups[group].instance_types[0]))
+    capacity = usable(settings.node_groups[group].types[0])
     plane.add_node(
         name,
         labels={**shape.labels, "eks.amazonaws.com/nodegroup": group, "topology.kubernetes.io/zone": "zone-a"},

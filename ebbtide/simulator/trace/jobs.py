@@ -1,0 +1,409 @@
+"""Jobs of an exported table: sizes, durations and the chosen span of days.
+
+Rows pass one by one. Only the jobs of the span are kept, and at most `MOST_JOBS` of them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, tzinfo
+from math import inf, isnan, nan
+from sys import intern
+
+from ebbtide.simulator.trace.columns import (
+    CPU,
+    DURATION,
+    DURATION_S,
+    FINISHED,
+    GPU,
+    JOB_ID,
+    MEMORY,
+    MEMORY_GIB,
+    QUEUE,
+    STARTED,
+    STATE,
+    SUBMITTED,
+    TASKS,
+    TRES,
+    UNITS_IN_NAMES,
+    Columns,
+    Export,
+)
+from ebbtide.simulator.trace.table import Number, Table, TraceError, TraceRow
+from ebbtide.simulator.trace.times import LONGEST_S, SECONDS, TimeColumns
+from ebbtide.units.durations import DAY_S
+from ebbtide.units.quantities import EXPORTED_MEMORY_UNITS, SLURM_MEMORY_UNITS, read_quantity
+from ebbtide.vocabulary.windows import zone_of
+
+CORES_PER_GPU = 8.0
+GIB_PER_GPU = 64.0
+GIB_PER_CORE = 4.0
+MOST_JOBS = 500_000
+MOST_DAYS = 366
+
+_DURATION = Number(DURATION_S, "seconds, 0 to 31622400 (366 days)", "1080", most=LONGEST_S)
+_CPU = Number(CPU, "cores, 0 to 1000000", "12", most=1e6)
+_MEMORY = Number(MEMORY_GIB, "GiB, 0 to 1000000", "16", most=1e6)
+_GPU = Number(GPU, "GPUs, 0 to 100000", "0.5", most=1e5)
+_TASKS = Number(TASKS, "a whole number of tasks, 1 to 100000, or nothing", "40", above=1, most=1e5)
+_LEAST_BYTES = 2**20
+_GIB = 2**30
+
+_NO_TIME = frozenset({"", "none", "null", "unknown", "none assigned", "nat", "nan", "n/a", "\\n"})
+"""Cells of a start or an end that mean: not yet."""
+_UNFINISHED = ("PENDING", "RUNNING", "REQUEUED", "RESIZING", "SUSPENDED")
+_CLOCK = re.compile(r"(?:(?:([0-9]{1,3})-)?([0-9]{1,5}):)?([0-9]{1,2}):([0-9]{2}(?:\.[0-9]{1,9})?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of a trace: its submission, duration and requests."""
+
+    submitted_at: float
+    duration_s: float
+    queue: str
+    cpu: float
+    memory_gib: float
+    gpu: float
+    tasks: int = 0  # of a driver of Ray, each with the requests of the row; 0: not in the file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The options of a reading. `zone`: the stack's, whose midnights begin days; `timezone`: of times without one."""
+
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    since: datetime | None = None
+    days: int | None = None
+    timezone: str | None = None
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsRead:
+    """Jobs in the order of submission. `start`: second 0, if the times are dates; `summary`: what was recognized, if
+    the file differs from the usual format.
+    """
+
+    jobs: tuple[Job, ...]
+    start: datetime | None
+    summary: str
+    recorded_days: int
+    assumptions: tuple[str, ...]
+
+
+def read_jobs(table: Table, columns: Columns, reading: Reading) -> JobsRead:
+    """Read the jobs of the span. Raises `TraceError`."""
+    times = TimeColumns(table, zone_of(reading.timezone or reading.zone))
+    rows = _Rows(table, columns, times)
+    span = _Span(reading)
+    for row in table.rows(columns.names):
+        if rows.is_step(row):
+            continue
+        at = rows.submitted(row)
+        if isnan(at) or span.excludes(at, dated=rows.dated):
+            continue
+        job = rows.job(row, at)
+        if job is not None:
+            span.add(job)
+    table.refuse()
+    jobs = span.jobs_of(str(table.path))
+    start = None if span.begin is None else datetime.fromtimestamp(span.begin, span.zone)
+    summary = f"{len(jobs):,} jobs, {_dates(span, jobs)}, times read as {times.forms[rows.submission].name}"
+    if times.without_zone():
+        summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"
+    if renamed := ", ".join(columns.renamed()):
+        summary += f"; {renamed}"
+    said = (f"{summary}.",) if start is not None or renamed else ()
+    return JobsRead(
+        jobs=jobs,
+        start=start,
+        summary=summary if said else "",  # the format that every trace had
+        recorded_days=reading.days if reading.days is not None and span.goes_on else 0,
+        assumptions=(*said, *rows.assumptions(jobs, span)),
+    )
+
+
+def _dates(span: "_Span", jobs: Sequence[Job]) -> str:
+    last = jobs[-1].submitted_at
+    if span.begin is None:
+        days = int(last // DAY_S) + 1
+        return f"{days} days" if days > 1 else "1 day"
+    return f"{span.date(span.begin + jobs[0].submitted_at)} to {span.date(span.begin + last)}"
+
+
+class _Span:
+    """The jobs of the chosen days. The first day is the first job's, unless it was chosen."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.zone = zone_of(reading.zone)
+        self.begin: float | None = None  # of the days, in seconds of the epoch; None: times are seconds from 0
+        self._reading = reading
+        since, local = reading.since, zone_of(reading.timezone or reading.zone)
+        if since is not None:
+            self.begin = (since if since.tzinfo else since.replace(tzinfo=local)).timestamp()
+        self._length = inf if reading.days is None else reading.days * DAY_S
+        self._end = inf if self.begin is None else self.begin + self._length
+        self._dated = False
+        self._jobs: list[Job] = []
+        self._count = 0
+        self._first, self._last = inf, -inf
+        self._full = self._moved = False
+        self._outside = 0
+        self.goes_on = False  # the file has later rows
+
+    def excludes(self, at: float, *, dated: bool) -> bool:
+        """Count a submission outside the chosen days."""
+        self._dated = dated
+        outside = at >= self._end or (self.begin is not None and at < self.begin)
+        self._outside += outside
+        self.goes_on |= at >= self._end
+        return outside
+
+    def add(self, job: Job) -> None:
+        at = job.submitted_at
+        if at < self._first:
+            self._first = at
+            if self._dated and self._reading.since is None:
+                self._end = midnight(at, self.zone) + self._length
+                self._moved = self._full
+        if len(self._jobs) >= MOST_JOBS and not self._full:
+            self._drop_later()
+            if at >= self._end:
+                self.goes_on = True
+                return
+        self._count += 1
+        self._last = max(self._last, at)
+        self._full |= len(self._jobs) >= MOST_JOBS
+        if not self._full:
+            self._jobs.append(job)
+
+    def _drop_later(self) -> None:
+        """Drop jobs after the span. Its end moves when an earlier day comes, and alignment uses later jobs, too."""
+        if not self._dated:
+            self._end = self._length
+        kept = [job for job in self._jobs if job.submitted_at < self._end]
+        self.goes_on |= len(kept) < len(self._jobs)
+        self._jobs, self._count = kept, len(kept)
+        self._last = max((job.submitted_at for job in kept), default=-inf)
+
+    def jobs_of(self, file: str) -> tuple[Job, ...]:
+        """Return the jobs in their order, from second 0 of the first day. Raises `TraceError`."""
+        reading = self._reading
+        if self._dated and self.begin is None and self._count:
+            self.begin = midnight(self._first, self.zone)
+        if reading.since is not None and not self._dated and self._count + self._outside:
+            raise TraceError(f"{file}: wanted dates for --from, found seconds from 0 (for example --days 7 alone)")
+        if self._moved and reading.days is not None:
+            raise TraceError(
+                f"{file}: wanted --from beside --days, since the rows are not in the order of submission (for example "
+                f"--from {self.date(self._first)} --days {reading.days})"
+            )
+        if self._dated and not self._full:
+            self._drop_later()
+        if self._count > MOST_JOBS or (self._dated and self._last - self._first > MOST_DAYS * DAY_S):
+            raise TraceError(f"{file}: {self._too_long()}")
+        if not self._count:
+            raise TraceError(f"{file}: {self._none()}")
+        jobs, begin = self._jobs, self.begin or 0.0
+        jobs.sort(key=lambda job: job.submitted_at)
+        if begin:
+            for at, job in enumerate(jobs):
+                jobs[at] = replace(job, submitted_at=job.submitted_at - begin)
+        return tuple(jobs)
+
+    def date(self, at: float) -> str:
+        return datetime.fromtimestamp(at, self.zone).date().isoformat()
+
+    def _too_long(self) -> str:
+        days = (self._last - self._first) / DAY_S
+        fitting = max(1, int(min(MOST_DAYS, days * min(1, MOST_JOBS / self._count))))
+        if not self._dated:
+            return f"wanted at most {MOST_JOBS:,} jobs, found {self._count:,} (for example --days {fitting})"
+        first = datetime.fromtimestamp(self._last, self.zone).date() - timedelta(days=fitting - 1)
+        return (
+            f"wanted a span of at most {MOST_JOBS:,} jobs and {MOST_DAYS} days, found {self._count:,} jobs from "
+            f"{self.date(self._first)} to {self.date(self._last)} (for example --from {first} --days {fitting})"
+        )
+
+    def _none(self) -> str:
+        if not self._outside:
+            return "wanted a header and at least one job, found no job at all"
+        return f"wanted jobs in the days of --from and --days, found {self._outside:,} rows, all of other days"
+
+
+def midnight(at: float, zone: tzinfo) -> float:
+    """Return the local midnight before an instant, in seconds of the epoch."""
+    return datetime.fromtimestamp(at, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp()
+
+
+class _Rows:
+    """Makes jobs of rows, and counts what a rule filled or left out."""
+
+    def __init__(self, table: Table, columns: Columns, times: TimeColumns) -> None:
+        self._table, self._columns, self._times = table, columns, times
+        self._of = {field: names[0] for field, names in columns.of.items()}
+        self._counts: Counter[str] = Counter()
+        self.submission = self._of[SUBMITTED]
+        self.dated = False
+        self._slurm = columns.export is Export.SACCT
+        duration = self._of.get(DURATION_S) or self._of.get(DURATION)
+        self._duration = None if duration is None else replace(_DURATION, column=duration)
+        self._numbers = {
+            field: replace(number, column=self._of[field])
+            for field, number in ((CPU, _CPU), (MEMORY_GIB, _MEMORY), (GPU, _GPU), (TASKS, _TASKS))
+            if field in self._of
+        }
+
+    def is_step(self, row: TraceRow) -> bool:
+        """Count a step of a Slurm job, such as 123.batch: its resources are the job's."""
+        step = self._slurm and "." in row.cells[self._of[JOB_ID]]
+        self._counts["steps"] += step
+        return step
+
+    def submitted(self, row: TraceRow) -> float:
+        """Return the time of submission; NaN for a bad one."""
+        names = self._columns.of[SUBMITTED]
+        name = next((name for name in names if row.cells[name]), names[0])
+        self._counts["received"] += name != names[0]
+        seconds = self._times.seconds(row, name)
+        form = self._times.forms.get(name)
+        self.submission, self.dated = name, form is not None and form is not SECONDS
+        return seconds
+
+    def job(self, row: TraceRow, submitted_at: float) -> Job | None:
+        """Return the job of a row; None, counted, for one that has not ended."""
+        duration = self._duration_of(row)
+        if duration is None or (self._slurm and row.cells[self._of[STATE]].startswith(_UNFINISHED)):
+            self._counts["unfinished"] += 1
+            return None
+        cpu, memory, gpu = self._slurm_sizes(row) or self._sizes(row)
+        return Job(
+            submitted_at=submitted_at,
+            duration_s=duration,
+            queue=intern(row.cells[self._of[QUEUE]]),
+            cpu=cpu,
+            memory_gib=memory,
+            gpu=gpu,
+            tasks=self._tasks(row),
+        )
+
+    def assumptions(self, jobs: Sequence[Job], span: _Span) -> Iterator[str]:
+        counts, export = self._counts, self._columns.export
+        if counts["steps"]:
+            yield f"{counts['steps']:,} rows of job steps were left out: a step's resources are its job's."
+        if counts["unfinished"]:
+            yield f"{counts['unfinished']:,} rows without a start or an end were left out: these jobs have not ended."
+        if counts["received"]:
+            yield (
+                f"{counts['received']:,} tasks have no time of sending: they count as submitted when a worker received "
+                "them, so earlier waits are missing (Celery's task_send_sent_event records the sending, and the queue)."
+            )
+        if export is Export.RQ and span.begin is not None:
+            oldest = datetime.fromtimestamp(span.begin + jobs[0].submitted_at, span.zone)
+            yield (
+                f"The jobs reach back to {oldest:%Y-%m-%d %H:%M}: RQ drops a finished job after its result_ttl (500 "
+                "seconds by default)."
+            )
+        if not {CPU, GPU, TRES} & self._of.keys():
+            yield "The file states no CPUs and no GPUs: every job takes one worker of its pool, of whatever size."
+        if counts["cpu"]:
+            yield f"{counts['cpu']} jobs state no cpu: {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)"
+        if counts["memory"]:
+            yield (
+                f"{counts['memory']} jobs state no memory: {GIB_PER_GPU:g} GiB per GPU, or {GIB_PER_CORE:g} GiB per "
+                "core without a GPU, were assumed (a rule, not data)"
+            )
+
+    def _duration_of(self, row: TraceRow) -> float | None:
+        """Return the end less the start where both are stated, else the stated duration; None for neither."""
+        stated = self._duration
+        if STARTED in self._of:
+            finished = next(
+                (name for name in self._columns.of[FINISHED] if row.cells[name].lower() not in _NO_TIME), ""
+            )
+            if finished and row.cells[self._of[STARTED]].lower() not in _NO_TIME:
+                return self._between(row, self._of[STARTED], finished)
+            if stated is None or row.cells[stated.column].lower() in _NO_TIME or self._slurm:
+                return None
+        assert stated is not None
+        text = row.cells[stated.column]
+        clock = None if stated.column == self._of.get(DURATION_S) else _CLOCK.fullmatch(text)
+        if clock is None:
+            return self._table.number(row, stated)
+        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+    def _between(self, row: TraceRow, started: str, finished: str) -> float:
+        begin, end = self._times.seconds(row, started), self._times.seconds(row, finished)
+        if end < begin or end - begin > LONGEST_S:
+            wanted = "an end after its start, by at most 366 days"
+            found = f"{row.cells[finished]} for a start at {row.cells[started]}"
+            self._table.bad_cell(row, Number(finished, wanted, ""), found)
+            return nan
+        return end - begin
+
+    def _tasks(self, row: TraceRow) -> int:
+        expected = self._numbers.get(TASKS)
+        if expected is None or not row.cells[expected.column]:
+            return 0
+        value = self._table.number(row, expected)
+        if isnan(value):
+            return 0
+        if value % 1:
+            self._table.bad_cell(row, expected, row.cells[expected.column])
+        return int(value)
+
+    def _sizes(self, row: TraceRow) -> tuple[float, float, float]:
+        numbers, table = self._numbers, self._table
+        gpu = table.number(row, numbers[GPU]) if GPU in numbers else 0.0
+        if CPU in numbers and (row.cells[self._of[CPU]] or gpu == 0):
+            cpu = table.number(row, numbers[CPU])  # without a GPU an empty cell is bad: cores cannot be derived
+        else:
+            cpu = CORES_PER_GPU * gpu
+            self._counts["cpu"] += gpu > 0
+        if MEMORY_GIB in numbers and row.cells[self._of[MEMORY_GIB]]:
+            return cpu, table.number(row, numbers[MEMORY_GIB]), gpu
+        if MEMORY in self._of and row.cells[self._of[MEMORY]]:
+            return cpu, self._memory(row, cpu), gpu
+        self._counts["memory"] += MEMORY_GIB in numbers or cpu + gpu > 0
+        return cpu, GIB_PER_GPU * gpu if gpu else GIB_PER_CORE * cpu, gpu
+
+    def _memory(self, row: TraceRow, cpu: float) -> float:
+        column = self._of[MEMORY]
+        text = row.cells[column].replace(" ", "")
+        if self._slurm:
+            per_core = text.endswith("c")
+            return _slurm_gib(text.removesuffix("n").removesuffix("c")) * (cpu if per_core else 1.0)
+        if text[-1:].isdigit():
+            text += UNITS_IN_NAMES.get(column.lower().rpartition("_")[2], "")
+        amount = read_quantity(text.replace(",", "."), EXPORTED_MEMORY_UNITS)
+        if amount is None or 0 < amount < _LEAST_BYTES or amount > 1_000_000 * _GIB:
+            wanted = "bytes, at least a MiB, or an amount with its unit"
+            self._table.bad_cell(row, Number(column, wanted, "17179869184, 16Gi or 16 GB"), row.cells[column])
+            return nan
+        return float(amount / _GIB)
+
+    def _slurm_sizes(self, row: TraceRow) -> tuple[float, float, float] | None:
+        """Return the resources that Slurm allocated, such as `cpu=4,mem=16G,gres/gpu=2`; None without them."""
+        text = next((row.cells[name] for name in self._columns.of.get(TRES, ()) if row.cells[name]), "")
+        if not text:
+            return None
+        parts = {name: count for name, _, count in (part.partition("=") for part in text.split(","))}
+        gpus = parts.get("gres/gpu") or sum(
+            self._table.read_number(count) for name, count in parts.items() if name.startswith("gres/gpu:")
+        )
+        cpu, gpu = self._table.read_number(parts.get("cpu", "0")), self._table.read_number(str(gpus))
+        memory = _slurm_gib(parts.get("mem", "0"))
+        if isnan(cpu + gpu + memory):
+            wanted = "Slurm's resources"
+            self._table.bad_cell(row, Number(self._of[TRES], wanted, "cpu=4,mem=16G,gres/gpu=2"), text)
+        return cpu, memory, gpu
+
+
+def _slurm_gib(text: str) -> float:
+    if text == "0":
+        return 0.0
+    amount = read_quantity(text, SLURM_MEMORY_UNITS)
+    return nan if amount is None else float(amount / _GIB)

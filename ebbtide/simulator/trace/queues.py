@@ -1,0 +1,36 @@
+"""`--queues old=new`: names of a trace's queues, replaced by those that the stack's pools serve."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ebbtide.settings.file.problems import did_you_mean
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.trace.traces import Trace, TraceError
+
+
+def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: Sequence[StackSettings]) -> list[Trace]:
+    """Rename queues of the traces to queues of the stacks' pools. Raises `TraceError` with a line for each fault."""
+    if not names:
+        return list(traces)
+    queues = sorted(frozenset[str]().union(*(trace.queues for trace in traces)))
+    served = sorted({queue for stack in stacks for pool in stack.workers.values() for queue in pool.source.queues})
+    faults = list(_faults(names, queues, served))
+    if faults:
+        raise TraceError("\n".join(faults))
+    return [_renamed(trace, names) for trace in traces]
+
+
+def _faults(names: Mapping[str, str], queues: Sequence[str], served: Sequence[str]) -> Iterator[str]:
+    for old, new in names.items():
+        if old not in queues:
+            yield f"--queues {old}={new}: wanted a queue of the trace, found {old!r}; {did_you_mean(old, queues)}"
+        if new not in served:
+            yield (
+                f"--queues {old}={new}: wanted a queue that a pool serves (source.queues), found {new!r}; "
+                f"{did_you_mean(new, served)}"
+            )
+
+
+def _renamed(trace: Trace, names: Mapping[str, str]) -> Trace:
+    jobs = tuple(replace(job, queue=names[job.queue]) if job.queue in names else job for job in trace.jobs)
+    return replace(trace, jobs=jobs, queue_names=names)

@@ -1,0 +1,120 @@
+"""Instance types that the price tables lack, and sizes of existing nodes."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.prices import (
+    NoPrice,
+    allocatable,
+    hourly,
+    instance_type,
+    instance_type_names,
+    most_pods_by_eni,
+    on_demand,
+    usable,
+)
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.node_sets import sets_without_shape, with_node_sets
+from ebbtide.settings.placement import node_of
+from tests.builders.existing import onprem
+from tests.builders.settings import loaded, problem_of, problems_of, shortest
+
+SELECTORS = "nodeSelectors: { flexible: { pool: batch }, gpu: { pool: gpu }, large: { pool: large } }"
+
+
+def groups(text: str) -> str:
+    return shortest(more=f"ebbtide:nodeGroups: {{ {text} }}")
+
+
+def test_the_formula_gives_what_the_tables_have() -> None:
+    for kind in map(instance_type, instance_type_names()):
+        expected = (kind.allocatable_cpu, kind.allocatable_memory)
+        assert allocatable(kind.vcpu, kind.memory_mib, kind.arch, kind.default_pods) == expected, kind.name
+
+
+def test_a_described_type_never_offers_more_than_a_known_one_of_its_size(tmp_path: Path) -> None:
+    for kind in map(instance_type, instance_type_names()):
+        assert most_pods_by_eni(kind.vcpu) >= kind.default_pods, kind.name
+    text = "flexible: { instanceTypes: [m9i.4xlarge], shape: { cpu: 16, memory: 64Gi } }"
+    described, known = loaded(groups(text), tmp_path).node_groups["flexible"].types[0], instance_type("m7i.4xlarge")
+
+    assert (described.shape, described.max_pods) == (known.shape, known.max_pods)
+    assert usable(described).cpu == usable(known).cpu
+    assert 0 < usable(known).memory - usable(described).memory < 4096
+
+
+def test_a_pool_goes_to_the_cheaper_group_by_the_price_in_the_file(tmp_path: Path) -> None:
+    text = (
+        "flexible: {{ max: 20 }}, "
+        "new: {{ kind: flexible, max: 20, instanceTypes: [m9i.4xlarge], shape: {{ cpu: 16, memory: 64Gi{} }} }}"
+    )
+    dear, cheap = (groups(text.format(f", usdPerHour: {usd}")) for usd in (5, 0.1))
+
+    assert loaded(dear, tmp_path).workers["train"].node_group == "flexible"
+    settings = loaded(cheap, tmp_path)
+    assert settings.workers["train"].node_group == "new"
+    assert hourly("us-east-1", settings.node_groups["new"].types[0], "compute-3y-no-upfront") == 0.1
+    unpriced = loaded(groups(text.format("")), tmp_path).node_groups["new"].types[0]
+    with pytest.raises(NoPrice, match=r"m9i\.4xlarge"):
+        on_demand("us-east-1", unpriced)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[m9i.4xlarge]", ("instance-type.unknown", "instanceTypes[0]:", "shape: { cpu: …, memory: … }")),
+        ("[m9i.4xlarge], shape: { cpu: 16 }", ("key.missing", ":6:", "shape.memory:", "64Gi")),
+        ("[m9i.4xlarge], shape: { memory: 64Gi }", ("key.missing", "shape.cpu:")),
+        ("[m9i.4xlarge], shape: { cpu: 16500m, memory: 64Gi }", ("shape.cpu", "16500m")),
+        ("[m9i.4xlarge], shape: { cpu: 16, memory: 64Gi, arch: any }", ("choice.unknown", "amd64 or arm64")),
+        ("[m9i.4xlarge], shape: { cpu: 16, memory: 64Gi, gpu: 1 }", ("node-group.gpus",)),
+        (
+            "[m9i.4xlarge, m7i.4xlarge], shape: { cpu: 16, memory: 64Gi }",
+            ("instance-type.with-shape", ":6:", "instanceTypes[1]:", "found 'm7i.4xlarge'", "remove shape"),
+        ),
+    ],
+)
+def test_a_fault_of_a_shape_is_one_message(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(groups(f"flexible: {{ instanceTypes: {text} }}"), tmp_path).tells(*words)
+
+
+def test_each_unknown_type_of_a_list_is_named_at_its_place(tmp_path: Path) -> None:
+    problems = problems_of(groups("flexible: { instanceTypes: [m7i.4xlarge, 3, m9i.4xlarge] }"), tmp_path)
+
+    assert [str(problem).partition("instanceTypes")[2][:3] for problem in problems] == ["[1]", "[2]"]
+
+
+def test_sets_of_existing_nodes_become_groups_of_a_replay(tmp_path: Path) -> None:
+    shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4, min: 1, reserved: { cpu: 300m } }"
+    large = "large: { cpu: 30, memory: 200Gi, max: 8, min: 1, autoscaled: true, usdPerHour: 2 }"
+    settings = loaded(onprem(f"{SELECTORS}, nodeShapes: {{ {shapes}, {large} }}"), tmp_path)
+    replayed = with_node_sets(settings).node_groups
+
+    assert settings.node_groups == {}
+    assert {name: (group.kind, group.min, group.max) for name, group in replayed.items()} == {
+        "flexible": (NodeKind.FLEXIBLE, 4, 4),  # without an autoscaler all nodes stay
+        "large": (NodeKind.FLEXIBLE, 1, 8),
+    }
+    assert (node_of(replayed["flexible"]).cpu, node_of(replayed["flexible"]).memory) == (15_500, 60 * 1024)
+    assert on_demand(settings.region, replayed["large"].types[0]) == 2
+
+
+def test_a_set_that_pods_use_and_no_shape_describes_is_known(tmp_path: Path) -> None:
+    shapes = "nodeShapes: { large: { cpu: 30, memory: 200Gi, max: 8 } }"
+    settings = loaded(onprem(f"{SELECTORS}, {shapes}"), tmp_path)
+
+    assert sets_without_shape(settings) == ("flexible",)
+    assert sets_without_shape(loaded(onprem(f"{SELECTORS}, {shapes}", train="nodeGroup: large"), tmp_path)) == ()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ("flexibel: { cpu: 15, memory: 60Gi, max: 4 }", ("nodes.unknown", "did you mean flexible?")),
+        ("gpu: { cpu: 15, max: 4 }", ("key.missing", "nodeShapes.gpu.memory:")),
+        ("gpu: { cpu: 15, memory: 60Gi, max: 4, min: 5 }", ("min.above-max", "nodeShapes.gpu.min:")),
+    ],
+)
+def test_a_fault_of_a_set_is_one_message(shapes: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(onprem(f"{SELECTORS}, nodeShapes: {{ {shapes} }}"), tmp_path).tells(*words)
