@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
 from ebbtide.prices import PricingAssumption, estimates_text, price_date
+from ebbtide.prices.missing import named
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import RESYNC
@@ -17,6 +18,8 @@ from ebbtide.simulator.strategies.plans import (
     POD_START_S,
     THRESHOLD,
     UNNEEDED_S,
+    unpriced_groups,
+    without_plan_rate,
     without_spot_price,
 )
 from ebbtide.simulator.world.ray.clusters import LOOK_S
@@ -149,6 +152,8 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
 
 def _price_sentences(settings: StackSettings) -> Iterator[str]:
     assumption = PricingAssumption(settings.costs.pricing_assumption)
+    if len(unpriced_groups(settings)) == len(settings.node_groups):
+        return
     yield (
         f"Dollars are nodes only: on-demand Linux prices of {settings.region} as of "
         f"{price_date(settings.region).on_demand.isoformat()}, billed by the second from launch to termination, "
@@ -162,6 +167,8 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
             "(approximate) in every hour, present or not, and those above it on-demand; fixed-fleet and peak-fleet, "
             "whose nodes are all steady, have that rate for all of them, and zero-wait-bound commits with hindsight."
         )
+        if on_demand := without_plan_rate(settings):
+            yield f"No {assumption.value} discount is known for {named(on_demand)}: their nodes are on demand."
     else:
         yield (
             "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
