@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.files import write_file
-from ebbtide.simulator.trace.traces import bundled, bundled_path
+from ebbtide.simulator.trace.traces import bundled, trace_path
 from ebbtide.sweep.calls import Call, ended
 from ebbtide.sweep.sources import digest_of
 
@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 def folder_of(out: Path, module: str) -> Path:
     """`module`: with the function that plays a case."""
-    return out / digest_of(module, *map(bundled_path, bundled()))
+    return out / digest_of(module, *map(trace_path, bundled()))
 
 
 def documents_of(

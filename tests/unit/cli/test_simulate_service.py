@@ -53,6 +53,13 @@ def run(command: object, *arguments: str) -> Result:
     return CliRunner().invoke(command, list(arguments), catch_exceptions=False)  # pyright: ignore[reportArgumentType]
 
 
+def test_a_trace_of_less_than_a_day_has_one_day(tmp_path: Path, stack: str) -> None:
+    hour = trace_of(tmp_path, "hour", [0.4] * 6)
+
+    assert run(simulate, stack, *ALONE, "--trace", hour, "--days", "1").exit_code == 0
+    assert "wanted 1 to 1 days, found 2" in run(simulate, stack, *ALONE, "--trace", hour, "--days", "2").stderr
+
+
 def test_the_ways_to_have_pods_stand_side_by_side(tmp_path: Path, stack: str, weeks: str) -> None:
     figures = tmp_path / "figures.json"
     asked = ["--days", "1", "--requests-per-second", "0.9", "--json", str(figures)]

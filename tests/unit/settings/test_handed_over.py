@@ -1,19 +1,26 @@
 """Config as Pulumi passes it gives the same settings as the file."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from ebbtide.settings import StackInvalid, load_stack
-from ebbtide.settings.file.contents import no_files
+from ebbtide.settings.file.contents import files_in, no_files
 from ebbtide.settings.load import settings_of_texts, value_of
 from tests.builders.mutants import as_pulumi_passes
 from tests.paths import ROOT
 
+LABELLING = ROOT / "examples" / "labelling-platform" / "Pulumi.labelling.yaml"
+
 
 def texts(name: str) -> dict[str, str]:
-    read: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text())
+    return texts_of(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+
+
+def texts_of(path: Path) -> dict[str, str]:
+    read: dict[str, Any] = yaml.safe_load(path.read_text())
     return as_pulumi_passes(read["config"])[0]
 
 
@@ -24,6 +31,14 @@ def test_the_texts_of_a_file_are_the_settings_of_the_file(name: str) -> None:
     assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config", beside=no_files) == load_stack(
         name, ROOT
     )
+
+
+def test_files_of_a_stack_are_read_in_its_folder() -> None:
+    beside = files_in(LABELLING.parent)
+
+    settings = settings_of_texts(texts_of(LABELLING), stack="labelling", file="config", beside=beside)
+
+    assert settings.all_workloads == load_stack(str(LABELLING)).all_workloads
 
 
 def test_a_fault_names_where_the_texts_are_from() -> None:
