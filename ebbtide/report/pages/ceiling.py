@@ -31,7 +31,7 @@ def ceiling_lines(replay: Replay) -> list[str]:
 
 def _attainable(replay: Replay, name: str) -> Iterator[str]:
     ceiling, fleet = attainable_of(replay), replay.strategies.get(FLEET)
-    if replay.overloads:
+    if not replay.states_saving:
         yield f"{headline(replay)}. No saving is stated."
         return
     if ceiling is None:
@@ -78,7 +78,7 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
     result = replay.strategies[name]
     if (
-        replay.overloads
+        not replay.states_saving
         or fleet is None
         or bound is None
         or not min(compared.usd_on_demand for compared in (fleet, bound, result)) > 0

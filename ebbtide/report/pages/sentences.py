@@ -29,6 +29,8 @@ def headline(replay: Replay) -> str:
         return "No strategy was replayed"
     if replay.overloads:
         return f"Demand exceeds the stack: {overload_line(replay)}"
+    if replay.constant_nodes:
+        return f"{_who(name)} leaves {empty_nodes(replay, name)} over {_over(replay)}"
     result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
     broken = glued(several(result.jobs_interrupted, "job"))
     line = f"{_who(name)} costs {dollars(result.usd)} over {_over(replay)} and interrupts {broken}"
@@ -43,6 +45,12 @@ def overload_line(replay: Replay) -> str:
     worst = max(replay.overloads, key=lambda overload: overload.needed - overload.max, default=None)
     others = f" ({len(replay.overloads) - 1} more too small)" if len(replay.overloads) > 1 else ""
     return f"{worst or ''}{others}"
+
+
+def empty_nodes(replay: Replay, name: str) -> str:
+    """Mean number of nodes that could be switched off outside business hours; `name` is the strategy."""
+    empty = sum(replay.strategies[name].empty_nodes.values())
+    return f"{empty:.1f} of {sum(replay.constant_nodes.values())} nodes without a pod outside business hours"
 
 
 def _who(name: str) -> str:
@@ -95,7 +103,7 @@ def zone_name(replay: Replay) -> str:
 def attainable_of(replay: Replay) -> float | None:
     """The share of the fixed fleet's dollars that the zero-wait bound would save; None where it is not known."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
-    if replay.attainable is not None or replay.overloads or fleet is None or bound is None or fleet.usd <= 0:
+    if replay.attainable is not None or not replay.states_saving or fleet is None or bound is None or fleet.usd <= 0:
         return replay.attainable
     return 1 - bound.usd / fleet.usd
 
@@ -178,6 +186,11 @@ def _at_most(seconds: float) -> str:
 def savings_rule(replay: Replay) -> str:
     if replay.overloads:
         return "No saving is stated: demand exceeds what the stack can run."
+    if replay.constant_nodes:
+        return (
+            f"No saving is stated: the nodes of {', '.join(replay.constant_nodes)} have no autoscaler. Those without a "
+            "pod could be switched off."
+        )
     return (
         "Savings are relative to the smallest fixed fleet that is as good for each pool: the p95 wait is no longer "
         f"than that of {PRODUCT}, and no more jobs are unfinished."
