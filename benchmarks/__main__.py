@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import live, preview, replay, replays, scale, sweep, turn
+from benchmarks import live, preview, prices, replay, replays, scale, sweep, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "sweep": sweep.measured,
     "turn": turn.measured,
     "preview": preview.measured,
+    "prices": prices.measured,
     "replay": replay.measured,
     "replays": replays.measured,
     "scale": scale.measured,

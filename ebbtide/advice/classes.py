@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ebbtide.advice.demand import NODE_OVERHEAD_S, Span, spread_node_hours
-from ebbtide.prices import Capacity, InstanceType, NoPrice, hourly, instance_type, instance_type_names, usable
+from ebbtide.prices import (
+    Capacity,
+    InstanceType,
+    NoPrice,
+    estimate_note,
+    hourly,
+    instance_type,
+    instance_type_names,
+    usable,
+)
 from ebbtide.settings.placement import PodSize, fits
 from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.gangs import NODE_GPUS, is_gang
@@ -27,6 +36,9 @@ FAMILIES = ("m7i", "m6i", "c7i", "c6i", "r7i", "r6i", "g5", "g6", "g6e")
 """Families of steady performance, for the processor that most images are built for. Left out: burstable and flex types,
 which give their full CPU only part of the time; g4dn, whose T4 lacks the bfloat16 that most training code expects; and
 accelerators without a known plan discount."""
+
+MOST_VCPUS = 48
+"""Of nodes without GPUs: one long job keeps a larger node all night."""
 
 _CPU_STEP, _MEMORY_STEP = 100, 256  # millicores, MiB: round numbers
 
@@ -71,7 +83,9 @@ def _priced_shapes(region: str, assumption: str) -> Mapping[tuple[str, ...], flo
 
 
 def _price(region: str, fact: InstanceType, assumption: str) -> float | None:
-    if fact.family not in FAMILIES:
+    if fact.family not in FAMILIES or ".metal" in fact.name or (fact.vcpu > MOST_VCPUS and not fact.gpu):
+        return None
+    if estimate_note(region, fact.name):  # no advice is based on an estimate
         return None
     try:
         return hourly(region, fact.name, assumption)

@@ -26,6 +26,14 @@ EVERY_NODE = (KUBE_PROXY, VPC_CNI, EBS_CSI_NODE, POD_IDENTITY_AGENT, NODE_MONITO
 ON_GPU_NODES = (DEVICE_PLUGIN, GPU_MONITOR)
 
 
+SUGGESTED_FAMILIES = frozenset(
+    (
+        *("t3", "t3a", "t4g", "m6i", "m6a", "m7i", "m7i-flex", "m7g", "m8g", "c6i", "c7i", "c7g", "r6i", "r7i", "r7g"),
+        *("g4dn", "g5", "g6", "g6e", "p4d", "p4de", "p5"),
+    )
+)
+"""Common families. Where a message suggests types that the stack file does not name, it names no others."""
+
 _TYPE = re.compile(r"(?P<class>[a-z]+)(?P<generation>\d+)(?P<more>[a-z-]*)\.(?P<size>\w+)")
 _SIZE = re.compile(r"\d*xlarge|nano|micro|small|medium|large|metal")
 
@@ -124,7 +132,8 @@ def nearest_type(name: str) -> str:
     """Return the known type that a wrong name probably means, or "".
 
     It has the class, the processor and the size of the name: by letters alone `m5.4xlarge` is nearest to a node with
-    GPUs. An older generation means the newest known one. Cached: a list may repeat one name thousands of times.
+    GPUs. An older generation means the newest of the common families. Cached: a list may repeat one name thousands of
+    times.
     """
     wrong = name.lower()
     parts = _TYPE.fullmatch(wrong)
@@ -134,8 +143,12 @@ def nearest_type(name: str) -> str:
         return next((type_name for type_name in type_parts if _letters(type_name) == _letters(wrong)), "")
     if _SIZE.fullmatch(parts["size"]) is None:
         return next(iter(get_close_matches(wrong, alike, n=1, cutoff=0.85)), "")
-    sized = [type_name for type_name, match in alike.items() if match["size"] == parts["size"]]
+    sized = [name for name in alike if alike[name]["size"] == parts["size"] and is_suggested(name)]
     return max(sized, key=lambda type_name: (int(alike[type_name]["generation"]), -len(type_name)), default="")
+
+
+def is_suggested(name: str) -> bool:
+    return name.partition(".")[0] in SUGGESTED_FAMILIES
 
 
 def _alike(left: "re.Match[str]", right: "re.Match[str]") -> bool:

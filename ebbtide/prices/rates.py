@@ -6,6 +6,7 @@ one). Such a number must be shown as approximate (`PricingAssumption.approximate
 rates differ by size where the tables have one discount for a family.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -97,10 +98,20 @@ _ESTIMATES = {
 }
 
 
-def estimate_note(region: str, type: str) -> str:  # noqa: A002 - as above
-    """Return how the on-demand price in use was estimated, in a few words, or "" for a list price."""
-    method = in_use(region).sources.get(type, "").partition(":")[0]
+def estimate_note(region: str, type: str | InstanceType) -> str:  # noqa: A002 - as above
+    """Return how the on-demand price in use was estimated, in a few words, or "" for other prices."""
+    name, own_price = _named(type)
+    method = in_use(region).sources.get(name, "").partition(":")[0] if own_price is None else ""
     return _ESTIMATES.get(method, "")
+
+
+def estimates_text(region: str, types: Iterable[InstanceType]) -> str:
+    """Name the types whose on-demand price in use is an estimate: "m8i.large estimated from us-east-1", or ""."""
+    types_of: dict[str, list[str]] = {}
+    for kind in dict.fromkeys(types):
+        if note := estimate_note(region, kind):
+            types_of.setdefault(note, []).append(kind.name)
+    return "; ".join(f"{', '.join(names)} {note}" for note, names in types_of.items())
 
 
 def shipped_on_demand(region: str, type: str | InstanceType) -> float | None:  # noqa: A002 - as above
@@ -153,7 +164,8 @@ def service_price(region: str, service: str, item: str) -> float:
     if price is None and service == "eks":  # its fee is the same in every region
         price = in_use(_EKS_REGION).service.get((service, item))
     if price is None:
-        raise NoPrice(f"no price for {service} {item} in {region} (from AWS: {_update(region)})")
+        what = f"price for {service} {item} in" if in_use(region).services else "prices of services for region"
+        raise NoPrice(_no_region(region) or f"no {what} {region} (from AWS: {_update(region)})")
     return price
 
 

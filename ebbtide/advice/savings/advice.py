@@ -24,7 +24,16 @@ from ebbtide.advice.savings.commitment import (
     regret,
 )
 from ebbtide.advice.savings.usage import Usage
-from ebbtide.prices import InstanceType, NoPrice, PricingAssumption, hourly, on_demand, plans_are_derived, price_date
+from ebbtide.prices import (
+    InstanceType,
+    NoPrice,
+    PricingAssumption,
+    estimates_text,
+    hourly,
+    on_demand,
+    plans_are_derived,
+    price_date,
+)
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
@@ -262,6 +271,8 @@ def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, f
         + (derived if plans_are_derived(region) else "are one discount per family, where AWS's differ by size")
         + "; every figure under a plan is approximate. No upfront payment."
     )
+    if estimates := estimates_text(region, (settings.node_groups[name].types[0] for name in usage.nodes)):
+        yield f"Prices that are no list prices: {estimates}."
     yield (
         f"The usage is {usage.hours} hours taken for the whole term; a month has {HOURS_PER_MONTH:.0f} hours. Other "
         "plans, Reserved Instances and other stacks of the account are not known here."

@@ -15,7 +15,7 @@ from ebbtide.advice.sizes.groups import GroupAdvice, Sized, group_advice, group_
 from ebbtide.advice.sizes.reading import Recorded, RecordedPod
 from ebbtide.advice.sizes.rules import Resource, Verdict, decide
 from ebbtide.advice.sizes.shapes import price
-from ebbtide.prices import Capacity, NoPrice
+from ebbtide.prices import Capacity, NoPrice, estimates_text
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import Change
@@ -74,6 +74,9 @@ def advise(
         groups = list(group_advice(settings, recorded.pods, hours, sized))
     except NoPrice as error:
         missing["what nodes cost"] = str(error)
+    types = [kind for group in settings.node_groups.values() for kind in group.types]
+    if estimates := estimates_text(settings.region, types):
+        missing["list prices"] = estimates
     replaced = {group.name for group in groups if group.in_patch}
     rows: list[Row] = []
     for draft in drafts:

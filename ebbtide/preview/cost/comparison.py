@@ -214,10 +214,10 @@ def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], ye
     if after.cluster.context is not None:
         return ["not estimated: what the nodes of an existing cluster cost is not known here"]
     parts = ["list prices before tax"]
-    if any(line.approximate and line.assumption != SPOT for line in lines):
+    if any("-no-upfront" in line.assumption for line in lines):
         derived = "plan rates derived from the discounts of reserved instances"
         parts.append(derived if plans_are_derived(after.region) else "AWS's own plan rates")
-    if any(line.assumption == SPOT for line in lines):
+    if any(line.assumption.startswith(SPOT) for line in lines):
         parts.append("spot at the mean saving of a month, which zones and days differ from widely")
     parts += [*_unpriced([line for line in new.lines if line.note]), *not_in_figures(after)]
     parts += about_cron_jobs(after, year)

@@ -21,6 +21,7 @@ from ebbtide.prices import (
     InstanceType,
     NoPrice,
     PricingAssumption,
+    estimates_text,
     group_rate,
     price_date,
     service_price,
@@ -52,7 +53,7 @@ class GroupCost:
     usd_at_usage: float | None  # None also without stated node-hours
     node_hours: float | None  # the stated usage, per month
     assumption: str
-    approximate: bool  # the rate is derived from a discount that stands for another, or from an average
+    approximate: bool  # the rate is derived from a discount that stands for another, an average or an estimate
     price_date: date
     note: str = ""
 
@@ -107,6 +108,8 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         note = str(unknown)
     spot = group.kind is NodeKind.SPOT
     planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
+    purchase = SPOT if spot else _purchase(group, settings, planned=planned)
+    estimates = estimates_text(settings.region, group.types)
     return GroupCost(
         name=name,
         node_group=True,
@@ -115,8 +118,8 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
         usd_at_usage=_month(rate, used),
         node_hours=used,
-        assumption=SPOT if spot else _purchase(group, settings, planned=planned),
-        approximate=spot or planned,
+        assumption=f"{purchase}; {estimates}" if estimates else purchase,
+        approximate=spot or planned or bool(estimates),
         price_date=_date(settings.region, spot=spot, plan=planned),
         note=note,
     )

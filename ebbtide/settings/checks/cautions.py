@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
-from ebbtide.prices import priced_regions
+from ebbtide.prices import estimates_text, priced_regions, shipped_on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.celery_command import celery_options
 from ebbtide.settings.checks.foreseen import policy_breaches
@@ -84,6 +84,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_holidays(settings, day),
         *_about_working_weekends(settings.business_hours, day),
         *_about_region(settings),
+        *_about_prices(settings),
         *_about_zones(settings),
         *_about_cluster(settings),
         *_about_version(settings, day),
@@ -181,6 +182,22 @@ def _about_region(settings: StackSettings) -> Iterator[Caution]:
             f"ebbtide prices update --region {settings.region} reads them from AWS"
         )
         yield Caution("region.no-prices", "aws:region", text)
+
+
+def _about_prices(settings: StackSettings) -> Iterator[Caution]:
+    """Estimates are said because they decide placement. A type without a price may be one that the region lacks."""
+    if settings.cluster.context is not None or settings.region not in priced_regions():
+        return
+    for name, group in settings.node_groups.items():
+        path, types = f"nodeGroups.{name}.instanceTypes", group.types
+        if estimates := estimates_text(settings.region, types):
+            text = (
+                f"price of {estimates}; costs use it, and so does the choice of node groups for pods without nodeGroup"
+            )
+            yield Caution("node-group.price-estimated", path, text)
+        if missing := ", ".join(kind.name for kind in types if shipped_on_demand(settings.region, kind) is None):
+            text = f"no price is known for {missing} in {settings.region}: check that AWS offers it there"
+            yield Caution("node-group.no-price", path, text)
 
 
 def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:

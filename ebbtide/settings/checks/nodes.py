@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.prices import instance_type, instance_type_names
+from ebbtide.prices import InstanceType, instance_type, instance_type_names, is_suggested
 from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.settings.checks.parsed import ParsedSections, Placed, Rule
 from ebbtide.settings.file.document import REGION
@@ -56,10 +56,34 @@ def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
+def _nodes_have_an_image(parsed: ParsedSections) -> Iterator[Finding]:
+    for name, group in parsed.stack.node_groups.items():
+        reasons = ((kind.name, _why_no_image(kind)) for kind in group.types)
+        if refused := next((f"{kind}, {reason}" for kind, reason in reasons if reason), ""):
+            yield Finding(
+                code="node-group.no-image",
+                at=(GROUPS, name, "instanceTypes"),
+                wanted="types whose devices work with EKS images and the NVIDIA device plugin",
+                found=refused,
+                example="g6.2xlarge",
+            )
+
+
+def _why_no_image(kind: InstanceType) -> str:
+    if kind.device == "aws.amazon.com/neuron":
+        return "which needs the device plugin of AWS Neuron, which Ebbtide does not install"
+    if kind.device:
+        return "whose AMD GPU has no driver in the EKS images"
+    if kind.family == "g7":
+        return "which needs NVIDIA driver 595, while the EKS images that Ebbtide supports have 580"
+    return ""
+
+
 def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
         of_gpus = group.kind is NodeKind.GPU
-        wrong = next((fact for fact in group.types if (fact.gpu > 0) is not of_gpus), None)
+        types = [kind for kind in group.types if not _why_no_image(kind)]
+        wrong = next((kind for kind in types if (kind.gpu > 0) is not of_gpus), None)
         if wrong is not None:
             yield Finding(
                 code="node-group.gpus",
@@ -93,7 +117,7 @@ def _spot_example(types: Sequence[str]) -> Sequence[str]:
 def _spot_hint(types: Sequence[str]) -> str:
     twins = _types_of_same_shape(types)
     if 0 < len(twins) < FEWEST_SPOT_TYPES:
-        return f"of this shape only {', '.join(twins)} are known: take another one"
+        return f"of this shape only {', '.join(twins)} are common: take another one"
     return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
 
 
@@ -102,7 +126,7 @@ def _types_of_same_shape(types: Sequence[str]) -> Sequence[str]:
     shapes = {instance_type(name).shape for name in types}
     if len(shapes) != 1:
         return ()
-    twins = [name for name in instance_type_names() if instance_type(name).shape in shapes]
+    twins = [name for name in instance_type_names() if is_suggested(name) and instance_type(name).shape in shapes]
     return [*types, *(name for name in twins if name not in types)]
 
 
@@ -228,7 +252,7 @@ def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _types_with_memory(memory: int) -> str:
-    types = map(instance_type, instance_type_names())
+    types = map(instance_type, filter(is_suggested, instance_type_names()))
     families = sorted({fact.family for fact in types if fact.gpu_memory_mib >= memory})
     return f"; types with as much: {', '.join(families)}" if families else ""
 
@@ -352,6 +376,7 @@ def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[
 
 RULES = (
     Rule((GROUPS,), _types_have_one_shape),
+    Rule((GROUPS,), _nodes_have_an_image),
     Rule((GROUPS,), _gpus_are_on_gpu_groups),
     Rule((GROUPS,), _spot_groups_have_a_choice),
     Rule((GROUPS,), _reserved_leaves_capacity),

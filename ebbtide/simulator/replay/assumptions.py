@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
-from ebbtide.prices import PricingAssumption, price_date
+from ebbtide.prices import PricingAssumption, estimates_text, price_date
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import constant_groups
@@ -173,6 +173,8 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
         f"{price_date(settings.region).on_demand.isoformat()}, billed by the second from launch to termination, "
         "the first instance type of each group."
     )
+    if estimates := estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values())):
+        yield f"Prices that are no list prices: {estimates}."
     if assumption.approximate:
         yield (
             f"The nodes up to each group's min (of the mixed group too) cost the {assumption.value} rate "

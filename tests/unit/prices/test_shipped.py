@@ -100,7 +100,7 @@ def test_every_region_has_prices_of_common_types_and_the_eks_fee() -> None:
 
 
 def test_a_service_without_a_price_says_how_to_give_it() -> None:
-    with pytest.raises(NoPrice, match=r"no price for vpc nat_gateway in sa-east-1 .*update --region sa-east-1"):
+    with pytest.raises(NoPrice, match=r"no prices of services for region sa-east-1 .*update --region sa-east-1"):
         service_price("sa-east-1", "vpc", "nat_gateway")
 
 

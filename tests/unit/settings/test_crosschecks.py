@@ -42,6 +42,12 @@ def test_the_largest_pod_that_is_named_does_fit(tmp_path: Path) -> None:
             ("instance-type.unknown", "found 'm7i.4xlrge'", "(for example m7i.4xlarge)", "did you mean"),
         ),
         ("flexible: { instanceTypes: [g5.4xlarge], max: 4 }", ("node-group.gpus",)),
+        (
+            "gpu: { instanceTypes: [g7.2xlarge], max: 4 }",
+            ("node-group.no-image", "g7.2xlarge, which needs NVIDIA driver 595"),
+        ),
+        ("gpu: { instanceTypes: [g4ad.2xlarge], max: 4 }", ("node-group.no-image", "g4ad.2xlarge, whose AMD GPU")),
+        ("gpu: { instanceTypes: [inf2.8xlarge], max: 4 }", ("node-group.no-image", "device plugin of AWS Neuron")),
         ("gpu: { instanceTypes: [m7i.4xlarge], max: 4 }", ("node-group.gpus",)),
         ("flexible: { instanceTypes: [], max: 4 }", ("list.empty",)),
         ("flexible: { instanceTypes: [m7i.4xlarge, m7i.4xlarge], max: 4 }", ("list.twice",)),
@@ -130,7 +136,7 @@ def test_a_group_that_cannot_be_read_is_not_blamed_twice(tmp_path: Path) -> None
 
 
 def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
-    text = shortest(train="safeStop: false", more="aws:region: eu-north-1").replace("[train]", "[train, train-slow]")
+    text = shortest(train="safeStop: false", more="aws:region: ap-east-2").replace("[train]", "[train, train-slow]")
 
     warnings = {
         caution.code: caution for caution in warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path))
@@ -142,6 +148,33 @@ def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
     assert warnings["node-group.too-small"].path == "nodeGroups.flexible.max"
     assert {"20", "134"} < set(warnings["node-group.too-small"].text.replace(";", "").split())
     assert "region.no-prices" in warnings
+
+
+@pytest.mark.parametrize("name", ["g7e.2xlarge", "g6f.2xlarge", "p5.48xlarge"])
+def test_other_gpus_are_accepted(name: str, tmp_path: Path) -> None:
+    groups = f"ebbtide:nodeGroups: {{ gpu: {{ instanceTypes: [{name}], max: 4 }} }}"
+
+    assert loaded(shortest(more=groups), tmp_path).node_groups["gpu"].instance_types == (name,)
+
+
+def warnings_in_africa(types: str, folder: Path) -> dict[str, str]:
+    groups = f"ebbtide:nodeGroups: {{ flexible: {{ instanceTypes: [{types}], max: 4 }} }}"
+    stack = loaded(shortest(more=f"{groups}\naws:region: af-south-1"), folder)
+    return {caution.code: caution.text for caution in warnings_of(stack) if caution.path.startswith("nodeGroups.flex")}
+
+
+def test_an_estimated_price_is_a_warning_since_it_decides_placement(tmp_path: Path) -> None:
+    text = warnings_in_africa("m5.4xlarge, m8i.4xlarge", tmp_path)["node-group.price-estimated"]
+
+    assert text.startswith("price of m8i.4xlarge estimated from us-east-1; costs use it, and so does the choice")
+
+
+def test_a_type_without_a_price_in_its_region_is_a_warning(tmp_path: Path) -> None:
+    assert (
+        "no price is known for m6a.4xlarge in af-south-1"
+        in warnings_in_africa("m6a.4xlarge", tmp_path)["node-group.no-price"]
+    )
+    assert warnings_in_africa("m5.4xlarge", tmp_path) == {}
 
 
 def test_flexible_services_that_do_not_say_when_they_are_ready_are_one_line(tmp_path: Path) -> None:

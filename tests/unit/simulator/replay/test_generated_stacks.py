@@ -115,7 +115,7 @@ def played_if_priced(settings: StackSettings, seed: int) -> Watched | None:
     try:
         return played(settings, seed)
     except NoPrice:
-        assert settings.region == "eu-north-1"
+        assert settings.region == "ap-east-2"
         return None
 
 
