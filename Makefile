@@ -36,7 +36,7 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/ebbtide demo | tee out/demo.txt
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
-test: setup ## what to run while editing, one to three minutes: needs only Python and starts no program
+test: setup ## what to run while editing, two to four minutes: needs only Python and starts no program
 	@$(PYTEST) -m "$(FAST)" $(PLAIN) tests/engine
 
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
@@ -117,7 +117,7 @@ setup: $(VENV)/.installed ## the virtual environment, from hashes, with compiled
 $(VENV)/.installed: tools/locks/dev.txt pyproject.toml ebbtide/jobs/__init__.py
 	@test -n "$(PYTHON)" || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)), with venv; none was found on PATH (give one: make PYTHON=/path/to/python3 …)" >&2; exit 2; }
 	@"$(PYTHON)" $(FITS) || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)); $(PYTHON) is $$("$(PYTHON)" -V 2>&1 || true)" >&2; exit 2; }
-	@echo "setting up $(VENV) (once; about a minute)"
+	@echo "setting up $(VENV) (once; 1-2 minutes)"
 	@"$(PYTHON)" -m venv "$(VENV)" || { echo "$(PYTHON) could not make a virtual environment: is its venv module installed (on Debian: python3-venv)?" >&2; exit 2; }
 	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --no-compile --require-hashes --requirement tools/locks/dev.txt \
 		| sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected packages.*/installing these packages/p'

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import live, preview, prices, replay, replays, scale, sweep, turn
+from benchmarks import live, preview, prices, replay, replays, scale, sweep, traces, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
 PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "live": live.measured,
     "sweep": sweep.measured,
+    "traces": traces.measured,
     "turn": turn.measured,
     "preview": preview.measured,
     "prices": prices.measured,

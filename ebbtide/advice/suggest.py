@@ -64,7 +64,9 @@ def suggested_pools(
     jobs: Sequence[Job], region: str = REGION, assumption: str = ASSUMPTION, taken: Collection[str] = ()
 ) -> list[SuggestedPool]:
     """Return pools for these jobs, the smallest first; none if no known node runs any of them. `taken`: group names."""
-    classes = size_classes([job for job in jobs if _hours(job) is not None], slots(region, assumption))
+    classes = size_classes(
+        [job for job in jobs if job.cpu + job.gpu and _hours(job) is not None], slots(region, assumption)
+    )
     groups = _group_names(classes, taken)
     names = _pool_names(classes)
     return [
@@ -116,6 +118,8 @@ def jobs_up_to(trace: Trace, max_job_s: float | None) -> list[Job]:
 
 
 def nothing_fits(trace: Trace, jobs: int, region: str) -> NoSuggestion:
+    if not any(job.cpu or job.gpu for job in trace.jobs):
+        return NoSuggestion(f"trace {trace.name}: wanted the CPUs or GPUs of its jobs for a stack file, found neither")
     return NoSuggestion(
         f"trace {trace.name}: none of its {jobs} jobs fits a node of the price tables in {region}; wanted one that "
         "asks for less than the largest node has (for example cpu 40, memory_gib 160)"

@@ -2,10 +2,10 @@
 
 So no floor is judged on a week it was learnt from. Each week is replayed from an empty cluster, with and without. The
 measure is what people notice, the waiting of jobs submitted in the first hours after an opening, and the cost. A floor
-is advised if it cut that waiting on the held-out weeks in total and in most of them, and if the mean cut of five seeds
-exceeds the range of their cuts. Of several floors for a pool the
+is advised if it cut that waiting on the held-out weeks in total and in most of them. Of several floors for a pool the
 one that cut most within the spending limit is taken, then the pools that cut most per dollar until the limit is spent.
-The advised floors are then replayed together, since they share nodes.
+Of these, floors whose mean cut of five seeds does not exceed the range of the cuts are dropped. The advised floors are
+then replayed together, since they share nodes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,6 +95,10 @@ class Trial:
     floor: LearntFloor
     verdict: TrialOutcome
 
+    @property
+    def pool_rule(self) -> _PoolRule:
+        return self.rule, self.floor.pool
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorAdvice:
@@ -124,8 +128,10 @@ def floor_advice(
         for rule, pool in candidates
         if (floor := course.learnt(rule, pool, course.weeks)) is not None
     ]
-    advised = _advised(course, spend, trials, processes, progress)
-    chosen = [(trial.rule, trial.floor.pool) for trial in advised]
+    within_limit = tuple(within(spend, trials))
+    course.play([[trial.pool_rule] for trial in within_limit], processes, progress, seeds=SEEDS)
+    advised = tuple(trial for trial in within_limit if course.exceeds_spread(trial.pool_rule))
+    chosen = [trial.pool_rule for trial in advised]
     course.play([chosen], processes, progress)
     return FloorAdvice(
         stack=settings.stack,
@@ -136,25 +142,6 @@ def floor_advice(
         advised=advised,
         total=course.judged(chosen) if advised else None,
     )
-
-
-def _advised(
-    course: "_Course", spend: float, trials: Sequence[Trial], processes: int, progress: Progress
-) -> tuple[Trial, ...]:
-    """Drop floors whose gain may be chance. Only those that would be advised are replayed with further seeds."""
-    remaining = list(trials)
-    while advised := tuple(within(spend, remaining)):
-        rules = {trial: [(trial.rule, trial.floor.pool)] for trial in advised}
-        course.play(list(rules.values()), processes, progress, seeds=SEEDS)
-        steady = [trial for trial in advised if _exceeds_spread(course.gains(rules[trial]))]
-        if len(steady) == len(advised):
-            break
-        remaining = [trial for trial in remaining if trial in steady or trial not in advised]
-    return advised
-
-
-def _exceeds_spread(gains: Sequence[float]) -> bool:
-    return _mean(gains) > max(gains) - min(gains)
 
 
 def _distinct_rules(weeks: int) -> list[FloorRule]:
@@ -234,9 +221,10 @@ class _Course:
             [(played[week, (), seed], played[week, self._floors(rules, week), seed]) for week in self.weeks]
         )
 
-    def gains(self, rules: Sequence[_PoolRule]) -> list[float]:
-        """Return the hours of waiting that these rules save with each seed, replayed before."""
-        return [self.judged(rules, seed).saved_hours for seed in range(SEEDS)]
+    def exceeds_spread(self, rule: _PoolRule) -> bool:
+        """True if the mean gain of the seeds, replayed before, exceeds the range of their gains."""
+        gains = [self.judged([rule], seed).saved_hours for seed in range(SEEDS)]
+        return _mean(gains) > max(gains) - min(gains)
 
     def _floors(self, rules: Sequence[_PoolRule], week: int) -> tuple[LearntFloor, ...]:
         others = [other for other in self.weeks if other != week]

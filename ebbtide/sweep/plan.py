@@ -90,7 +90,7 @@ def plan_of(request: SweepRequest) -> SweepPlan:
                 problems.append(f"{base.stack}: {error}")
             else:
                 # All settings of a stack are replayed from one local time: other hours would move the jobs along.
-                local = setup.start if trace.start is not None else setup.start.replace(tzinfo=None)
+                local = trace.start or setup.start.replace(tzinfo=None)
                 starts[base.customer, name] = replace(options, start=local)
                 coverage[base.customer, name] = setup.assignment.coverage.jobs
     if problems:

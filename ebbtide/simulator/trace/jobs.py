@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from math import inf, isnan, nan
 from sys import intern
 
@@ -109,7 +109,7 @@ def read_jobs(table: Table, columns: Columns, reading: Reading) -> JobsRead:
             span.add(job)
     table.refuse()
     jobs = span.jobs_of(str(table.path))
-    start = None if span.begin is None else datetime.fromtimestamp(span.begin, span.zone)
+    start = None if span.begin is None else datetime.fromtimestamp(span.begin, UTC)
     summary = f"{len(jobs):,} jobs, {_dates(span, jobs)}, times read as {times.forms[rows.submission].name}"
     if times.without_zone():
         summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"

@@ -9,7 +9,7 @@ measurement. A file of requests per window becomes synthetic work by the rules o
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,8 +39,8 @@ _SUFFIXES = (".gz", ".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parq
 class Trace:
     """Jobs in the order of submission, at least one. `gaps`: spans, in seconds, in which data may be missing.
 
-    `start` is second 0 of a trace whose times are dates, at a local midnight; `summary` is what was recognized in its
-    file. `recorded_days`: days with data, also after the last job.
+    `start` is second 0 of a trace whose times are dates, in UTC; `summary` is what was recognized in its file.
+    `recorded_days`: days with data, also after the last job.
     """
 
     name: str
@@ -167,7 +167,7 @@ def _plausible(path: Path, trace: Trace) -> Trace:
 def _moment(trace: Trace, second: float) -> str:
     if trace.start is None:
         return f"second {second:.10g}"
-    return f"{datetime.fromtimestamp(trace.start.timestamp() + second, trace.start.tzinfo):%Y-%m-%d}"
+    return f"{trace.start + timedelta(seconds=second):%Y-%m-%dT%H:%MZ}"
 
 
 def _jobs_of(work: Batches) -> tuple[Job, ...]:

@@ -1,0 +1,114 @@
+"""Exports on the command line: a trace with dates keeps them, and a stack file's folder is known to what changes it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.advise import command as advise
+from ebbtide.cli.simulate import command as simulate
+from ebbtide.cli.sweep import command as sweep
+from ebbtide.settings import load_stack
+from tests.paths import ROOT
+
+BERLIN = str(ROOT / "stacks" / "Pulumi.example-berlin.yaml")
+DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
+LABELLING = ROOT / "examples" / "labelling-platform" / "Pulumi.labelling.yaml"
+READ = ["--columns", "submitted_at=born", "--from", "2026-05-05", "--days", "1"]
+LINE = "12 jobs, 2026-05-05 to 2026-05-05, times read as ISO 8601 in Europe/Berlin (--timezone sets another zone)"
+
+
+def run(command: object, *arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments), catch_exceptions=False)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "export.csv"
+    rows = [f"2026-05-{day:02} {hour:02}:30;600;q;2;4Gi" for day in (6, 5, 4) for hour in range(6, 18)]
+    path.write_text("\n".join(["born;duration;queue;cpus;memory", *rows]), encoding="utf-8")
+    return str(path)
+
+
+def test_simulate_replays_the_chosen_days_on_their_dates(tmp_path: Path, trace: str) -> None:
+    figures = tmp_path / "figures.json"
+
+    result = run(simulate, BERLIN, "--trace", trace, *READ, "--strategy", "fixed-flexible", "--json", str(figures))
+
+    document = json.loads(figures.read_text(encoding="utf-8"))
+    assert (document["start"], document["days"], document["jobs"]) == ("2026-05-05T00:00:00+02:00", 1, 12)
+    assert LINE in result.stderr
+    assert any(LINE in assumption for assumption in document["assumptions"])
+    assert not any("aligned" in assumption for assumption in document["assumptions"])
+
+
+def test_a_start_overrides_the_dates(tmp_path: Path, trace: str) -> None:
+    figures = tmp_path / "figures.json"
+
+    run(
+        simulate, BERLIN, "--trace", trace, *READ, "--start", "2026-01-05", "--strategy", "peak-fleet",
+        "--json", str(figures),
+    )  # fmt: skip
+
+    assert json.loads(figures.read_text(encoding="utf-8"))["start"] == "2026-01-05T00:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (simulate, ["--describe", "TRACE", DEMO, "--suggest", "new.yaml"]),
+        (advise, ["savings", BERLIN, "--trace", "TRACE"]),
+        (sweep, [BERLIN, "--trace", "TRACE", "--results", "results", "--processes", "1"]),
+    ],
+)
+def test_every_command_reads_the_export_in_the_same_way(
+    tmp_path: Path, trace: str, monkeypatch: pytest.MonkeyPatch, command: object, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = run(command, *[trace if word == "TRACE" else word for word in arguments], *READ)
+
+    assert result.exit_code == 0, result.output
+    assert LINE.partition(" in ")[0] in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--columns", "born", "wanted FIELD=NAME, with the fields submitted_at, started_at,"),
+        ("--columns", "birth=born", "found 'birth=born'"),
+        ("--timezone", "Berlin", "wanted a time zone, found 'Berlin' (for example Europe/Berlin)"),
+        ("--from", "monday", "wanted an ISO date and time, found 'monday'"),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_refused(trace: str, option: str, value: str, message: str) -> None:
+    result = run(simulate, BERLIN, "--trace", trace, option, value)
+
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_suggestion_for_a_stack_with_files_reads_them_in_its_folder(tmp_path: Path, trace: str) -> None:
+    text = Path(DEMO).read_text(encoding="utf-8")
+    assert "\n  ebbtide:workloads:\n" in text
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    (folder / "a.conf").write_text("level: info\n", encoding="utf-8")
+    pod = "    web: { category: fixed, cpu: 100m, memory: 1Gi, image: a:1, volumes: VOLUMES }\n".replace(
+        "VOLUMES", "{ conf: { at: /conf, files: { a.conf: { file: a.conf } } } }"
+    )
+    stack = folder / "Pulumi.acme.yaml"
+    stack.write_text(text.replace("\n  ebbtide:workloads:\n", f"\n  ebbtide:workloads:\n{pod}"), encoding="utf-8")
+    adapted = folder / "Pulumi.adapted.yaml"
+
+    result = run(simulate, str(stack), "--describe", trace, "--suggest", str(adapted), *READ)
+
+    assert result.exit_code == 0, result.output
+    assert load_stack(str(adapted)).all_workloads["web"] == load_stack(str(stack)).all_workloads["web"]
+
+
+def test_the_shipped_example_with_files_can_be_adapted(tmp_path: Path, trace: str) -> None:
+    result = run(simulate, str(LABELLING), "--describe", trace, "--suggest", str(tmp_path / "new.yaml"), *READ)
+
+    assert result.exit_code == 0, result.output
