@@ -7,6 +7,7 @@ the gain is that of a choice made without it.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -126,7 +127,7 @@ def played(piece: Piece, choice: str) -> dict[str, str | float | int]:
     return PlayedChoice(
         piece=str(piece),
         choice=choice,
-        usd_of_bound=result.usd_on_demand / least.usd_on_demand,
+        usd_of_bound=(result.usd_on_demand or 0.0) / (least.usd_on_demand or math.nan),
         node_hours_of_bound=result.node_hours / sum(least.node_hours.values()),
         wait_p50_s=result.wait_p50_s,
         wait_p95_s=result.wait_p95_s,

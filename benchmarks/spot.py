@@ -6,6 +6,7 @@ docs/evidence/results-on-spot.md. Each finished case is a file, as in `benchmark
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -93,7 +94,7 @@ def played(case: SpotCase) -> dict[str, Any]:
 def _figures(result: StrategyResult, end_s: float) -> dict[str, float]:
     busy = busy_s(result.series, end_s)
     return {
-        "usd": result.usd,
+        "usd": result.usd or math.nan,
         "node_hours": result.node_hours,
         "completion_p95_s": result.completion_p95_s,
         "interrupted": result.jobs_interrupted,
@@ -121,7 +122,7 @@ def _usd(stack: StackSettings, group: str) -> float:
 
 def _without_gpus(stack: StackSettings, moved: StackSettings, today: StrategyResult, spot: StrategyResult) -> float:
     """Dollars if only pools without GPUs move: groups share no nodes and have no minimum, so each counts separately."""
-    usd = today.usd
+    usd = today.usd or math.nan
     gpus = {pool.node_group for pool in stack.workers.values() if pool.gpu.count}
     for twin, source in _twins(stack, moved).items():
         if source not in gpus:

@@ -13,8 +13,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.report.pages.sentences import coverage_line, headline, queue_line, scope_line
-from ebbtide.report.words import DASH, count, dollars, duration, percent, short
+from ebbtide.report.measure import Measure, measure_of
+from ebbtide.report.pages.sentences import coverage_line, headline, queue_line, scope_line, unpriced_line
+from ebbtide.report.words import DASH, count, duration, percent, short
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import replay
 from ebbtide.simulator.results import Replay, Strategy, StrategyResult, as_json
@@ -33,7 +34,8 @@ class Difference:
 
     strategy: str
     node_hours: float
-    usd: float
+    vcpu_hours: float
+    usd: float | None  # None: a price is missing on a side
     wait_p50_s: float
     wait_p95_s: float
     wait_p99_s: float
@@ -70,7 +72,8 @@ def _difference(name: str, before: StrategyResult, after: StrategyResult) -> Dif
     return Difference(
         strategy=name,
         node_hours=after.node_hours - before.node_hours,
-        usd=after.usd - before.usd,
+        vcpu_hours=after.vcpu_hours - before.vcpu_hours,
+        usd=None if before.usd is None or after.usd is None else after.usd - before.usd,
         wait_p50_s=after.wait_p50_s - before.wait_p50_s,
         wait_p95_s=after.wait_p95_s - before.wait_p95_s,
         wait_p99_s=after.wait_p99_s - before.wait_p99_s,
@@ -98,6 +101,7 @@ def _as_json(first: Replay, other: Replay) -> dict[str, Any]:
     return {
         difference.strategy: {
             "node_hours": difference.node_hours,
+            "vcpu_hours": difference.vcpu_hours,
             "usd": difference.usd,
             "wait_p50_s": difference.wait_p50_s,
             "wait_p95_s": difference.wait_p95_s,
@@ -132,23 +136,27 @@ def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
     table = _table(replays, f"{' against '.join(result.stack for result in reversed(replays))} on {first.trace}")
     table.add_column("strategy", no_wrap=True)
     table.add_column("stack", no_wrap=True)
-    _figures(table)
+    measure = measure_of(result for replay in replays for result in replay.strategies.values())
+    _figures(table, measure)
     for name in first.strategies:
         for result in replays:
             if name in result.strategies:
-                table.add_row(name if result is first else "", result.stack, *_cells(result.strategies[name]))
+                table.add_row(name if result is first else "", result.stack, *_cells(result.strategies[name], measure))
         for other in replays[1:]:
             change = next((row for row in differences(first, other) if row.strategy == name), None)
             if change is not None:
+                more = measure.of(other.strategies[name]) - measure.of(first.strategies[name])
                 cells = (
                     _signed(count(abs(change.node_hours)), change.node_hours),
-                    _signed(dollars(abs(change.usd)), change.usd),
+                    _signed(_cell(measure, abs(more)), more),
                     _signed(short(duration(abs(change.wait_p50_s))), change.wait_p50_s),
                     _signed(short(duration(abs(change.wait_p95_s))), change.wait_p95_s),
                     _signed(count(abs(change.jobs_interrupted)), change.jobs_interrupted),
                 )
                 table.add_row("", f"  {other.stack} changes", *cells, style="bold")
-    table.caption = Text("\n".join([*map(_covers, replays), _SAME_START, *_assumed(first, shown=assumptions)]))
+    table.caption = Text(
+        "\n".join([*map(_covers, replays), _SAME_START, *_unpriced(replays), *_assumed(first, shown=assumptions)])
+    )
     return table
 
 
@@ -159,7 +167,8 @@ def shift_table(replays: Sequence[Replay]) -> Table:
     strategy = product if product in first.strategies else next(iter(first.strategies))
     table = _table(replays, f"{strategy} of {first.stack} on {first.trace}, by the trace's start")
     table.add_column("start", no_wrap=True)
-    _figures(table)
+    measure = measure_of(shifted.strategies[strategy] for shifted in replays)
+    _figures(table, measure)
     table.add_column("saves", justify="right")
     table.add_column("attain-\nable", justify="right")
     for shifted in replays:
@@ -167,12 +176,13 @@ def shift_table(replays: Sequence[Replay]) -> Table:
         hours = (shifted.start - first.start).total_seconds() / 3600
         table.add_row(
             f"{shifted.start:%a %H:%M}" + (f" ({hours:+g} h)" if hours else ""),
-            *_cells(result),
+            *_cells(result, measure),
             *(
                 DASH if share is None else percent(share)
                 for share in (result.saving_vs_fixed_fleet, shifted.attainable)
             ),
         )
+    table.caption = Text("\n".join(_unpriced(replays)))
     return table
 
 
@@ -189,19 +199,24 @@ def _table(replays: Sequence[Replay], title: str) -> Table:
     )
 
 
-def _figures(table: Table) -> None:
-    for heading in ("node-\nhours", "dollars", "wait\np50", "wait\np95", "inter-\nrupted"):
+def _figures(table: Table, measure: Measure) -> None:
+    for heading in ("node-\nhours", measure.name.replace("-", "-\n"), "wait\np50", "wait\np95", "inter-\nrupted"):
         table.add_column(heading, justify="right", vertical="bottom")
 
 
-def _cells(result: StrategyResult) -> tuple[str, ...]:
+def _cells(result: StrategyResult, measure: Measure) -> tuple[str, ...]:
     return (
         count(result.node_hours),
-        dollars(result.usd),
+        _cell(measure, measure.of(result)),
         short(duration(result.wait_p50_s)),
         short(duration(result.wait_p95_s)),
         count(result.jobs_interrupted),
     )
+
+
+def _cell(measure: Measure, amount: float) -> str:
+    """The amount without its unit, which the heading has."""
+    return measure.text(amount).removesuffix(f" {measure.name}")
 
 
 def _signed(text: str, value: float) -> str:
@@ -212,6 +227,12 @@ def _signed(text: str, value: float) -> str:
 
 def _covers(replay: Replay) -> str:
     return f"{replay.stack} covers {coverage_line(replay)}. {queue_line(replay)}"
+
+
+def _unpriced(replays: Sequence[Replay]) -> list[str]:
+    """One line for each of the stacks' regions with node groups that have no price."""
+    lines = (unpriced_line(replay.unpriced) for replay in replays)
+    return list(dict.fromkeys(line for line in lines if line is not None))
 
 
 def _assumed(replay: Replay, *, shown: bool) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from ebbtide.advice.floors import Means
 from ebbtide.advice.trials import MORNING_HOURS, SEEDS, FloorAdvice, Trial, TrialOutcome
-from ebbtide.report.words import dollars, duration, percent
+from ebbtide.report.pages.sentences import unpriced_line
+from ebbtide.report.words import count, dollars, duration, percent
 
 SCHEMA = 1
 
@@ -40,13 +41,18 @@ def _trial(trial: Trial, weeks: int) -> dict[str, Any]:
 def _outcome(verdict: TrialOutcome) -> dict[str, Any]:
     return {
         **asdict(verdict),
-        "usd": list(verdict.usd),
+        "usd": None if verdict.usd is None else list(verdict.usd),
+        "vcpu_hours": list(verdict.vcpu_hours),
         "waited_hours": list(verdict.waited_hours),
         "mean_wait_s": list(verdict.mean_wait_s),
         "p95_wait_s": list(verdict.p95_wait_s),
         "usd_a_month": verdict.usd_a_month,
         "waited_hours_saved": verdict.saved_hours,
     }
+
+
+def _heading(advice: FloorAdvice) -> str:
+    return "a month" if advice.priced else "vCPU-h"
 
 
 def as_text(advice: FloorAdvice) -> str:
@@ -56,13 +62,14 @@ def as_text(advice: FloorAdvice) -> str:
         "",
         *_advice(advice),
         "",
-        f"{'on held-out weeks':<28}{'waiting':>17}{'p95 wait':>18}{'a month':>9}{'better':>8}",
+        f"{'on held-out weeks':<28}{'waiting':>17}{'p95 wait':>18}{_heading(advice):>9}{'better':>8}",
         *(_row(trial, advised=trial in advice.advised) for trial in advice.trials),
         "",
         f"Waiting: of all jobs submitted in the first {MORNING_HOURS} hours after an opening, in all these weeks.",
         f"* is advised: it cut this in most weeks, on average of {SEEDS} seeds by more than the seeds differ;",
-        f"in total they add at most {percent(advice.spend)} to the bill.",
-        "Each week is replayed from an empty cluster. Dollars are nodes only, at the stack's own pricing assumption.",
+        f"in total they add at most {percent(advice.spend)} to the {'bill' if advice.priced else 'vCPU-hours'}.",
+        "Each week is replayed from an empty cluster. "
+        + (unpriced_line(advice.unpriced) or "Dollars are nodes only, at the stack's own pricing assumption."),
     ]
     return "\n".join(lines)
 
@@ -86,8 +93,16 @@ def _advice(advice: FloorAdvice) -> Iterator[str]:
     yield (
         f"In total: the p95 wait of {total.jobs} jobs from {duration(total.p95_wait_s[0])} to "
         f"{duration(total.p95_wait_s[1])}, the mean from {duration(total.mean_wait_s[0])} to "
-        f"{duration(total.mean_wait_s[1])}, for {dollars(total.usd_a_month)} a month ({percent(total.cost_share)})."
+        f"{duration(total.mean_wait_s[1])}, for {_a_month(total)} a month ({percent(total.cost_share)})."
     )
+
+
+def _a_month(outcome: TrialOutcome, *, short: bool = False) -> str:
+    """Dollars, or vCPU-hours if a node has no price."""
+    if outcome.usd_a_month is not None:
+        return dollars(outcome.usd_a_month)
+    hours = count(outcome.vcpu_hours_a_month)
+    return hours if short else f"{hours} vCPU-hours"
 
 
 def _row(trial: Trial, *, advised: bool) -> str:
@@ -97,4 +112,4 @@ def _row(trial: Trial, *, advised: bool) -> str:
     tail = f"{before / 60:,.1f} → {after / 60:,.1f} min"
     name = f"{'*' if advised else ' '} {trial.floor.pool} {trial.floor.means.value} {trial.rule.quantile:.0%}"
     weeks = f"{verdict.weeks_better} of {verdict.weeks}"
-    return f"{name:<28}{hours:>17}{tail:>18}{dollars(verdict.usd_a_month):>9}{weeks:>8}"
+    return f"{name:<28}{hours:>17}{tail:>18}{_a_month(verdict, short=True):>9}{weeks:>8}"

@@ -26,9 +26,10 @@ from ebbtide.advice.floors import (
     with_floors,
 )
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.billing import usd_per_day
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.simulator.billing import total, usd_per_day
+from ebbtide.simulator.results import Strategy, UnpricedGroup
+from ebbtide.simulator.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of, with_known_nodes
+from ebbtide.simulator.strategies.plans import unpriced_groups
 from ebbtide.simulator.strategies.run import controlled
 from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.trace.alignment import shifted_starts
@@ -54,7 +55,8 @@ _FlooredWeek: TypeAlias = tuple[int, tuple[LearntFloor, ...], int]  # the last i
 class Week:
     """Cost of one replayed week, and waits of the jobs of its mornings."""
 
-    usd: float
+    usd: float | None  # None: a node has no price
+    vcpu_hours: float
     waits_s: tuple[float, ...]
 
     @property
@@ -69,7 +71,8 @@ class TrialOutcome:
     weeks: int
     weeks_better: int
     jobs: int  # of the mornings
-    usd: tuple[float, float]
+    usd: tuple[float, float] | None  # None: a node has no price
+    vcpu_hours: tuple[float, float]
     waited_hours: tuple[float, float]
     mean_wait_s: tuple[float, float]
     p95_wait_s: tuple[float, float]
@@ -79,12 +82,18 @@ class TrialOutcome:
         return self.waited_hours[0] - self.waited_hours[1]
 
     @property
-    def usd_a_month(self) -> float:
-        return (self.usd[1] - self.usd[0]) / self.weeks * WEEKS_PER_MONTH
+    def usd_a_month(self) -> float | None:
+        return None if self.usd is None else (self.usd[1] - self.usd[0]) / self.weeks * WEEKS_PER_MONTH
+
+    @property
+    def vcpu_hours_a_month(self) -> float:
+        return (self.vcpu_hours[1] - self.vcpu_hours[0]) / self.weeks * WEEKS_PER_MONTH
 
     @property
     def cost_share(self) -> float:
-        return self.usd[1] / self.usd[0] - 1
+        """Of the dollars, or of the vCPU-hours if a node has no price."""
+        before, after = self.vcpu_hours if self.usd is None else self.usd
+        return after / before - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +118,11 @@ class FloorAdvice:
     trials: tuple[Trial, ...]
     advised: tuple[Trial, ...]
     total: TrialOutcome | None  # of the advised floors; None if none is advised
+    unpriced: tuple[UnpricedGroup, ...] = ()
+
+    @property
+    def priced(self) -> bool:
+        return all(trial.verdict.usd is not None for trial in self.trials)
 
 
 def floor_advice(
@@ -119,7 +133,7 @@ def floor_advice(
     progress: Progress = lambda _done, _of: None,
     processes: int = 1,
 ) -> FloorAdvice:
-    """Try every rule on every pool. Raises `ReplayError`, `ebbtide.prices.NoPrice`."""
+    """Try every rule on every pool. Raises `ReplayError`."""
     course = _Course(settings, trace, options)
     candidates = [(rule, pool) for pool in course.demands for rule in _distinct_rules(len(course.weeks) - 1)]
     course.play([[candidate] for candidate in candidates], processes, progress)
@@ -141,6 +155,7 @@ def floor_advice(
         trials=tuple(trials),
         advised=advised,
         total=course.judged(chosen) if advised else None,
+        unpriced=unpriced_groups(with_known_nodes(settings)),
     )
 
 
@@ -257,8 +272,10 @@ def _week(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Week
     jobs = runs_of(setup.jobs)
     world = World(plan, jobs, world_setup_of(setup, strategy))
     controlled(setup.config, world, Tally())
+    billed = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
     return Week(
-        usd=sum(usd_per_day(world.recorder.series(), plan.money.assumed, setup.day_ends)),
+        usd=total(usd_per_day(world.recorder.series(), plan.money.assumed, setup.day_ends)),
+        vcpu_hours=sum(hours * plan.money.vcpus[group] for group, hours in billed.items()),
         waits_s=tuple(_morning_waits(jobs, setup)),
     )
 
@@ -279,11 +296,16 @@ def _verdict(weeks: Sequence[tuple[Week, Week]]) -> TrialOutcome:
         weeks=len(weeks),
         weeks_better=sum(new.hours < old.hours for old, new in weeks),
         jobs=len(waits[0]),
-        usd=(sum(week.usd for week in before), sum(week.usd for week in after)),
+        usd=None if any(week.usd is None for week in (*before, *after)) else (_usd(before), _usd(after)),
+        vcpu_hours=(sum(week.vcpu_hours for week in before), sum(week.vcpu_hours for week in after)),
         waited_hours=(sum(waits[0]) / 3600, sum(waits[1]) / 3600),
         mean_wait_s=(_mean(waits[0]), _mean(waits[1])),
         p95_wait_s=(percentile(waits[0], 0.95), percentile(waits[1], 0.95)),
     )
+
+
+def _usd(weeks: Sequence[Week]) -> float:
+    return sum(week.usd or 0.0 for week in weeks)
 
 
 def _mean(values: Sequence[float]) -> float:

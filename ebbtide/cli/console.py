@@ -127,12 +127,11 @@ def _bars(before: str, after: str) -> "Progress":
 
 def replay_with_bars(settings: "StackSettings", trace: "Trace", options: "ReplayOptions") -> "Replay":
     """Replay with a bar for each strategy, or fail with one line."""
-    from ebbtide.prices import NoPrice
     from ebbtide.simulator.replay import ReplayError, replay
     from ebbtide.simulator.results import Strategy
 
     try:
         with progress_bars(Strategy) as report:
             return replay(settings, trace, options, report)
-    except (ReplayError, NoPrice) as error:
+    except ReplayError as error:
         fail(error)

@@ -24,7 +24,6 @@ from ebbtide.demo.serving import Served, run_serving
 from ebbtide.files import Unwritable, write_file
 from ebbtide.preview.cost.monthly import HOURS_PER_MONTH, group_costs
 from ebbtide.preview.render.stack import cost_parts
-from ebbtide.prices import NoPrice
 from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.output import controller_document
 from ebbtide.recording.record import record
@@ -87,7 +86,7 @@ def demo(
         with _step(out, "cost"):
             _show_costs(out, settings, replay)
             _write(output, replay, live, served)
-    except (StackInvalid, NoRedis, NoEnvoy, LiveError, ReplayError, NoPrice, Unwritable) as error:
+    except (StackInvalid, NoRedis, NoEnvoy, LiveError, ReplayError, Unwritable) as error:
         fail(error)
     out.print(f"\nDone in {monotonic() - start:.0f} s. Open {output / 'report.html'} in a browser.")
     broken: list[str] = []
@@ -131,7 +130,7 @@ def _show_costs(out: Console, settings: StackSettings, replay: Replay) -> None:
     monthly = HOURS_PER_MONTH / (24 * replay.days)
     usage = {group: hours * monthly for group, hours in product.node_hours_by_group.items()}
     out.print(f"US dollars per month; usage: the replayed {replay.days} days, scaled to a month")
-    for part in cost_parts(group_costs(settings, usage)):
+    for part in cost_parts(group_costs(settings, usage), settings.region):
         out.print(part)
 
 

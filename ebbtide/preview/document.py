@@ -148,6 +148,10 @@ class CostComparison:
     closed_usd: tuple[float | None, float | None]
     prices_of: tuple[date, ...]
     confidence: str  # "list prices", "derived from another plan's discount", …
+    without: tuple[tuple[str, ...], tuple[str, ...]] = (
+        (),
+        (),
+    )  # lines without a price, before and after: sums lack them
     services: tuple[ServiceCostLine, ...] = ()  # included in the lines of nodes
 
 
@@ -186,7 +190,7 @@ class Simulated:
 
     trace: str
     node_hours: tuple[float | None, float]
-    usd: tuple[float | None, float]
+    usd: tuple[float | None, float | None]  # None also if a node has no price
     p95_wait: tuple[float | None, float]
     days: int = 0
     trace_days: int = 0

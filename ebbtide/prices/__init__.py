@@ -26,6 +26,7 @@ from ebbtide.prices.rates import (
     estimate_note,
     estimates_text,
     group_rate,
+    has_rate,
     hourly,
     interruption_band,
     on_demand,
@@ -35,6 +36,7 @@ from ebbtide.prices.rates import (
     service_price,
     shipped_on_demand,
     spot_typical,
+    steady,
 )
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "estimate_note",
     "estimates_text",
     "group_rate",
+    "has_rate",
     "hourly",
     "instance_type",
     "instance_type_names",
@@ -65,5 +68,6 @@ __all__ = [
     "service_price",
     "shipped_on_demand",
     "spot_typical",
+    "steady",
     "usable",
 ]

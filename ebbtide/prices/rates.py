@@ -141,6 +141,23 @@ def hourly(
     return price * (1 - discount)
 
 
+def steady(region: str, type: str | InstanceType, assumption: str) -> float:  # noqa: A002 - as above
+    """US dollars per hour of a node that always runs: under the assumption, or on demand if no discount is known.
+
+    Raises `NoPrice`, ValueError.
+    """
+    return hourly(region, type, assumption if has_rate(region, type, assumption) else PricingAssumption.ON_DEMAND)
+
+
+def has_rate(region: str, type: str | InstanceType, assumption: str) -> bool:  # noqa: A002 - as above
+    """True if the rate of this assumption is known. Raises ValueError."""
+    try:
+        hourly(region, type, assumption)
+    except NoPrice:
+        return False
+    return True
+
+
 def spot_typical(region: str, type: str | InstanceType) -> float:  # noqa: A002 - as above
     """US dollars per hour on spot, by the average saving of a month: zones and days differ widely. Raises `NoPrice`."""
     name, own_price = _named(type)
@@ -187,10 +204,12 @@ class GroupRate:
 
 
 def group_rate(region: str, type: str | InstanceType, assumption: str, *, floor: int) -> GroupRate:  # noqa: A002 - as above
-    """Return the group's rates; without a floor none of a plan is needed. Raises `NoPrice`, ValueError."""
+    """Return the group's rates; without a floor none of a plan is needed, and without a known discount nodes are on
+    demand. Raises `NoPrice`, ValueError.
+    """
     price = on_demand(region, type)
     covered = PricingAssumption(assumption) if floor else PricingAssumption.ON_DEMAND
-    return GroupRate(floor=floor, floor_usd=hourly(region, type, covered), above_usd=price)
+    return GroupRate(floor=floor, floor_usd=steady(region, type, covered), above_usd=price)
 
 
 def _why_not(region: str, name: str) -> str:

@@ -12,23 +12,24 @@ from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Node-hours by group, and dollars by local day."""
+    """Node-hours by group, and dollars by local day: empty and None if a node that ran has no price."""
 
     node_hours: Mapping[str, float]
     usd_per_day: tuple[float, ...]
-    usd_on_demand: float
+    usd_on_demand: float | None
     usd_with_spot: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The rates of each group: as the stack file assumes, without a commitment, and with flexible nodes above the floor
-    on spot (None: a price is missing).
+    """The rates of each group that has a price: as the stack file assumes, without a commitment, and with flexible
+    nodes above the floor on spot (None: a spot price is missing).
     """
 
     assumed: Mapping[str, GroupRate]
     on_demand: Mapping[str, GroupRate]
     with_spot: Mapping[str, GroupRate] | None
+    vcpus: Mapping[str, int]  # of a node of each group, also without a price
 
 
 def billed(node_hours: Mapping[str, float], series: Series, rates: Rates, day_ends: Sequence[float]) -> Bill:
@@ -36,19 +37,29 @@ def billed(node_hours: Mapping[str, float], series: Series, rates: Rates, day_en
     return Bill(
         node_hours=node_hours,
         usd_per_day=usd_per_day(series, rates.assumed, day_ends),
-        usd_on_demand=sum(usd_per_day(series, rates.on_demand, end)),
-        usd_with_spot=None if rates.with_spot is None else sum(usd_per_day(series, rates.with_spot, end)),
+        usd_on_demand=total(usd_per_day(series, rates.on_demand, end)),
+        usd_with_spot=None if rates.with_spot is None else total(usd_per_day(series, rates.with_spot, end)),
     )
 
 
+def total(usd_per_day: Sequence[float]) -> float | None:
+    """Return None for unknown dollars, which have no day."""
+    return sum(usd_per_day) if usd_per_day else None
+
+
 def usd_per_day(series: Series, rates: Mapping[str, GroupRate], day_ends: Sequence[float]) -> tuple[float, ...]:
-    """Dollars of each day. `day_ends`: seconds, increasing; the last one ends the series."""
+    """Dollars of each day; empty if a group without a rate had a node. `day_ends`: seconds, increasing; the last one
+    ends the series.
+    """
+    if any(group not in rates and any(counts) for group, counts in series.nodes.items()):
+        return ()
+    priced = [(rates[group], counts) for group, counts in series.nodes.items() if group in rates]
     days = [0.0] * len(day_ends)
     day = 0
     steps = _steps(series)
     for i, stop in zip(steps, (*(series.at[i] for i in steps[1:]), day_ends[-1]), strict=True):
         begin = series.at[i]
-        usd_per_s = sum(rates[group].usd_per_hour(counts[i]) for group, counts in series.nodes.items()) / 3600
+        usd_per_s = sum(rate.usd_per_hour(counts[i]) for rate, counts in priced) / 3600
         at = begin
         while at < stop:
             until = min(stop, day_ends[day])

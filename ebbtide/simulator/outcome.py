@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.simulator.billing import Bill
+from ebbtide.simulator.billing import Bill, total
 from ebbtide.simulator.cluster import DrainBlock, Eviction, RetainedNode
 from ebbtide.simulator.results import PoolResult, Series, StrategyResult
 from ebbtide.simulator.world.edges import Tally
@@ -89,7 +89,7 @@ def strategy_result(
     return StrategyResult(
         node_hours=sum(bill.node_hours.values()),
         node_hours_by_group=bill.node_hours,
-        usd=sum(bill.usd_per_day),
+        usd=total(bill.usd_per_day),
         usd_per_day=bill.usd_per_day,
         usd_on_demand=bill.usd_on_demand,
         usd_with_spot=bill.usd_with_spot,

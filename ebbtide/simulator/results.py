@@ -40,11 +40,12 @@ class StrategyResult:
     # In the order of the JSON document.
     node_hours: float
     node_hours_by_group: Mapping[str, float]
-    usd: float
-    usd_per_day: tuple[float, ...]  # local calendar days from the start
-    usd_on_demand: float = 0.0  # the same nodes without any commitment
+    vcpu_hours: float = 0.0
+    usd: float | None  # None: a node that ran has no price
+    usd_per_day: tuple[float, ...]  # local calendar days from the start; empty without a price
+    usd_on_demand: float | None = 0.0  # the same nodes without any commitment
     usd_with_spot: float | None = None  # flexible nodes above min at typical spot prices; None: a price is missing
-    saving_vs_fixed_fleet: float | None  # fraction of the fixed fleet's dollars; None for the fleet itself
+    saving_vs_fixed_fleet: float | None  # fraction of the fixed fleet's dollars; None for the fleet itself, or unknown
     jobs_done: int
     jobs_interrupted: int
     jobs_unfinished: int
@@ -122,6 +123,15 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnpricedGroup:
+    """A node group whose nodes have no price."""
+
+    name: str
+    instance_type: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overload:
     """A pool, or a group of Ray workers, whose jobs need more workers than the stack can run."""
 
@@ -159,7 +169,9 @@ class Replay:
     failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those requested, by option
     attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
+    estimated_prices: str = ""  # types whose price is an estimate, and from what; they count like prices
     jobs: int = 0  # submitted in the replayed days and assigned to a pool
+    unpriced: tuple[UnpricedGroup, ...] = ()
     overloads: tuple[Overload, ...] = ()  # if there is one, no saving is stated
     queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # queues of the trace by their new names
     by_queue: bool = False  # each job went to the pool of its queue; False: no pool serves a queue of the trace
@@ -187,6 +199,7 @@ def as_json(replay: Replay) -> dict[str, Any]:
         "by_queue": replay.by_queue,
         "queues_not_served": dict(replay.queues_not_served),
         "jobs_unfit": dict(replay.jobs_unfit),
+        "unpriced": [asdict(group) for group in replay.unpriced],
         "strategies": {name: _strategy(result) for name, result in replay.strategies.items()},
         "replay_seconds": replay.replay_seconds,
     }

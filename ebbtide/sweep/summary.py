@@ -230,12 +230,17 @@ def _stack_json(stack: StackSummary, summary: SweepSummary) -> dict[str, Any]:
 
 def _cell_json(cell: Cell | SettingSummary, summary: SweepSummary) -> dict[str, Any]:
     return {
-        summary.objective.figure: cell.value,
-        "low": cell.low,
-        "high": cell.high,
-        summary.against: cell.other,
+        summary.objective.figure: _known(cell.value),
+        "low": _known(cell.low),
+        "high": _known(cell.high),
+        summary.against: _known(cell.other),
         "meets": cell.meets,
     }
+
+
+def _known(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if isnan(value) else value
 
 
 def notes_of(summary: SweepSummary) -> Iterator[str]:
@@ -244,7 +249,13 @@ def notes_of(summary: SweepSummary) -> Iterator[str]:
         yield "The seed had no effect on any figure: nothing in these replays is left to chance, so one seed is enough."
     if len(summary.settings) > 1 and not summary.settings_matter:
         yield "The settings had no effect on any figure of any stack."
-    without_best = [stack.customer for stack in summary.stacks if stack.best is None]
+    unknown = [stack.customer for stack in summary.stacks if any(isnan(cell.value) for cell in stack.cells.values())]
+    if unknown:
+        yield (
+            f"{summary.objective.figure} is not known on {_named(unknown)}, since a node has no price; "
+            "--objective vcpu_hours needs none."
+        )
+    without_best = [stack.customer for stack in summary.stacks if stack.best is None and stack.customer not in unknown]
     if without_best:
         yield f"No setting meets the conditions on {_named(without_best)}."
     unmet = [stack.customer for stack in summary.stacks if stack.best is not None and stack.regret is None]

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TIMEZONES = ("America/New_York", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Chatham", "Australia/Lord_Howe", "UTC")
-REGIONS = ("us-east-1", "eu-central-1", "ap-southeast-2", "ap-east-2")  # nothing is known of the last one's prices
+REGIONS = ("us-east-1", "eu-central-1", "ap-southeast-2", "ap-east-2")  # the last one has no prices
 SHAPES = {  # vCPU, GiB and GPUs, and the types that have them
     (4, 16, 0): ("m7i.xlarge", "m6i.xlarge", "m6a.xlarge", "m7i-flex.xlarge", "t3.xlarge"),
     (8, 32, 0): ("m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge", "t3.2xlarge"),

@@ -64,6 +64,12 @@ def a_result(name: str, series: Series, *, days: int, fleet_usd: float) -> Strat
     )
 
 
+def priced(usd: float | None) -> float:
+    """The dollars of a result whose nodes all have a price."""
+    assert usd is not None
+    return usd
+
+
 def with_ray_workers(replay: Replay) -> Replay:
     """The same replay, with a Ray cluster `flow` under the product and in the fixed fleet."""
     busy, idle = (0, 3, 5, 1, 0), (0, 1, 0, 2, 0)
@@ -92,7 +98,7 @@ def with_ray_workers(replay: Replay) -> Replay:
 def cheaper_fleet(replay: Replay) -> Replay:
     """The same replay with a fixed fleet at half the product's price: the product loses."""
     fleet, product = replay.strategies["fixed-fleet"], replay.strategies["fixed-flexible"]
-    fleet = replace(fleet, usd=product.usd / 2, usd_per_day=tuple(usd / 2 for usd in product.usd_per_day))
+    fleet = replace(fleet, usd=priced(product.usd) / 2, usd_per_day=tuple(usd / 2 for usd in product.usd_per_day))
     product = replace(product, saving_vs_fixed_fleet=-1.0)
     return replace(replay, strategies={**replay.strategies, "fixed-fleet": fleet, "fixed-flexible": product})
 

@@ -26,16 +26,18 @@ from ebbtide.advice.savings.commitment import (
 from ebbtide.advice.savings.usage import Usage
 from ebbtide.prices import (
     InstanceType,
-    NoPrice,
     PricingAssumption,
     estimates_text,
     hourly,
     on_demand,
     plans_are_derived,
     price_date,
+    steady,
 )
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.results import UnpricedGroup
+from ebbtide.simulator.strategies.plans import listed_usd, unpriced_groups
 from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
 
 LOADS = (0.5, 1.0, 2.0)
@@ -50,7 +52,7 @@ class Layer:
     name: str
     node_hours: float
     share_of_hours: float  # in which it runs; for the rest: its mean over its peak
-    on_demand_usd: float  # a month
+    on_demand_usd: float | None  # a month; None if a node has no price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ class SavingsAdvice:
     region: str
     source: str
     hours: int
-    on_demand_usd: float  # a month
+    on_demand_usd: float | None  # a month; None if a node that ran has no price, and then no plan is compared
     layers: tuple[Layer, ...]
     offers: tuple[Offer, ...]
     beyond_floor: bool
@@ -93,6 +95,7 @@ class SavingsAdvice:
     prices_of: date
     plans_of: date
     assumptions: tuple[str, ...]
+    unpriced: tuple[UnpricedGroup, ...] = ()
 
     @property
     def chosen(self) -> Offer | None:
@@ -102,35 +105,31 @@ class SavingsAdvice:
 
 
 def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool = False) -> SavingsAdvice:
-    """Compare all plans. Raises `NoPrice`, naming the group, if a node that ran has no on-demand price."""
-    prices = _prices(settings, usage)
+    """Compare all plans; none if a node that ran has no on-demand price, since it may need a part of the commitment."""
+    ran = {group for group, nodes in usage.nodes.items() if any(nodes)}
+    unpriced = tuple(group for group in unpriced_groups(settings) if group.name in ran)
+    prices = {group: usd for group in usage.nodes if group in ran and (usd := listed_usd(settings, group)) is not None}
     eligible = {g: p for g, p in prices.items() if settings.node_groups[g].kind is not NodeKind.SPOT}
-    offers = [_offer(settings, usage, eligible, plan, beyond_floor=beyond_floor) for plan in PLANS]
+    offers = [
+        _offer(settings, usage, eligible, plan, beyond_floor=beyond_floor) for plan in (() if unpriced else PLANS)
+    ]
     return SavingsAdvice(
         stack=settings.stack,
         region=settings.region,
         source=usage.source,
         hours=usage.hours,
-        on_demand_usd=_monthly(sum(prices[group] * _mean(usage.nodes[group]) for group in prices)),
-        layers=_layers(usage, eligible),
+        on_demand_usd=None
+        if unpriced
+        else _monthly(sum(prices[group] * _mean(usage.nodes[group]) for group in prices)),
+        layers=_layers(usage, eligible | {group.name: None for group in unpriced}),
         offers=tuple(offer for offer in offers if offer is not None),
         beyond_floor=beyond_floor,
         approximate=plans_are_derived(settings.region),
         prices_of=price_date(settings.region).on_demand,
         plans_of=price_date(settings.region).plans,
         assumptions=tuple(_assumptions(settings, usage, eligible)),
+        unpriced=unpriced,
     )
-
-
-def _prices(settings: StackSettings, usage: Usage) -> dict[str, float]:
-    prices: dict[str, float] = {}
-    for group, nodes in usage.nodes.items():
-        if any(nodes):
-            try:
-                prices[group] = on_demand(settings.region, settings.node_groups[group].types[0])
-            except NoPrice as error:
-                raise NoPrice(f"node group {group}: {error}") from None
-    return prices
 
 
 def _offer(
@@ -197,10 +196,7 @@ def _groups_of(settings: StackSettings, prices: Mapping[str, float], plan: Prici
 
 
 def _has_discount(region: str, kind: InstanceType, plan: PricingAssumption) -> bool:
-    try:
-        return hourly(region, kind, plan) < on_demand(region, kind)
-    except NoPrice:
-        return False
+    return steady(region, kind, plan) < on_demand(region, kind)
 
 
 def _total(parts: Sequence[CommitmentOutcome]) -> CommitmentOutcome:
@@ -213,7 +209,7 @@ def _total(parts: Sequence[CommitmentOutcome]) -> CommitmentOutcome:
     )
 
 
-def _layers(usage: Usage, prices: Mapping[str, float]) -> tuple[Layer, ...]:
+def _layers(usage: Usage, prices: Mapping[str, float | None]) -> tuple[Layer, ...]:
     floors = {group: min(usage.nodes[group]) for group in prices}
     busy_hours = sum(usage.open)
     above = {
@@ -245,12 +241,15 @@ def _of_peak(rest: Mapping[str, float], peaks: Mapping[str, float], hours: int) 
     return sum(rest.values()) / peak if peak else 0.0
 
 
-def _layer(name: str, hours: Mapping[str, float], prices: Mapping[str, float], total_hours: int, share: float) -> Layer:
+def _layer(
+    name: str, hours: Mapping[str, float], prices: Mapping[str, float | None], total_hours: int, share: float
+) -> Layer:
+    usd = {group: price * hours[group] for group, price in prices.items() if price is not None}
     return Layer(
         name=name,
         node_hours=sum(hours.values()),
         share_of_hours=share,
-        on_demand_usd=_monthly(sum(prices[group] * amount for group, amount in hours.items()) / total_hours),
+        on_demand_usd=_monthly(sum(usd.values()) / total_hours) if len(usd) == len(prices) else None,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ebbtide.advice.savings.advice import Offer, SavingsAdvice, UnderLoad
+from ebbtide.report.pages.sentences import unpriced_line
 
 SCHEMA = 1
 
@@ -19,6 +20,7 @@ def as_json(advice: SavingsAdvice) -> dict[str, Any]:
         "schema": SCHEMA,
         **document,
         "layers": list(document["layers"]),
+        "unpriced": list(document["unpriced"]),
         "offers": list(document["offers"]),
         "assumptions": list(advice.assumptions),
         "prices_of": advice.prices_of.isoformat(),
@@ -37,20 +39,28 @@ def as_text(advice: SavingsAdvice) -> str:
             for layer in advice.layers
         ),
         "",
-        f"{'plan':<24}{'commitment':>12}{'saves':>8}{'covers':>8}{'used':>7}{'breaks even at':>16}",
-        *(_offer_row(offer) for offer in advice.offers),
-        "",
-        *_beyond(advice),
-        "",
+        *(() if advice.unpriced else _plans(advice)),
         "Assumed:",
         *(f"- {sentence}" for sentence in advice.assumptions),
     ]
     return "\n".join(lines)
 
 
+def _plans(advice: SavingsAdvice) -> Iterator[str]:
+    yield f"{'plan':<24}{'commitment':>12}{'saves':>8}{'covers':>8}{'used':>7}{'breaks even at':>16}"
+    yield from (_offer_row(offer) for offer in advice.offers)
+    yield ""
+    yield from _beyond(advice)
+    yield ""
+
+
 def _verdict(advice: SavingsAdvice) -> Iterator[str]:
     label = " (approximate)" if advice.approximate else ""
     yield f"{advice.stack} in {advice.region}, {advice.hours} hours of {advice.source}"
+    if line := unpriced_line(advice.unpriced):
+        yield line
+        yield "No plan is compared."
+        return
     yield f"On demand its nodes cost {_month(advice.on_demand_usd)} a month."
     chosen = advice.chosen
     if chosen is None:
@@ -103,5 +113,5 @@ def _rate(usd: float) -> str:
     return f"${usd:,.3f}"
 
 
-def _month(usd: float) -> str:
-    return f"${usd:,.0f}"
+def _month(usd: float | None) -> str:
+    return "-" if usd is None else f"${usd:,.0f}"

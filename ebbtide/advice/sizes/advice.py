@@ -68,12 +68,8 @@ def advise(
     missing = dict(recorded.missing)
     hours = max((pod.start for pod in recorded.pods), default=0.0)
     drafts = [_draft(settings, container, recorded, hours, evidence) for container in containers(settings)]
-    groups: list[GroupAdvice] = []
-    try:
-        sized = [_sized(draft, evidence) for draft in drafts]
-        groups = list(group_advice(settings, recorded.pods, hours, sized))
-    except NoPrice as error:
-        missing["what nodes cost"] = str(error)
+    groups = list(group_advice(settings, recorded.pods, hours, [_sized(draft, evidence) for draft in drafts]))
+    missing |= {f"what nodes of {group.name} cost": group.unpriced for group in groups if group.unpriced}
     types = [kind for group in settings.node_groups.values() for kind in group.types]
     if estimates := estimates_text(settings.region, types):
         missing["list prices"] = estimates

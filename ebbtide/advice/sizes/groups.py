@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ebbtide.advice.sizes.containers import Container
 from ebbtide.advice.sizes.reading import RecordedPod
 from ebbtide.advice.sizes.shapes import LEAST_GAIN, Shape, Stay, cheaper, most_nodes, shape_of
+from ebbtide.prices import NoPrice
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.keys import GROUPS
 from ebbtide.settings.file.problems import value_at
@@ -48,6 +49,7 @@ class GroupAdvice:
     other: Shape | None  # other nodes, if they save enough
     most: int  # `max` with other nodes
     why: str = ""  # no other nodes are advised
+    unpriced: str = ""  # the reason why a node has no price; then there are no shapes
 
     @property
     def in_patch(self) -> bool:
@@ -60,11 +62,15 @@ class GroupAdvice:
 def group_advice(
     settings: StackSettings, pods: Sequence[RecordedPod], hours: float, sized: Sequence[Sized]
 ) -> Iterator[GroupAdvice]:
-    """Advise on each group that had pods, over so many hours. Raises `NoPrice`."""
+    """Advise on each group that had pods, over so many hours."""
     for name, group in settings.node_groups.items():
         of_group = [pod for pod in pods if pod.group == name]
         if of_group:
-            yield _Trial(settings, name, group, of_group, hours, sized).advice()
+            trial = _Trial(settings, name, group, of_group, hours, sized)
+            try:
+                yield trial.advice()
+            except NoPrice as error:
+                yield trial.unpriced(str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,19 @@ class _Trial:
             other=other,
             most=most,
             why=why or ("" if other else "none cheaper"),
+        )
+
+    def unpriced(self, reason: str) -> GroupAdvice:
+        return GroupAdvice(
+            name=self.name,
+            kind=self.group.kind,
+            hours=self.hours,
+            now=None,
+            sized=None,
+            other=None,
+            most=self.group.max,
+            why="no price",
+            unpriced=reason,
         )
 
     def _other(self, after: Shape | None) -> Shape | None:

@@ -29,7 +29,6 @@ from ebbtide.cli.options import (
     Timezone,
     queue_names,
 )
-from ebbtide.prices import NoPrice
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
@@ -95,7 +94,7 @@ def savings(
             (jobs,) = with_queue_names([read], names, [settings])
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
-    except (UsageError, NoPrice, TraceError) as error:
+    except (UsageError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
 
@@ -145,7 +144,7 @@ def floors(
         (jobs,) = with_queue_names([read_with_bar(trace, reading)], names, [settings])
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
-    except (ReplayError, NoPrice, TraceError) as error:
+    except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
 

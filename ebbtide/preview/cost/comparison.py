@@ -1,6 +1,6 @@
 """The cost of a month before and after a change, line by line, and the confidence in the figures.
 
-A total with an unknown part is unknown, and `confidence` says why.
+A total lacks the lines without a price: it is shown as "at least", and no difference of such totals is claimed.
 
 Business hours: a stack file states node-hours per month, not when they fall. Their split is bounded: at any time a
 group has at least `min` and at most `max` nodes. If the bounds settle the split, as for groups of constant size, it is
@@ -9,7 +9,7 @@ wrong for every stack that shrinks at night.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -21,10 +21,13 @@ from ebbtide.preview.cost.monthly import (
     disk_usd_per_node_hour,
     group_costs,
     not_in_figures,
+    sum_known,
+    unpriced,
 )
 from ebbtide.preview.cost.shares import ServiceCost, about_cron_jobs, service_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine
 from ebbtide.prices import GroupRate, plans_are_derived
+from ebbtide.prices.missing import how_to_price, named
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import coming_years
@@ -32,8 +35,6 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.windows import wall_to_instant
 
 _NUMBER = r" \((\d+)\)$"
-
-_NAMED = 3  # lines, before the rest are counted
 
 _SETTLED = 0.005
 """Bounds closer together than this share of the total count as one figure."""
@@ -67,8 +68,13 @@ def compare_costs(before: StackSettings | None, after: StackSettings, year: int 
         closed_usd=(opened and opened[1], closed and closed[1]),
         prices_of=tuple(sorted({line.price_date for side in sides for line in side.lines})),
         confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], year)),
+        without=(() if old is None else _without(old), _without(new)),
         services=_services(() if before is None else service_costs(before), service_costs(after)),
     )
+
+
+def _without(side: _Side) -> tuple[str, ...]:
+    return tuple(map(_key, unpriced(side.lines)))
 
 
 def _services(before: Sequence[ServiceCost], after: Sequence[ServiceCost]) -> tuple[ServiceCostLine, ...]:
@@ -93,20 +99,13 @@ def _side(settings: StackSettings, year: int) -> _Side:
     return _Side(
         lines=lines,
         total=Amounts(
-            at_min=_sum(line.usd_at_min for line in lines),
-            at_max=_sum(line.usd_at_max for line in lines),
-            at_usage=_sum(line.usd_at_usage for line in lines),
+            at_min=sum_known(lines, lambda line: line.usd_at_min),
+            at_max=sum_known(lines, lambda line: line.usd_at_max),
+            at_usage=sum_known(lines, lambda line: line.usd_at_usage),
         ),
         open_hours=open_hours,
         open_usd=_usd_in_business_hours(settings, lines, open_hours),
     )
-
-
-def _sum(amounts: Iterable[float | None]) -> float | None:
-    """None if a part is unknown or there are no parts: the bill of an existing cluster is not zero."""
-    parts = list(amounts)
-    known_parts = [part for part in parts if part is not None]
-    return sum(known_parts) if known_parts and len(known_parts) == len(parts) else None
 
 
 def business_hours_a_month(hours: BusinessHoursSettings, year: int) -> float:
@@ -219,18 +218,14 @@ def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], ye
         parts.append(derived if plans_are_derived(after.region) else "AWS's own plan rates")
     if any(line.assumption.startswith(SPOT) for line in lines):
         parts.append("spot at the mean saving of a month, which zones and days differ from widely")
-    parts += [*_unpriced([line for line in new.lines if line.note]), *not_in_figures(after)]
+    parts += [*_unpriced(new, after.region), *not_in_figures(after)]
     parts += about_cron_jobs(after, year)
     return [*parts, *_about_usage(after.costs.expected_node_hours, after.node_groups, new)]
 
 
-def _unpriced(lines: Sequence[GroupCost]) -> list[str]:
-    """One reason for all lines: in a region without prices each line has the same note."""
-    if not lines:
-        return []
-    names = ", ".join(_key(line.name) for line in lines[:_NAMED])
-    more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
-    return [f"without {names}{more}: {lines[0].note}"]
+def _unpriced(side: _Side, region: str) -> list[str]:
+    names = _without(side)
+    return [f"without {named(names)}, whose prices are not known ({how_to_price(region)})"] if names else []
 
 
 def _about_usage(stated: Mapping[str, float], groups: Mapping[str, NodeGroupSettings], new: _Side) -> list[str]:

@@ -12,7 +12,7 @@ customer's own objects claim. Load balancers and snapshots have no price in the 
 the stack. Pure: list prices from the shipped tables, no clock and no cloud.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -23,6 +23,7 @@ from ebbtide.prices import (
     PricingAssumption,
     estimates_text,
     group_rate,
+    has_rate,
     price_date,
     service_price,
     spot_typical,
@@ -71,6 +72,18 @@ def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None 
     return (*groups, _disks(settings, stated), *_fixed_lines(settings))
 
 
+def unpriced(lines: Sequence[GroupCost]) -> list[str]:
+    """The lines without a price, which every sum lacks."""
+    return [line.name for line in lines if line.usd_at_min is None]
+
+
+def sum_known(lines: Sequence[GroupCost], amount_of: Callable[[GroupCost], float | None]) -> float | None:
+    """Add up the lines that have a price; None if none has one, or if one of them has no such amount."""
+    amounts = [amount_of(line) for line in lines if line.usd_at_min is not None]
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known and len(known) == len(amounts) else None
+
+
 def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
     """Parts of the stack without a line, since the tables have no price for them."""
     return () if settings.cluster.context is not None else (*_balancers(settings), *_snapshots(settings))
@@ -105,9 +118,13 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
     try:
         rate = _dearest([_rate(kind, group, settings) for kind in group.types])
     except NoPrice as unknown:
-        note = str(unknown)
+        note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
-    planned = not spot and group.min > 0 and settings.costs.pricing_assumption.approximate
+    assumption = settings.costs.pricing_assumption
+    planned = not spot and group.min > 0 and assumption.approximate
+    if planned and rate is not None and (without := _without_rate(group, settings)):
+        note = f"no {assumption.value} discount is known for {', '.join(without)}: on demand"
+        planned = len(without) < len(group.instance_types)
     purchase = SPOT if spot else _purchase(group, settings, planned=planned)
     estimates = estimates_text(settings.region, group.types)
     return GroupCost(
@@ -125,6 +142,16 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
     )
 
 
+def _no_price(region: str) -> str:
+    """One note for all lines: in a region without prices it is shown once, with their names."""
+    return f"no price is known in {region}"
+
+
+def _without_rate(group: NodeGroupSettings, settings: StackSettings) -> list[str]:
+    assumption = settings.costs.pricing_assumption
+    return [kind.name for kind in group.types if not has_rate(settings.region, kind, assumption)]
+
+
 def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
     """Only the size of gp3 disks: 3,000 operations and 125 MB a second are included, and no stack requests more.
 
@@ -138,8 +165,8 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
         at_max = sum(hourly[name] * group.max * HOURS_PER_MONTH for name, group in groups.items())
         if stated.keys() >= groups.keys():
             at_usage = sum(hourly[name] * stated[name] for name in groups)
-    except NoPrice as unknown:
-        note = str(unknown)
+    except NoPrice:
+        note = _no_price(settings.region)
     return GroupCost(
         name=DISKS,
         node_group=False,
@@ -256,8 +283,8 @@ def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
         month, note = None, ""
         try:
             month = service_price(region, service, item) * units
-        except NoPrice as unknown:
-            note = str(unknown)
+        except NoPrice:
+            note = _no_price(region)
         yield _same_at_any_size(name, month, price_date(region).services, note=note)
     yield from _unpriced_volumes(settings)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from ebbtide.advice.comparison import replay_each
 from ebbtide.preview.document import Simulated, SimulatedService, SimulatedServices
-from ebbtide.prices import NoPrice
 from ebbtide.report.pages.sentences import queue_line
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.serving.scale import FloorKind
@@ -69,11 +68,11 @@ def _replays(
     if before is not None:
         try:
             return replay_each((before, after), trace, options), ""
-        except (ReplayError, NoPrice) as error:
+        except ReplayError as error:
             note = f"not replayed before the change: {error}"  # used only if the side after it can be replayed
     try:
         return replay_each((after,), trace, options), note
-    except (ReplayError, NoPrice) as error:
+    except ReplayError as error:
         raise Unreplayable(str(error)) from None
 
 

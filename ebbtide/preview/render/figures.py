@@ -13,6 +13,7 @@ from ebbtide.preview.document import (
     Simulated,
     SimulatedServices,
 )
+from ebbtide.prices.missing import at_least, named
 from ebbtide.units.durations import duration, latency
 from ebbtide.units.money import whole_dollars as usd
 
@@ -25,7 +26,7 @@ def step(before: float | None, after: float | None) -> str:
     """`1,200 → 1,500`, or one figure without a change or without a value before."""
     if before is None or usd(before) == usd(after):
         return usd(after)
-    return f"{usd(before)} → {usd(after)}"
+    return f"{usd(before)} → {'unknown' if after is None else usd(after)}"
 
 
 def amounts_step(before: Amounts | None, after: Amounts | None, field: str) -> str:
@@ -70,12 +71,19 @@ def _amount(amounts: Amounts | None, field: str) -> float | None:
 def money_text(cost: CostComparison) -> str:
     """`1,200 → 2,300 at min (+1,100), 5,000 at max`: US dollars a month of the stack."""
     fields = [field for field in cost_fields(cost) if _total(cost, field) != _NONE]
-    return ", ".join(f"{_total(cost, field)} at {field}{_more(cost, field)}" for field in fields) or "not known"
+    amounts = ", ".join(f"{_total(cost, field)} at {field}{_more(cost, field)}" for field in fields)
+    return at_least(amounts, _without(cost)) if amounts else "not known"
+
+
+def _without(cost: CostComparison) -> list[str]:
+    """The lines that lack a price on either side."""
+    return list(dict.fromkeys((*cost.without[1], *cost.without[0])))
 
 
 def _more(cost: CostComparison, field: str) -> str:
+    """The difference; none of sums that lack a line."""
     old, new = _amount(cost.before, field), _amount(cost.after, field)
-    changed = old is not None and new is not None and usd(old) != usd(new)
+    changed = not any(cost.without) and old is not None and new is not None and usd(old) != usd(new)
     return f" ({new - old:+,.0f})" if changed and old is not None and new is not None else ""
 
 
@@ -90,7 +98,13 @@ def _total(cost: CostComparison, field: str) -> str:
 
 
 def totals(cost: CostComparison, fields: Sequence[str] = ("min", "max", "usage")) -> list[str]:
-    return [_total(cost, field) for field in fields]
+    amounts = [_total(cost, field) for field in fields]
+    return [f"at least {amount}" if any(cost.without) and amount != _NONE else amount for amount in amounts]
+
+
+def total_note(cost: CostComparison) -> str:
+    """The note of the total's row."""
+    return f"without {named(without)}" if (without := _without(cost)) else ""
 
 
 def cost_notes(cost: CostComparison) -> list[str]:

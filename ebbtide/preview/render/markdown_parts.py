@@ -32,6 +32,7 @@ from ebbtide.preview.render.figures import (
     simulated_rows,
     simulated_service_rows,
     simulated_total,
+    total_note,
     totals,
 )
 from ebbtide.preview.render.words import by_component, change_title, changes_text, count, policies_text
@@ -80,7 +81,7 @@ def cost_section(customer: CustomerPreview) -> Section | None:
         (escaped(line.name), *(_money(line, field, cost) for field in fields), escaped(line.assumption))
         for line in cost.lines
     ]
-    rows.append(("**total**", *(f"**{total}**" for total in totals(cost, fields)), ""))
+    rows.append(("**total**", *(f"**{total}**" for total in totals(cost, fields)), escaped(total_note(cost))))
     body = table(("US dollars a month", *(f">at {field}" for field in fields), "price basis"), rows)
     notes = "\n".join(f"- {escaped(line)}" for line in (*cost_notes(cost), *hours_lines(cost), basis(cost)))
     parts = (body, *_services(cost), notes)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from rich.console import RenderableType
 
-from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures
+from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures, sum_known, unpriced
 from ebbtide.preview.cost.shares import service_costs
+from ebbtide.prices.missing import how_to_price, named
 from ebbtide.prices.tables import place_in_use
 from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.ownership import lasting_rows, ownership_rows
@@ -30,7 +31,7 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[
         table(("resource", "what"), ((row.resource, row.what) for row in lasting_rows(resources))),
         "",
         "US dollars per month",
-        *cost_parts(group_costs(settings), not_in_figures(settings)),
+        *cost_parts(group_costs(settings), settings.region, not_in_figures(settings)),
         *_services(settings),
     ]
 
@@ -53,15 +54,18 @@ def _ownership(resources: Sequence[Resource]) -> list[tuple[str, ...]]:
     return [(row.object, row.field, row.owner, row.initial) for row in ownership_rows(resources)]
 
 
-def cost_parts(lines: Sequence[GroupCost], missing: Sequence[str] = ()) -> list[RenderableType]:
+def cost_parts(lines: Sequence[GroupCost], region: str, missing: Sequence[str] = ()) -> list[RenderableType]:
     """The monthly table and its notes."""
     if not lines:
         return ["not estimated: what the nodes of an existing cluster cost is not known here"]
     rows = [_cost_row(line) for line in lines]
-    columns = zip(*[(line.usd_at_min, line.usd_at_max, line.usd_at_usage) for line in lines], strict=True)
-    rows.append(("total", *map(_total, columns), ""))
+    at_min, at_max = (sum_known(lines, lambda line: line.usd_at_min), sum_known(lines, lambda line: line.usd_at_max))
+    sums = (at_min, at_max, sum_known(lines, lambda line: line.usd_at_usage))
+    without = unpriced(lines)
+    basis = f"at least, without {named(without)}" if without else ""
+    rows.append(("total", *map(whole_dollars, sums), basis))
     costs = table(("line", ">at min", ">at max", ">at usage", "price basis"), rows, fold=("price basis",))
-    notes = [*_notes(lines), *missing]
+    notes = [*_notes(lines), *([f"{how_to_price(region)}."] if without else []), *missing]
     dates = sorted({line.price_date.isoformat() for line in lines})
     usage = "" if any(line.node_hours for line in lines) else "; usage: not stated (costs.expectedNodeHours)"
     return [costs, *notes, f"list prices of {', '.join(dates)} ({place_in_use()}){usage}"]
@@ -79,9 +83,3 @@ def _notes(lines: Sequence[GroupCost]) -> list[str]:
         if line.note:
             lines_of.setdefault(line.note, []).append(line.name)
     return [f"{', '.join(names)}: {note}" for note, names in lines_of.items()]
-
-
-def _total(amounts: Sequence[float | None]) -> str:
-    """A sum with an unknown part is unknown."""
-    known_amounts = [amount for amount in amounts if amount is not None]
-    return whole_dollars(sum(known_amounts)) if len(known_amounts) == len(amounts) else "-"

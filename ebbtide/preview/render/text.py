@@ -35,6 +35,7 @@ from ebbtide.preview.render.figures import (
     simulated_over,
     simulated_rows,
     simulated_service_rows,
+    total_note,
     totals,
 )
 from ebbtide.preview.render.words import (
@@ -178,7 +179,7 @@ def _cost(cost: CostComparison) -> Iterator[RenderableType]:
     fields = cost_fields(cost)
     rows = [(line.name, *(line_step(line, field, cost) for field in fields), line.assumption) for line in cost.lines]
     columns = ("line", *(f">at {field}" for field in fields), "price basis")
-    yield _table(columns, [*rows, ("total", *totals(cost, fields), "")])
+    yield _table(columns, [*rows, ("total", *totals(cost, fields), total_note(cost))])
     if cost.services:
         yield _line(SERVICES_TITLE)
         yield _table(SERVICE_COLUMNS, service_rows(cost))

@@ -22,7 +22,8 @@ from ebbtide.report.charts.scales import (
     total_nodes,
 )
 from ebbtide.report.charts.svg import OVER, ChartView, Key
-from ebbtide.report.words import count, dollars, several
+from ebbtide.report.measure import measure_of
+from ebbtide.report.words import count, several
 from ebbtide.simulator.results import RayGroupResult, Replay, StrategyResult
 
 _BETWEEN = 38.0  # from one panel of the strip to the next
@@ -141,7 +142,8 @@ def drawn_strategies(replay: Replay) -> list[str]:
 
 def _sum_of(name: str, result: StrategyResult, box: Box) -> str:
     """Return the longest text that fits on a line with the strategy's name."""
-    hours, usd = count(result.node_hours), dollars(result.usd)
+    measure = measure_of([result])
+    hours, usd = count(result.node_hours), measure.text(measure.of(result))
     room = box.width - svg.text_width(name) - 12
     texts = (f"{hours} node-hours · {usd}", f"{hours} node-h · {usd}")
     return next((text for text in texts if svg.text_width(text) <= room), usd)

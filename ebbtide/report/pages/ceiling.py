@@ -35,10 +35,13 @@ def _attainable(replay: Replay, name: str) -> Iterator[str]:
         yield f"{headline(replay)}. No saving is stated."
         return
     if ceiling is None:
+        if replay.unpriced:
+            return
         yield f"The attainable saving is unknown: it needs {FLEET} and {BOUND} in the same replay."
         return
-    bill = "the fixed fleet's dollars" if fleet is None else f"the fixed fleet's {dollars(fleet.usd)}"
-    least = percent(1 - ceiling) if fleet is None else dollars(fleet.usd * (1 - ceiling))
+    usd = None if fleet is None else fleet.usd
+    bill = "the fixed fleet's dollars" if usd is None else f"the fixed fleet's {dollars(usd)}"
+    least = percent(1 - ceiling) if usd is None else dollars(usd * (1 - ceiling))
     yield (
         f"Without queueing at least {least} of {bill} has to be paid, so {percent(ceiling)} is attainable: every job "
         "on exactly the resources it requests, billed by the second, plus the fixed nodes."
@@ -55,15 +58,16 @@ def _attainable(replay: Replay, name: str) -> Iterator[str]:
 
 def _above_the_bound(replay: Replay, name: str) -> Iterator[str]:
     result, bound = replay.strategies[name], replay.strategies.get(BOUND)
-    if bound is None or bound.usd <= 0 or bound.node_hours <= 0 or result.usd <= bound.usd:
+    if bound is None or result.usd is None or not bound.usd or bound.node_hours <= 0 or result.usd <= bound.usd:
         return
     scheduling = (
         f"{result.node_hours / bound.node_hours:.2f} times the bound's node-hours: nodes are bought whole, take time "
         "to boot, and are retained for some time after the last job"
     )
     gap = result.usd - bound.usd
-    planned = gap - (result.usd_on_demand - bound.usd_on_demand)
-    if not (result.usd_on_demand and bound.usd_on_demand) or dollars(planned) == dollars(0) or not 0 < planned < gap:
+    listed = (result.usd_on_demand or 0.0, bound.usd_on_demand or 0.0)
+    planned = gap - (listed[0] - listed[1])
+    if not all(listed) or dollars(planned) == dollars(0) or not 0 < planned < gap:
         yield f"It costs {dollars(gap)} more than the bound: {scheduling}."
         return
     yield (
@@ -77,16 +81,13 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
     """Scheduling alone: a commitment is bought, not scheduled, and moves saving and bound by unlike amounts."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
     result = replay.strategies[name]
-    if (
-        replay.overloads
-        or fleet is None
-        or bound is None
-        or not min(compared.usd_on_demand for compared in (fleet, bound, result)) > 0
-    ):
+    if replay.overloads or fleet is None or bound is None:
         return
-    if result.usd_on_demand == result.usd and fleet.usd_on_demand == fleet.usd:
+    if (result.usd_on_demand, fleet.usd_on_demand) == (result.usd, fleet.usd):
         return
-    saved, ceiling = (1 - compared.usd_on_demand / fleet.usd_on_demand for compared in (result, bound))
+    if not (fleet.usd_on_demand and bound.usd_on_demand and result.usd_on_demand):
+        return
+    saved, ceiling = (1 - usd / fleet.usd_on_demand for usd in (result.usd_on_demand, bound.usd_on_demand))
     if ceiling > 0:
         yield (
             f"With all nodes on demand, that is by scheduling alone, it would save {percent(saved)} of a fleet's "

@@ -12,12 +12,13 @@ from ebbtide.files import write_file
 from ebbtide.report.charts import by_strategy, hover, over_time
 from ebbtide.report.charts.palette import FLEET, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
+from ebbtide.report.measure import DOLLARS, Measure, measure_of
 from ebbtide.report.pages import sentences, sheets
 from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high, strip_height
 from ebbtide.report.pages.sheets import Sheet, SheetRow
-from ebbtide.report.pages.table import HEADINGS, strategy_rows
+from ebbtide.report.pages.table import HEADINGS, columns_in, strategy_rows
 from ebbtide.report.pages.template import rendered
-from ebbtide.report.words import DASH, MINUS, dollars, duration, glued, percent, several
+from ebbtide.report.words import DASH, duration, glued, percent, several
 from ebbtide.simulator.results import Replay, StrategyResult
 
 _CHANGE, _JOBS, _CPU_HOURS = "change", "covers jobs", "covers CPU-hours"
@@ -46,6 +47,10 @@ class Sides:
 
     def result(self, name: str) -> StrategyResult:
         return self.replays[name].strategies[self.strategy]
+
+    @property
+    def measure(self) -> Measure:
+        return measure_of(map(self.result, self.replays))
 
     def as_one(self) -> Replay:
         """A replay whose strategies are the sides, for charts that draw strategies."""
@@ -117,16 +122,18 @@ def verdict(sides: Sides) -> str:
     if not sides.one_start:
         return f"{sides.strategy} {_range(sides)} over {over}"
     base, *others = sides.replays
-    best = min(others, key=lambda name: sides.result(name).usd)
+    measure = sides.measure
+    best = min(others, key=lambda name: measure.of(sides.result(name)))
     before, after = sides.result(base), sides.result(best)
+    was, now = measure.of(before), measure.of(after)
     waits = f"with a p95 wait of {glued(duration(after.wait_p95_s))} instead of {glued(duration(before.wait_p95_s))}"
-    if dollars(before.usd) == dollars(after.usd):
-        return f"{best} costs as much as {base} over {over}, {waits}"
-    less = before.usd - after.usd
-    share = f" ({glued(percent(abs(less) / before.usd))})" if before.usd else ""
-    among = f", the cheapest of {len(sides.replays)} stacks," if len(others) > 1 and less > 0 else ""
+    if measure.text(was) == measure.text(now):
+        return f"{best} {measure.verb} as much as {base} over {over}, {waits}"
+    less = was - now
+    share = f" ({glued(percent(abs(less) / was))})" if was else ""
+    among = f", the {measure.least} of {len(sides.replays)} stacks," if len(others) > 1 and less > 0 else ""
     than = f"{'less' if less > 0 else 'more'} than {base}"
-    return f"{best}{among} costs {dollars(abs(less))}{share} {than} over {over}, {waits}"
+    return f"{best}{among} {measure.verb} {measure.text(abs(less))}{share} {than} over {over}, {waits}"
 
 
 def _range(sides: Sides) -> str:
@@ -134,7 +141,9 @@ def _range(sides: Sides) -> str:
     savings = [saving for name in sides.replays if (saving := sides.result(name).saving_vs_fixed_fleet) is not None]
     if savings:
         return f"saves {_between(percent, savings)} against the fixed fleet of its start, at {starts}"
-    return f"costs {_between(dollars, [sides.result(name).usd for name in sides.replays])} at {starts}"
+    measure = sides.measure
+    amounts = [measure.of(sides.result(name)) for name in sides.replays]
+    return f"{measure.verb} {_between(measure.text, amounts)} at {starts}"
 
 
 def _between(text_of: Callable[[float], str], values: Sequence[float]) -> str:
@@ -145,7 +154,8 @@ def _between(text_of: Callable[[float], str], values: Sequence[float]) -> str:
 def main_sheets(sides: Sides) -> list[Sheet]:
     """Cost of the main strategy on each side, and its effect on jobs and services."""
     rows = {name: _cells(sides, name) for name in sides.replays}
-    costs = ("node-hours", "dollars", _CHANGE, *HEADINGS[2:_HARM_FROM], "attainable", _JOBS, _CPU_HOURS)
+    first, paid, *money = columns_in(sides.measure, HEADINGS[:_HARM_FROM])
+    costs = (first, paid, _CHANGE, *money, "attainable", _JOBS, _CPU_HOURS)
     return [
         Sheet(
             caption=f"{caption}, {sides.strategy}",
@@ -164,34 +174,30 @@ def _cells(sides: Sides, name: str) -> dict[str, str]:
     replay, base = sides.replays[name], next(iter(sides.replays))
     row = next(row for row in strategy_rows(replay) if row.strategy == sides.strategy)
     ceiling = sentences.attainable_of(replay)
-    paid, before = sides.result(name).usd, sides.result(base).usd
+    paid, before = (sides.measure.of(sides.result(side)) for side in (name, base))
     return {
         **row.cells,
-        _CHANGE: DASH if name == base else _signed(paid - before),
+        _CHANGE: DASH if name == base else sides.measure.change(paid - before),
         "attainable": DASH if ceiling is None else percent(ceiling),
         _JOBS: percent(replay.coverage.jobs),
         _CPU_HOURS: percent(replay.coverage.cpu_hours),
     }
 
 
-def _signed(usd: float) -> str:
-    sign = "+" if usd > 0 else MINUS
-    return dollars(0) if dollars(abs(usd)) == dollars(0) else f"{sign}{dollars(abs(usd))}"
-
-
 def strategies_sheet(sides: Sides) -> Sheet:
-    """Dollars of every strategy that any side has."""
+    """Dollars, or vCPU-hours, of every strategy that any side has."""
+    measure = measure_of(result for replay in sides.replays.values() for result in replay.strategies.values())
     names = strategy_inks([name for replay in sides.replays.values() for name in replay.strategies])
     return Sheet(
-        caption="Dollars by strategy",
+        caption=f"{'Dollars' if measure is DOLLARS else measure.name} by strategy",
         over="strategy",
         columns=list(sides.replays),
-        rows=[SheetRow(name, [_paid(replay, name) for replay in sides.replays.values()]) for name in names],
+        rows=[SheetRow(name, [_paid(replay, name, measure) for replay in sides.replays.values()]) for name in names],
     )
 
 
-def _paid(replay: Replay, name: str) -> str:
-    return dollars(replay.strategies[name].usd) if name in replay.strategies else DASH
+def _paid(replay: Replay, name: str, measure: Measure) -> str:
+    return measure.text(measure.of(replay.strategies[name])) if name in replay.strategies else DASH
 
 
 def _figures(sides: Sides) -> list[Shown]:
@@ -241,10 +247,11 @@ def _days_side_by_side(sides: Sides) -> list[Figure]:
         draw=lambda view: by_strategy.cost_chart(by_side, view),
         height=lambda width: by_strategy.cost_height(by_side, width),
     )
-    return [
-        figure_of("strip", strip, _by(sides, sheets.strip_sheet(by_side)), hover.strip_hover(by_side).document()),
-        figure_of("cost", cost, _by(sides, sheets.cost_sheet(by_side)), hover.cost_hover(by_side).document()),
-    ]
+    shown = [figure_of("strip", strip, _by(sides, sheets.strip_sheet(by_side)), hover.strip_hover(by_side).document())]
+    if by_strategy.cost_strategies(by_side):
+        sheet = _by(sides, sheets.cost_sheet(by_side))
+        shown.append(figure_of("cost", cost, sheet, hover.cost_hover(by_side).document()))
+    return shown
 
 
 def _waits(sides: Sides) -> Figure:

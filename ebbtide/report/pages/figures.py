@@ -112,6 +112,8 @@ def _plans(replay: Replay, strategy: str) -> dict[str, FigurePlan]:
             height=high(470.0),
         ),
     }
+    if not by_strategy.cost_strategies(replay):
+        del plans["cost"]
     if len(stretch_of(replay, strategy).days) < _DAYS_WITH_A_ZOOM:
         del plans["day"]
     return plans | _ray_plan(replay, strategy) | _retained_plan(replay, strategy)

@@ -11,11 +11,12 @@ from pathlib import Path
 from ebbtide.files import write_file
 from ebbtide.report.charts.palette import FLEET
 from ebbtide.report.charts.services import LoadStep
+from ebbtide.report.measure import measure_of
 from ebbtide.report.pages import ceiling, sentences
 from ebbtide.report.pages.figures import figures, step_pictures
 from ebbtide.report.pages.table import comparison_sheets, strategy_rows
 from ebbtide.report.pages.template import rendered
-from ebbtide.report.words import count, dollars, duration, glued, percent, several
+from ebbtide.report.words import count, duration, glued, percent, several
 from ebbtide.simulator.results import Replay, StrategyResult
 
 
@@ -66,14 +67,16 @@ def _tiles(replay: Replay, strategy: str) -> list[Tile]:
     if strategy == FLEET:
         fleet = None  # nothing to compare it with but itself
 
+    measure = measure_of([result, fleet] if fleet else [result])
+
     def against_fleet(figure: Callable[[StrategyResult], str]) -> str:
         return f"fixed fleet: {glued(figure(fleet))}" if fleet else ""
 
     return [
         Tile(
-            dollars(result.usd),
+            measure.text(measure.of(result)),
             f"{strategy}, {several(replay.days, 'day')}",
-            against_fleet(lambda compared: dollars(compared.usd)),
+            against_fleet(lambda compared: measure.text(measure.of(compared))),
         ),
         *_saving_tile(replay, strategy),
         Tile(duration(result.wait_p95_s), "p95 wait", against_fleet(lambda compared: duration(compared.wait_p95_s))),

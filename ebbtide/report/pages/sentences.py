@@ -1,11 +1,14 @@
 """Results of a replay in sentences. A loss is called a loss, and every figure comes with its coverage."""
 
 import shlex
+from collections.abc import Sequence
 
+from ebbtide.prices.missing import how_to_price, named
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
+from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult, UnpricedGroup
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
@@ -31,11 +34,14 @@ def headline(replay: Replay) -> str:
         return f"Demand exceeds the stack: {overload_line(replay)}"
     result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
     broken = glued(several(result.jobs_interrupted, "job"))
-    line = f"{_who(name)} costs {dollars(result.usd)} over {_over(replay)} and interrupts {broken}"
+    measure = measure_of([result] if fleet is None else [result, fleet])
+    line = (
+        f"{_who(name)} {measure.verb} {measure.text(measure.of(result))} over {_over(replay)} and interrupts {broken}"
+    )
     if fleet is None or name == FLEET:
         return line
     the_fleet = "an equally good fixed fleet" if name == PRODUCT else "the fixed fleet"
-    return f"{line}; {the_fleet} costs {dollars(fleet.usd)}"
+    return f"{line}; {the_fleet} {measure.verb} {measure.text(measure.of(fleet))}"
 
 
 def overload_line(replay: Replay) -> str:
@@ -95,8 +101,10 @@ def zone_name(replay: Replay) -> str:
 def attainable_of(replay: Replay) -> float | None:
     """The share of the fixed fleet's dollars that the zero-wait bound would save; None where it is not known."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
-    if replay.attainable is not None or replay.overloads or fleet is None or bound is None or fleet.usd <= 0:
+    if replay.attainable is not None or replay.overloads or fleet is None or bound is None:
         return replay.attainable
+    if bound.usd is None or not fleet.usd:
+        return None
     return 1 - bound.usd / fleet.usd
 
 
@@ -175,6 +183,17 @@ def _at_most(seconds: float) -> str:
     return text if text.startswith("under") else f"at most {text}"
 
 
+def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
+    """Name the node groups without a price, and say how to give one; None if all have a price."""
+    if not groups:
+        return None
+    nodes = named([f"{group.name} ({group.instance_type})" for group in groups])
+    return (
+        f"No price is known in {groups[0].region} for the nodes of {nodes}: what uses them has no dollars, and is "
+        f"compared by vCPU-hours. {how_to_price(groups[0].region)}."
+    )
+
+
 def savings_rule(replay: Replay) -> str:
     if replay.overloads:
         return "No saving is stated: demand exceeds what the stack can run."
@@ -187,18 +206,19 @@ def savings_rule(replay: Replay) -> str:
 def savings_line(replay: Replay) -> str:
     """Explain the baseline of savings, and list strategies that cost less than the page's main one."""
     line = savings_rule(replay)
+    if measure_of(replay.strategies.values()) is VCPU_HOURS:
+        return f"{unpriced_line(replay.unpriced) or ''} {line if replay.overloads else ''}".strip()
     if any(waits_worse(replay, name) for name in replay.strategies):
         line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
     main = main_strategy(replay)
     if main is None:
         return line
-    paid = replay.strategies[main].usd
+    paid = DOLLARS.of(replay.strategies[main])
+    less_than_main = {name: paid - DOLLARS.of(replay.strategies[name]) for name in strategy_inks(replay.strategies)}
     cheaper = {
-        name: paid - replay.strategies[name].usd
-        for name in strategy_inks(replay.strategies)
-        if name != BOUND
-        and dollars(replay.strategies[name].usd) != dollars(paid)
-        and replay.strategies[name].usd < paid
+        name: less
+        for name, less in less_than_main.items()
+        if name != BOUND and less > 0 and dollars(paid - less) != dollars(paid)
     }
     parts = [
         f"{name} costs {dollars(less)} less than {main}{', with a worse wait' if waits_worse(replay, name) else ''}"

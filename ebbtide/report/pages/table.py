@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ebbtide.report.charts.by_strategy import percentiles
 from ebbtide.report.charts.palette import BOUND, FLEET, strategy_inks
+from ebbtide.report.measure import DOLLARS, VCPU_HOURS, Measure, measure_of, paid
 from ebbtide.report.pages.ray import ray_lines
 from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
@@ -25,10 +26,11 @@ from ebbtide.report.pages.sentences import (
     savings_rule,
     scope_line,
     small_share,
+    unpriced_line,
     waits_worse,
 )
 from ebbtide.report.pages.sheets import Sheet, SheetRow
-from ebbtide.report.words import DASH, count, dollars, duration, percent, short
+from ebbtide.report.words import DASH, count, duration, percent, short
 from ebbtide.simulator.results import Replay, StrategyResult
 
 SAVING = "saving vs fixed fleet (p95 not worse)"
@@ -43,6 +45,8 @@ _HARM = (
     "evictions in window",
     "evictions in business hours",
 )
+_VS_FLEET = "vCPU-hours vs fixed fleet"
+_ONLY_MONEY = ("on demand", "with spot", "share of attainable")
 HEADINGS = (*_MONEY, *_HARM)
 _EVICTIONS = "evictions"
 _WIDE, _USUAL = 118, 78  # columns of a terminal that has room for all figures, and for those that matter most
@@ -64,6 +68,8 @@ _SHORT = {
     "with spot": "with\nspot",
     SAVING: "saving",
     "share of attainable": "of at-\ntain-\nable",
+    VCPU_HOURS.name: "vCPU-\nhours",
+    _VS_FLEET: "vs fixed\nfleet",
     "wait p50": "wait\np50",
     "wait p95": "wait\np95",
     "wait p99": "wait\np99",
@@ -112,6 +118,7 @@ def comparison_sheets(replay: Replay) -> list[Sheet]:
     or saved, what that cost.
     """
     rows = strategy_rows(replay)
+    money = columns_in(measure_of(replay.strategies.values()), _MONEY)
     sheets = [
         Sheet(
             caption=caption,
@@ -119,7 +126,7 @@ def comparison_sheets(replay: Replay) -> list[Sheet]:
             columns=columns,
             rows=[SheetRow(row.strategy, [row.cells[column] for column in columns]) for row in rows],
         )
-        for caption, columns in (("Cost", _MONEY), ("Effect on jobs and services", _HARM))
+        for caption, columns in (("Cost", money), ("Effect on jobs and services", _HARM))
     ]
     saves = interrupted_or_saved(replay)
     return [*sheets, *_pools_sheet(replay), *([_saves_sheet(saves)] if saves else [])]
@@ -176,6 +183,7 @@ def _table(view: StrategyTable, columns: Sequence[str]) -> Table:
         padding=0,  # the box has a blank between columns
     )
     table.add_column("strategy", no_wrap=True, vertical="bottom")
+    columns = columns_in(measure_of(view.replay.strategies.values()), columns)
     for column in columns:
         table.add_column(_SHORT.get(column, column), justify="right", overflow="fold", vertical="bottom")
     for row in strategy_rows(view.replay):
@@ -192,10 +200,12 @@ def _cells(replay: Replay, name: str) -> dict[str, str]:
     waits = percentiles(result)
     return {
         "node-hours": count(result.node_hours),
-        "dollars": dollars(result.usd),
-        "on demand": dollars(result.usd_on_demand) if result.usd_on_demand or not result.usd else DASH,
-        "with spot": DASH if result.usd_with_spot is None else dollars(result.usd_with_spot),
+        "dollars": paid(result.usd),
+        "on demand": paid(result.usd_on_demand) if result.usd_on_demand or not result.usd else DASH,
+        "with spot": paid(result.usd_with_spot),
         SAVING: _saving(replay, name),
+        VCPU_HOURS.name: count(result.vcpu_hours),
+        _VS_FLEET: _versus_fleet(replay, name),
         "share of attainable": _reached(replay, name),
         "wait p50": duration(waits["p50"]),
         "wait p95": duration(waits["p95"]),
@@ -216,6 +226,23 @@ def _harm(result: StrategyResult, *, bound: bool) -> dict[str, str]:
     return dict.fromkeys(cells, DASH) if bound else cells
 
 
+def columns_in(measure: Measure, columns: Sequence[str]) -> list[str]:
+    """The columns of a table: with vCPU-hours instead of dollars where a price is missing."""
+    if measure is DOLLARS:
+        return list(columns)
+    instead = {"dollars": VCPU_HOURS.name, SAVING: _VS_FLEET, **dict.fromkeys(_ONLY_MONEY, "")}
+    return [column for heading in columns if (column := instead.get(heading, heading))]
+
+
+def _versus_fleet(replay: Replay, name: str) -> str:
+    """More or fewer vCPU-hours, a share of the fixed fleet's. A saving is in dollars, and not claimed here."""
+    fleet = replay.strategies.get(FLEET)
+    if fleet is None or name == FLEET or not fleet.vcpu_hours:
+        return DASH
+    mark = "*" if waits_worse(replay, name) else ""
+    return percent(replay.strategies[name].vcpu_hours / fleet.vcpu_hours - 1) + mark
+
+
 def _saving(replay: Replay, name: str) -> str:
     share = replay.strategies[name].saving_vs_fixed_fleet
     return DASH if share is None else f"{percent(share)}{'*' if waits_worse(replay, name) else ''}"
@@ -232,11 +259,12 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
         f"Covers {coverage_line(replay)}.",
         queue_line(replay),
         f"Replayed: {scope_line(replay)}.",
-        savings_rule(replay),
+        unpriced_line(replay.unpriced) or savings_rule(replay),
     ]
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")
     lines.append("Evictions: in the disruption window / in business hours.")
+    lines += [f"Prices: {replay.estimated_prices}."] if replay.estimated_prices else []
     lines += saves_lines(replay)
     lines += ray_lines(replay, main_strategy(replay))
     attainable = attainable_line(replay)

@@ -13,6 +13,7 @@ from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.settings.checks.parsed import ParsedSections, Placed, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize
@@ -66,6 +67,7 @@ def _nodes_have_an_image(parsed: ParsedSections) -> Iterator[Finding]:
                 wanted="types whose devices work with EKS images and the NVIDIA device plugin",
                 found=refused,
                 example="g6.2xlarge",
+                hint=page_section("nodes"),
             )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
 from ebbtide.prices import PricingAssumption, estimates_text, price_date
+from ebbtide.prices.missing import named
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import RESYNC
@@ -17,6 +18,8 @@ from ebbtide.simulator.strategies.plans import (
     POD_START_S,
     THRESHOLD,
     UNNEEDED_S,
+    unpriced_groups,
+    without_plan_rate,
     without_spot_price,
 )
 from ebbtide.simulator.world.ray.clusters import LOOK_S
@@ -149,12 +152,14 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
 
 def _price_sentences(settings: StackSettings) -> Iterator[str]:
     assumption = PricingAssumption(settings.costs.pricing_assumption)
+    if len(unpriced_groups(settings)) == len(settings.node_groups):
+        return
     yield (
         f"Dollars are nodes only: on-demand Linux prices of {settings.region} as of "
         f"{price_date(settings.region).on_demand.isoformat()}, billed by the second from launch to termination, "
         "the first instance type of each group."
     )
-    if estimates := estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values())):
+    if estimates := estimated_prices(settings):
         yield f"Prices that are no list prices: {estimates}."
     if assumption.approximate:
         yield (
@@ -162,6 +167,8 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
             "(approximate) in every hour, present or not, and those above it on-demand; fixed-fleet and peak-fleet, "
             "whose nodes are all steady, have that rate for all of them, and zero-wait-bound commits with hindsight."
         )
+        if on_demand := without_plan_rate(settings):
+            yield f"No {assumption.value} discount is known for {named(on_demand)}: their nodes are on demand."
     else:
         yield (
             "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
@@ -223,6 +230,10 @@ def _driver_sentences(works: Sequence[RayWork]) -> Iterator[str]:
     parted = sum(work.tasks > work.at_once for work in works)
     if parted:
         yield f"{parted} of them have work above longestTask: they ask for it in equal parts, one after the other."
+
+
+def estimated_prices(settings: StackSettings) -> str:
+    return estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values()))
 
 
 def price_dates(region: str) -> Mapping[str, date]:

@@ -9,10 +9,11 @@ from dataclasses import asdict, replace
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import open_spans
-from ebbtide.simulator.replay.assumptions import assumptions_of, price_dates, ray_assumptions
+from ebbtide.simulator.replay.assumptions import assumptions_of, estimated_prices, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplayOptions, replay_setup_of, with_known_nodes
 from ebbtide.simulator.strategies.overload import overloads_of
+from ebbtide.simulator.strategies.plans import unpriced_groups
 from ebbtide.simulator.strategies.run import Progress
 from ebbtide.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
 from ebbtide.simulator.trace.traces import Trace
@@ -26,7 +27,7 @@ from ebbtide.units.durations import DAY_S
 def replay(
     settings: StackSettings, trace: Trace, options: ReplayOptions, progress: Progress = lambda _strategy, _share: None
 ) -> Replay:
-    """Play `trace` on every strategy. Raises `ReplayError`, and `ebbtide.prices.NoPrice` for an unpriced node."""
+    """Play `trace` on every strategy. Raises `ReplayError`."""
     began = time.perf_counter()
     settings = with_known_nodes(settings)
     topologies = [STRATEGIES[strategy].topology(settings) for strategy in options.strategies]
@@ -43,7 +44,7 @@ def replay(
         if strategy in options.strategies:
             result = results.of(strategy)
             progress(strategy, 1.0)
-            saving = None if strategy is BASELINE or overloads else 1 - result.usd / baseline.usd
+            saving = None if strategy is BASELINE or overloads else _saving(result, baseline)
             shown[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
     return Replay(
         seed=options.seed,
@@ -78,10 +79,16 @@ def replay(
         jobs=len(setup.jobs),
         rollouts=options.rollouts,
         price_dates=price_dates(settings.region),
+        estimated_prices=estimated_prices(settings),
         failures={name: value for name, value in asdict(failures).items() if value},
-        attainable=None if overloads else 1 - bound.usd / baseline.usd,
+        attainable=None if overloads else _saving(bound, baseline),
         overloads=overloads,
         queue_names=trace.queue_names,
         by_queue=setup.assignment.by_queue,
         queues_not_served=setup.assignment.queues_not_served,
+        unpriced=unpriced_groups(settings),
     )
+
+
+def _saving(result: StrategyResult, baseline: StrategyResult) -> float | None:
+    return None if result.usd is None or not baseline.usd else 1 - result.usd / baseline.usd

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from ebbtide.prices import on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.billing import total
 from ebbtide.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.results import Series, SeriesRecorder, StrategyResult
 from ebbtide.simulator.strategies.covering import Covering
-from ebbtide.simulator.strategies.plans import spot_or_none, steady_usd
+from ebbtide.simulator.strategies.plans import listed_usd, spot_or_none, steady_usd
 from ebbtide.simulator.strategies.ray_fleet import share_of_worker
 from ebbtide.simulator.strategies.run import StrategyRun
 from ebbtide.simulator.world.pools import PooledJob
@@ -54,8 +54,8 @@ class ZeroWait:
     """Fractional nodes; the series rounds them up, for drawing."""
 
     node_hours: Mapping[str, float]
-    usd_per_day: tuple[float, ...]
-    usd_on_demand: float
+    usd_per_day: tuple[float, ...]  # empty: a node has no price
+    usd_on_demand: float | None
     usd_with_spot: float | None
     series: Series
 
@@ -80,7 +80,7 @@ def _result(bound: ZeroWait, jobs: Sequence[PooledJob], end_s: float) -> Strateg
     return StrategyResult(
         node_hours=sum(bound.node_hours.values()),
         node_hours_by_group=bound.node_hours,
-        usd=sum(bound.usd_per_day),
+        usd=total(bound.usd_per_day),
         usd_per_day=bound.usd_per_day,
         usd_on_demand=bound.usd_on_demand,
         usd_with_spot=bound.usd_with_spot,
@@ -156,13 +156,14 @@ class Discounts:
 
 
 def discounts_of(settings: StackSettings) -> Discounts:
-    """Raises `ebbtide.prices.NoPrice`."""
+    """Groups without a price have no discount."""
     off: list[float] = [0.0]
     off_spot: list[float] = [0.0]
     for name, group in settings.node_groups.items():
-        usd, kind = steady_usd(settings, name), group.types[0]
-        listed = on_demand(settings.region, kind)
-        spot = spot_or_none(settings.region, kind) if group.kind is NodeKind.FLEXIBLE else None
+        usd, listed = steady_usd(settings, name), listed_usd(settings, name)
+        if usd is None or listed is None:
+            continue
+        spot = spot_or_none(settings.region, group.types[0]) if group.kind is NodeKind.FLEXIBLE else None
         off.append(1 - usd / listed)
         off_spot.append(1 - usd / (listed if spot is None else spot))
     return Discounts(on_demand=max(off), with_spot=max(off_spot))
@@ -203,10 +204,12 @@ class _Part:
             )  # the group's minimum is a need, too
             for group in groups
         ]
-        self._usd = [plan.money.on_demand[name].above_usd for name in self.groups]
+        listed, spot = plan.money.on_demand, plan.money.with_spot
+        self.priced = all(name in listed for name in self.groups)
+        """Otherwise the mix has the fewest vCPUs, and its dollars are unknown."""
+        self._usd = [listed[name].above_usd if self.priced else plan.money.vcpus[name] for name in self.groups]
         self._covering = Covering(offers, self._usd)
-        spot = plan.money.with_spot
-        self._spot_usd = [spot[name].above_usd for name in self.groups] if spot else self._usd
+        self._spot_usd = [spot[name].above_usd for name in self.groups] if spot and self.priced else self._usd
         self._spot_covering = Covering(offers, self._spot_usd)
         self._cached: tuple[tuple[float, ...], float, float] | None = None
 
@@ -262,9 +265,13 @@ class _Meter:
         self._nodes: list[tuple[float, ...]] = []
         self._usd: list[float] = []
         self._spot_usd: list[float] = []
+        self._priced = True
 
     def record(self, at: float, running: int) -> None:
         answers = [part.cheapest() for part in self._parts]
+        self._priced &= all(
+            part.priced or not any(nodes) for part, (nodes, _, _) in zip(self._parts, answers, strict=True)
+        )
         nodes = tuple(count for counts, _, _ in answers for count in counts)
         self._at.append(at)
         self._nodes.append(nodes)
@@ -282,12 +289,13 @@ class _Meter:
             name: sum(nodes[i] * seconds for nodes, seconds in zip(self._nodes, durations, strict=True)) / 3600
             for i, name in enumerate(self._names)
         }
-        with_spot = sum(covered_usd_per_day(spot_steps, discounts.with_spot, day_ends)) if self._priced_spot else None
+        with_spot = covered_usd_per_day(spot_steps, discounts.with_spot, day_ends) if self._priced_spot else ()
+        on_demand = sum(usd * (end - begin) for begin, end, usd in steps.spans()) / 3600
         return ZeroWait(
             node_hours=hours,
-            usd_per_day=covered_usd_per_day(steps, discounts.on_demand, day_ends),
-            usd_on_demand=sum(usd * (end - begin) for begin, end, usd in steps.spans()) / 3600,
-            usd_with_spot=with_spot,
+            usd_per_day=covered_usd_per_day(steps, discounts.on_demand, day_ends) if self._priced else (),
+            usd_on_demand=on_demand if self._priced else None,
+            usd_with_spot=total(with_spot) if self._priced else None,
             series=self._recorder.series(),
         )
 

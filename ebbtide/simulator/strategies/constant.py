@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ebbtide.prices import Capacity, GroupRate, PricingAssumption, hourly
+from ebbtide.prices import Capacity, GroupRate
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import PodSize, head_size, pod_size, takes
@@ -15,7 +15,7 @@ from ebbtide.simulator.outcome import EvictionCounts, strategy_result
 from ebbtide.simulator.results import Series, SeriesRecorder, Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplaySetup
 from ebbtide.simulator.strategies.fleet import Fleet, FleetGroup, FleetPool, most_at_once, peak_fleet, smallest_fleet
-from ebbtide.simulator.strategies.plans import on_spot, steady_usd
+from ebbtide.simulator.strategies.plans import listed_usd, node_weights, on_spot, steady_usd, vcpus
 from ebbtide.simulator.strategies.ray_fleet import RayFleet, peak, smallest
 from ebbtide.simulator.strategies.run import StrategyRun
 from ebbtide.simulator.world.edges import Tally
@@ -91,7 +91,8 @@ def fleet_groups(
 
 
 def _cheapest(settings: StackSettings, groups: Sequence[str]) -> str:
-    return min(groups, key=lambda name: (steady_usd(settings, name), name))
+    weights = node_weights(settings)
+    return min(groups, key=lambda name: (weights[name], name))
 
 
 def _ray_pods(settings: StackSettings, fleet: RayFleet) -> Iterator[tuple[str, PodSize, int]]:
@@ -153,19 +154,24 @@ def fleet_runs(pools: Sequence[FleetPool], workers: Mapping[str, int], end_s: fl
 
 def fleet_bill(fleet: Fleet, settings: StackSettings, series: Series, day_ends: Sequence[float]) -> Bill:
     """Every node is steady, so the commitment covers all of them."""
-    committed = {group: _steady(settings, group, settings.costs.pricing_assumption) for group in fleet.nodes}
+    committed = _rates(settings, {group: steady_usd(settings, group) for group in fleet.nodes})
     money = Rates(
         assumed=committed,
-        on_demand={group: _steady(settings, group, PricingAssumption.ON_DEMAND) for group in fleet.nodes},
+        on_demand=_rates(settings, {group: listed_usd(settings, group) for group in fleet.nodes}),
         with_spot=on_spot(settings, committed, {group: group for group in fleet.nodes}),
+        vcpus={group: vcpus(settings, group) for group in fleet.nodes},
     )
     node_hours = {group: nodes * day_ends[-1] / 3600 for group, nodes in fleet.nodes.items()}
     return billed(node_hours, series, money, day_ends)
 
 
-def _steady(settings: StackSettings, group: str, assumption: PricingAssumption) -> GroupRate:
-    usd = hourly(settings.region, settings.node_groups[group].types[0], assumption)
-    return GroupRate(floor=settings.node_groups[group].min, floor_usd=usd, above_usd=usd)
+def _rates(settings: StackSettings, prices: Mapping[str, float | None]) -> dict[str, GroupRate]:
+    """The rates of the groups that have a price."""
+    return {
+        group: GroupRate(floor=settings.node_groups[group].min, floor_usd=usd, above_usd=usd)
+        for group, usd in prices.items()
+        if usd is not None
+    }
 
 
 def fleet_series(fleet: Fleet, runs: Sequence[JobRun], end_s: float) -> Series:

@@ -14,9 +14,10 @@ from ebbtide.prices import (
     NoPrice,
     PricingAssumption,
     group_rate,
-    hourly,
+    has_rate,
     on_demand,
     spot_typical,
+    steady,
     usable,
 )
 from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, Architecture, NodeKind
@@ -31,6 +32,7 @@ from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
+from ebbtide.simulator.results import UnpricedGroup
 from ebbtide.simulator.world.ray.drivers import size_of
 from ebbtide.simulator.world.ray.work import RayGroupPlan, RayPlan, workload_of_group, workload_of_head
 from ebbtide.simulator.world.saves import saves_of
@@ -102,7 +104,7 @@ class Topology:
 
 
 def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
-    """The cluster of a strategy. Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
+    """The cluster of a strategy."""
     settings = topology.settings
     groups = topology.groups.values()
     if not flags.tunes_groups:
@@ -218,12 +220,19 @@ def _money(topology: Topology) -> Rates:
     for name, model in topology.groups.items():
         group = settings.node_groups[topology.source_of[name]]
         kind = group.types[0]
+        if listed_usd(settings, topology.source_of[name]) is None:
+            continue
         if group.kind is NodeKind.SPOT:
             listed[name] = assumed[name] = _spot_rate(settings.region, kind)
             continue
         listed[name] = group_rate(settings.region, kind, PricingAssumption.ON_DEMAND, floor=model.min)
         assumed[name] = group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=model.min)
-    return Rates(assumed=assumed, on_demand=listed, with_spot=on_spot(settings, assumed, topology.source_of))
+    return Rates(
+        assumed=assumed,
+        on_demand=listed,
+        with_spot=on_spot(settings, assumed, topology.source_of),
+        vcpus={name: vcpus(settings, source) for name, source in topology.source_of.items()},
+    )
 
 
 def _spot_rate(region: str, instance: InstanceType) -> GroupRate:
@@ -263,10 +272,52 @@ def spot_or_none(region: str, instance: InstanceType) -> float | None:
         return None
 
 
-def steady_usd(settings: StackSettings, group: str) -> float:
-    """US dollars an hour of a node that always runs, so a commitment can cover it. Raises `NoPrice`."""
-    kind = settings.node_groups[group].types[0]
-    return hourly(settings.region, kind, settings.costs.pricing_assumption)
+def without_plan_rate(settings: StackSettings) -> tuple[str, ...]:
+    """The groups whose steady nodes a replay bills on demand, since no discount of the assumed plan is known."""
+    assumption = settings.costs.pricing_assumption
+    groups = {name: group for name, group in settings.node_groups.items() if group.kind is not NodeKind.SPOT}
+    return tuple(
+        name
+        for name, group in groups.items()
+        if listed_usd(settings, name) is not None and not has_rate(settings.region, group.types[0], assumption)
+    )
+
+
+def listed_usd(settings: StackSettings, group: str) -> float | None:
+    """On-demand dollars an hour of a group's node; None if it has no price."""
+    try:
+        return on_demand(settings.region, settings.node_groups[group].types[0])
+    except NoPrice:
+        return None
+
+
+def unpriced_groups(settings: StackSettings) -> tuple[UnpricedGroup, ...]:
+    return tuple(
+        UnpricedGroup(name=name, instance_type=group.types[0].name, region=settings.region)
+        for name, group in settings.node_groups.items()
+        if listed_usd(settings, name) is None
+    )
+
+
+def steady_usd(settings: StackSettings, group: str) -> float | None:
+    """Dollars an hour of a node that always runs, so a commitment can cover it; None if it has no price."""
+    if listed_usd(settings, group) is None:
+        return None
+    return steady(settings.region, settings.node_groups[group].types[0], settings.costs.pricing_assumption)
+
+
+def vcpus(settings: StackSettings, group: str) -> int:
+    """vCPUs of a group's node: the measure of fleets whose nodes have no price."""
+    return settings.node_groups[group].types[0].vcpu
+
+
+def node_weights(settings: StackSettings) -> Mapping[str, float]:
+    """What a steady node of each group costs, to choose between groups: dollars, or vCPUs of all if a price is missing.
+
+    A choice by some groups' dollars and other groups' vCPUs would have no meaning.
+    """
+    priced = {name: usd for name in settings.node_groups if (usd := steady_usd(settings, name)) is not None}
+    return priced if len(priced) == len(settings.node_groups) else {n: vcpus(settings, n) for n in settings.node_groups}
 
 
 def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flags) -> WorkloadModel:

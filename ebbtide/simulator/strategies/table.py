@@ -63,9 +63,11 @@ class StrategyResults:
         self._results: dict[Strategy, StrategyResult] = {}
 
     def of(self, strategy: Strategy) -> StrategyResult:
-        """Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
         if strategy not in self._results:
-            self._results[strategy] = STRATEGIES[strategy].owner(self.run_of(strategy))
+            run = self.run_of(strategy)
+            result = STRATEGIES[strategy].owner(run)
+            vcpu_hours = sum(hours * run.plan.money.vcpus[group] for group, hours in result.node_hours_by_group.items())
+            self._results[strategy] = replace(result, vcpu_hours=vcpu_hours)
         return self._results[strategy]
 
     def run_of(self, strategy: Strategy) -> StrategyRun:
@@ -84,7 +86,7 @@ class StrategyResults:
 
 
 def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
-    """The cluster of a strategy. Raises `ebbtide.prices.NoPrice` if a node cannot be priced."""
+    """The cluster of a strategy."""
     definition = STRATEGIES[strategy]
     return plan_of(definition.topology(settings), definition.flags)
 

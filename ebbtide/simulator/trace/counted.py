@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from ebbtide.simulator.trace import requests as request_trace
 from ebbtide.simulator.trace.requests import Window, gaps_of, windows_of
-from ebbtide.simulator.trace.table import TraceError
-from ebbtide.simulator.trace.traces import open_trace, trace_name, trace_path
+from ebbtide.simulator.trace.table import TraceError, open_table, trace_name, trace_path
 from ebbtide.units.durations import DAY_S
 
 CV = "iat_cv"
@@ -58,7 +57,7 @@ def find_requests(path_or_name: str, queue: str | None = None) -> RequestTrace:
 
 def _read(path_or_name: str) -> RequestTrace:
     path = trace_path(path_or_name)
-    with open_trace(path) as table:
+    with open_table(path) as table:
         header, required = table.header, request_trace.COLUMNS
         if any(header.count(column) != 1 for column in required) or header.count(CV) > 1:
             raise TraceError(

@@ -80,20 +80,37 @@ class Reading:
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsRead:
-    """Jobs in the order of submission. `start`: second 0, if the times are dates; `summary`: what was recognized, if
-    the file differs from the usual format.
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Jobs in the order of submission, at least one. `gaps`: spans, in seconds, in which data may be missing.
+
+    `start` is second 0 of a trace whose times are dates, in UTC; `summary` is what was recognized in its file.
+    `recorded_days`: days with data, also after the last job.
     """
 
+    name: str
     jobs: tuple[Job, ...]
-    start: datetime | None
-    summary: str
-    recorded_days: int
-    assumptions: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
+    gaps: tuple[tuple[float, float], ...] = ()
+    counted: bool = False  # converted from requests per window
+    start: datetime | None = None
+    summary: str = ""
+    recorded_days: int = 0
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`: those that were renamed
+    other_queues: frozenset[str] = frozenset()  # of jobs that a part of a trace leaves out
+
+    @property
+    def queues(self) -> frozenset[str]:
+        """The names of the queues, as the stack has them."""
+        return self.other_queues.union(job.queue for job in self.jobs)
+
+    @property
+    def days(self) -> int:
+        """The number of days with all submissions."""
+        return max(self.recorded_days, int(self.jobs[-1].submitted_at // DAY_S) + 1)
 
 
-def read_jobs(table: Table, columns: Columns, reading: Reading) -> JobsRead:
+def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Trace:
     """Read the jobs of the span. Raises `TraceError`."""
     times = TimeColumns(table, zone_of(reading.timezone or reading.zone))
     rows = _Rows(table, columns, times)
@@ -116,8 +133,9 @@ def read_jobs(table: Table, columns: Columns, reading: Reading) -> JobsRead:
     if renamed := ", ".join(columns.renamed()):
         summary += f"; {renamed}"
     said = (f"{summary}.",) if start is not None or renamed else ()
-    return JobsRead(
-        jobs=jobs,
+    return Trace(
+        name,
+        jobs,
         start=start,
         summary=summary if said else "",  # the format that every trace had
         recorded_days=reading.days if reading.days is not None and span.goes_on else 0,
@@ -140,9 +158,8 @@ class _Span:
         self.zone = zone_of(reading.zone)
         self.begin: float | None = None  # of the days, in seconds of the epoch; None: times are seconds from 0
         self._reading = reading
-        since, local = reading.since, zone_of(reading.timezone or reading.zone)
-        if since is not None:
-            self.begin = (since if since.tzinfo else since.replace(tzinfo=local)).timestamp()
+        if reading.since is not None:
+            self.begin = reading.since.replace(tzinfo=reading.since.tzinfo or self.zone).timestamp()
         self._length = inf if reading.days is None else reading.days * DAY_S
         self._end = inf if self.begin is None else self.begin + self._length
         self._dated = False
@@ -337,6 +354,8 @@ class _Rows:
 
     def _between(self, row: TraceRow, started: str, finished: str) -> float:
         begin, end = self._times.seconds(row, started), self._times.seconds(row, finished)
+        if end < begin:
+            end = self._times.seconds(row, finished, fold=1)  # in an hour that a clock change repeats
         if end < begin or end - begin > LONGEST_S:
             wanted = "an end after its start, by at most 366 days"
             found = f"{row.cells[finished]} for a start at {row.cells[started]}"

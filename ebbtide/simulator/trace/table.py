@@ -15,6 +15,8 @@ from typing import NamedTuple, TypeAlias
 from ebbtide.settings.file.problems import one_line, show
 from ebbtide.simulator.trace.files import OpenFile, Unreadable, opened
 
+_DATA = Path(__file__).parent / "data"
+_SUFFIXES = (".gz", ".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
 _LONGEST_HEADER = 400
 _PROGRESS_ROWS = 50_000
 
@@ -116,14 +118,14 @@ def _more(count: int) -> str:
 
 @contextmanager
 def open_table(path: Path, progress: Progress | None = None) -> Generator[Table]:
-    """Open a file to read it within the context. Raises `TraceError`, and FileNotFoundError."""
+    """Open a file to read it within the context. Raises `TraceError`."""
     try:
         with opened(path) as file:
             yield Table(path, file, progress or (lambda _share: None))
     except Unreadable as error:
         raise TraceError(one_line(f"{path}: {error}")) from error
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:
+        raise TraceError(f"{path}: no such file (bundled traces: {', '.join(bundled())})") from error
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -132,3 +134,27 @@ def header_text(header: Sequence[str]) -> str:
     """Return the header, shortened."""
     text = ",".join(header)
     return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}…"
+
+
+def bundled() -> tuple[str, ...]:
+    """The names of the bundled traces."""
+    return tuple(sorted(path.name.removesuffix(".csv.gz") for path in _DATA.glob("*.csv.gz")))
+
+
+def bundled_path(name: str) -> Path:
+    """The path of a bundled trace."""
+    return _DATA / f"{name}.csv.gz"
+
+
+def trace_path(path_or_name: str) -> Path:
+    """The path of a file, or of a bundled trace by its name."""
+    path = Path(path_or_name)
+    return bundled_path(path_or_name) if path_or_name in bundled() and not path.is_file() else path
+
+
+def trace_name(path: Path) -> str:
+    """Return a file's name without the suffixes of its format."""
+    name = path.name
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name

@@ -40,8 +40,8 @@ class TimeColumns:
     forms: dict[str, _Form] = field(default_factory=dict[str, _Form])
     aware: dict[str, bool] = field(default_factory=dict[str, bool])
 
-    def seconds(self, row: TraceRow, column: str) -> float:
-        """Return seconds of the trace or of the epoch; NaN, with a note, for a bad time."""
+    def seconds(self, row: TraceRow, column: str, fold: int = 0) -> float:
+        """Return seconds of the trace or of the epoch; NaN, with a note, for a bad time. `fold` is datetime's."""
         text = row.cells[column]
         form = self.forms.get(column) or self._form_of(column, text)
         if form.most:
@@ -49,7 +49,7 @@ class TimeColumns:
             if form.least <= value <= form.most:
                 return value / form.per_second
         else:
-            value = self._instant(row, column, text)
+            value = self._instant(row, column, text, fold)
             if not isnan(value):
                 return value
         self.table.bad_cell(row, Number(column, form.wanted, form.example), text)
@@ -68,7 +68,7 @@ class TimeColumns:
             self.forms[column] = form
         return form
 
-    def _instant(self, row: TraceRow, column: str, text: str) -> float:
+    def _instant(self, row: TraceRow, column: str, text: str, fold: int) -> float:
         time = _parsed(text)
         if time is None:
             return nan
@@ -77,7 +77,7 @@ class TimeColumns:
             wanted = f"times {'without' if aware else 'with'} a zone, as in the rows above"
             self.table.bad_cell(row, Number(column, wanted, "all with +00:00, or none and --timezone"), text)
         try:
-            return (time if aware else time.replace(tzinfo=self.zone)).timestamp()
+            return (time if aware else time.replace(tzinfo=self.zone, fold=fold)).timestamp()
         except OverflowError:
             return nan
 

@@ -6,21 +6,29 @@ memory: then a stated rule fills cpu and memory, and an assumption of the trace 
 measurement. A file of requests per window becomes synthetic work by the rules of `requests`.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
 from ebbtide.simulator.trace import requests as request_trace
 from ebbtide.simulator.trace.columns import Columns, columns_of, missing_fields
-from ebbtide.simulator.trace.jobs import Job, Reading, read_jobs
+from ebbtide.simulator.trace.jobs import Job, Reading, Trace, read_jobs
 from ebbtide.simulator.trace.requests import Batches, batches_of
-from ebbtide.simulator.trace.table import Progress, Table, TraceError, header_text, open_table
+from ebbtide.simulator.trace.table import (
+    Progress,
+    Table,
+    TraceError,
+    bundled,
+    header_text,
+    open_table,
+    trace_name,
+    trace_path,
+)
 from ebbtide.units.durations import DAY_S
 
-__all__ = ["Job", "Reading", "Trace", "TraceError", "bundled", "find_trace", "read_trace"]
+__all__ = ["Job", "Reading", "Trace", "TraceError", "bundled", "find_trace", "read_trace", "trace_path"]
 
 GAP_S = DAY_S
 """A time without submissions that an assumption mentions: quiet times of the bundled traces are shorter."""
@@ -31,55 +39,6 @@ MOST_TASKS = 500_000
 QUIET_END_S = DAY_S / 2
 """A time after the last submission that an assumption mentions, since entire days are replayed."""
 
-_DATA = Path(__file__).parent / "data"
-_SUFFIXES = (".gz", ".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Jobs in the order of submission, at least one. `gaps`: spans, in seconds, in which data may be missing.
-
-    `start` is second 0 of a trace whose times are dates, in UTC; `summary` is what was recognized in its file.
-    `recorded_days`: days with data, also after the last job.
-    """
-
-    name: str
-    jobs: tuple[Job, ...]
-    assumptions: tuple[str, ...] = ()
-    gaps: tuple[tuple[float, float], ...] = ()
-    counted: bool = False  # converted from requests per window
-    start: datetime | None = None
-    summary: str = ""
-    recorded_days: int = 0
-    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`: those that were renamed
-    other_queues: frozenset[str] = frozenset()  # of jobs that a part of a trace leaves out
-
-    @property
-    def queues(self) -> frozenset[str]:
-        """The names of the queues, as the stack has them."""
-        return self.other_queues.union(job.queue for job in self.jobs)
-
-    @property
-    def days(self) -> int:
-        """The number of days with all submissions."""
-        return max(self.recorded_days, int(self.jobs[-1].submitted_at // DAY_S) + 1)
-
-
-def bundled() -> tuple[str, ...]:
-    """The names of the bundled traces."""
-    return tuple(sorted(path.name.removesuffix(".csv.gz") for path in _DATA.glob("*.csv.gz")))
-
-
-def bundled_path(name: str) -> Path:
-    """The path of a bundled trace."""
-    return _DATA / f"{name}.csv.gz"
-
-
-def trace_path(path_or_name: str) -> Path:
-    """The path of a file, or of a bundled trace by its name."""
-    path = Path(path_or_name)
-    return bundled_path(path_or_name) if path_or_name in bundled() and not path.is_file() else path
-
 
 def find_trace(path_or_name: str, reading: Reading | None = None, progress: Progress | None = None) -> Trace:
     """Read a file, or a bundled trace by its name. Raises `TraceError`."""
@@ -89,44 +48,17 @@ def find_trace(path_or_name: str, reading: Reading | None = None, progress: Prog
 def read_trace(path: Path, reading: Reading | None = None, progress: Progress | None = None) -> Trace:
     """Read a file of jobs, or of requests per window. Raises `TraceError`."""
     name, reading = trace_name(path), reading or Reading()
-    with open_trace(path, progress) as table:
+    with open_table(path, progress) as table:
         if set(request_trace.COLUMNS) <= set(table.header):
             if reading.columns or reading.since is not None:
                 raise TraceError(f"{path}: wanted a trace of jobs with --columns and --from, found requests per window")
             table.once(request_trace.COLUMNS)
             work = batches_of(table, table.rows(request_trace.COLUMNS))
             return _plausible(path, Trace(name, _jobs_of(work), work.assumptions, work.gaps, counted=True))
-        read = read_jobs(table, _columns(table, reading.columns), reading)
-    gaps = _gaps(read.jobs)
-    assumptions = (*read.assumptions, *_gap_assumptions(read.jobs, gaps))
-    trace = Trace(
-        name,
-        read.jobs,
-        assumptions,
-        gaps,
-        start=read.start,
-        summary=read.summary,
-        recorded_days=read.recorded_days,
-    )
-    return _plausible(path, trace)
-
-
-@contextmanager
-def open_trace(path: Path, progress: Progress | None = None) -> Generator[Table]:
-    """Open a trace's table. Raises `TraceError`."""
-    try:
-        with open_table(path, progress) as table:
-            yield table
-    except FileNotFoundError as error:
-        raise TraceError(f"{path}: no such file (bundled traces: {', '.join(bundled())})") from error
-
-
-def trace_name(path: Path) -> str:
-    """Return a file's name without the suffixes of its format."""
-    name = path.name
-    for suffix in _SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
+        trace = read_jobs(table, name, _columns(table, reading.columns), reading)
+    gaps = _gaps(trace.jobs)
+    assumptions = (*trace.assumptions, *_gap_assumptions(trace.jobs, gaps))
+    return _plausible(path, replace(trace, assumptions=assumptions, gaps=gaps))
 
 
 def _columns(table: Table, stated: Mapping[str, str]) -> Columns:

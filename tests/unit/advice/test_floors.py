@@ -168,6 +168,7 @@ def test_a_habit_of_every_week_gets_a_morning_that_cuts_the_waits_of_weeks_it_ha
     before, after = advice.total.p95_wait_s
     assert before > 100  # a node's start
     assert after < 10
+    assert advice.total.usd_a_month is not None
     assert advice.total.usd_a_month > 0
 
 
@@ -200,6 +201,7 @@ def a_trial(pool: str, saved_hours: float, cost: float, better: int = 3) -> Tria
         weeks_better=better,
         jobs=10,
         usd=(300.0, 300.0 * (1 + cost)),
+        vcpu_hours=(0.0, 0.0),
         waited_hours=(50.0, 50.0 - saved_hours),
         mean_wait_s=(0.0, 0.0),
         p95_wait_s=(0.0, 0.0),

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.advice.savings.advice import HOURS_PER_MONTH, PLANS, Offer, SavingsAdvice, savings_advice
 from ebbtide.advice.savings.text import as_json, as_text
 from ebbtide.advice.savings.usage import Usage
-from ebbtide.prices import NoPrice, hourly, on_demand
+from ebbtide.prices import hourly, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -145,13 +145,19 @@ def test_spot_is_in_no_plan_and_the_text_says_so() -> None:
     assert any("Plans never cover spot: spot" in line for line in advice.assumptions)
 
 
-def test_a_node_without_any_price_is_refused_by_group() -> None:
+def test_with_a_node_without_a_price_usage_is_shown_and_no_plan_is_compared() -> None:
     stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
         update={"region": "eu-west-1"}
     )
 
-    with pytest.raises(NoPrice, match=r"node group gpu: no price for g6\.2xlarge in eu-west-1"):
-        savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9))
+    advice = savings_advice(stack, a_usage(fixed=[2] * 9, gpu=[1] * 9))
+
+    assert [group.name for group in advice.unpriced] == ["gpu"]
+    assert (advice.on_demand_usd, advice.offers, advice.chosen) == (None, (), None)
+    assert advice.layers[0].node_hours == 27
+    assert "$" not in as_text(advice)
+    assert "ebbtide prices update --region eu-west-1" in as_text(advice)
+    assert json.loads(json.dumps(as_json(advice)))["unpriced"][0]["instance_type"] == "g6.2xlarge"
 
 
 def test_a_group_that_never_ran_needs_no_price() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.preview.cost.comparison import _node_hours_open, business_hours_a_month, compare_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine
+from ebbtide.preview.render.figures import money_text
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, shortest
@@ -73,8 +74,22 @@ def test_a_new_customer_has_no_before(tmp_path: Path) -> None:
 def test_a_region_without_prices_leaves_everything_open_and_is_named(tmp_path: Path) -> None:
     comparison = compared(shortest(), shortest(more="aws:region: ap-east-2"), tmp_path)
 
-    assert comparison.after == Amounts(at_min=None, at_max=None, at_usage=None)
-    assert "without fixed, flexible, node disks and 4 more: no prices for region ap-east-2" in comparison.confidence
+    assert comparison.after == Amounts(at_min=73.0, at_max=73.0, at_usage=73.0)
+    assert comparison.without[1][:3] == ("fixed", "flexible", "node disks")
+    assert "without fixed, flexible, node disks and 4 more, whose prices are not known" in comparison.confidence
+    assert "ebbtide prices update --region ap-east-2" in comparison.confidence
+
+
+def test_no_difference_is_claimed_of_sums_that_lack_a_line(tmp_path: Path) -> None:
+    cache = "ebbtide:redisPassword: {{ secure: AAA }}\nebbtide:redis: {{ kind: elasticache, nodeType: {0} }}"
+    unpriced, priced = (cache.format(node) for node in ("cache.r6gd.xlarge", "cache.t4g.small"))
+
+    dearer = compared(shortest(more=priced), shortest(more=unpriced), tmp_path)
+
+    assert "(" not in money_text(dearer)
+    assert money_text(dearer).startswith("at least ")
+    assert money_text(dearer).endswith(", without ElastiCache node")
+    assert "(+" in money_text(compared(shortest(), shortest(more=priced), tmp_path))
 
 
 def test_an_existing_cluster_is_not_free(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from ebbtide.report.pages.figures import WIDTHS, figures
 from ebbtide.report.pages.page import render
 from ebbtide.simulator.results import Replay, StrategyResult
-from tests.builders.replay import a_replay
+from tests.builders.replay import a_replay, priced
 from tests.unit.report.looking import outline, words_outside, words_overlapping
 
 
@@ -46,7 +46,7 @@ def grown(replay: Replay, times: float) -> Replay:
         strategies={
             name: replace(
                 result,
-                usd=result.usd * times,
+                usd=priced(result.usd) * times,
                 usd_per_day=tuple(usd * times for usd in result.usd_per_day),
                 node_hours=result.node_hours * times,
             )

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.report import write_comparison
 from ebbtide.report.pages.comparison import main_sheets, render_comparison, sides_of, strategies_sheet, verdict
 from ebbtide.simulator.results import Coverage, Replay
-from tests.builders.replay import START, a_replay
+from tests.builders.replay import START, a_replay, priced
 
 REPLAY = a_replay(samples_per_day=40)
 
@@ -18,7 +18,7 @@ def other(stack: str = "bigger", *, usd: float = 1.0, wait: float = 1.0, replay:
     changed = {
         name: replace(
             result,
-            usd=result.usd * usd,
+            usd=priced(result.usd) * usd,
             usd_per_day=tuple(day * usd for day in result.usd_per_day),
             wait_p95_s=result.wait_p95_s * wait,
         )
@@ -38,7 +38,7 @@ def plain(text: str) -> str:
 
 
 def test_the_cheaper_stack_is_named_with_its_dollars_and_its_wait() -> None:
-    paid = REPLAY.strategies["fixed-flexible"].usd
+    paid = priced(REPLAY.strategies["fixed-flexible"].usd)
     sentence = plain(verdict(sides_of([REPLAY, other(usd=0.8, wait=2.0)])))
 
     assert sentence == (
@@ -76,7 +76,7 @@ def test_changes_are_relative_to_the_first_side() -> None:
     changes = [row.cells[costs.columns.index("change")] for row in costs.rows]
     waits = [row.cells[harm.columns.index("wait p95")] for row in harm.rows]
 
-    assert changes == ["\N{EN DASH}", f"\N{MINUS SIGN}${REPLAY.strategies['fixed-flexible'].usd / 2:,.0f}"]
+    assert changes == ["\N{EN DASH}", f"\N{MINUS SIGN}${priced(REPLAY.strategies['fixed-flexible'].usd) / 2:,.0f}"]
     assert waits == ["3 min 44 s", "7 min 28 s"]
 
 

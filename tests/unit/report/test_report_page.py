@@ -12,7 +12,7 @@ from ebbtide.report import write_report
 from ebbtide.report.pages.page import render
 from ebbtide.report.pages.sentences import command, headline, jobs_line
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Overload, Replay, Series
-from tests.builders.replay import a_replay
+from tests.builders.replay import a_replay, priced
 
 REPLAY = a_replay(samples_per_day=60)
 PAGE = render(REPLAY, live={}, title="Ebbtide replay")
@@ -125,7 +125,9 @@ def test_the_headline_of_an_overload_has_no_amounts() -> None:
 
 
 def test_a_strategy_that_does_better_is_named() -> None:
-    better = replace(REPLAY.strategies["cluster-autoscaling"], usd=REPLAY.strategies["fixed-flexible"].usd - 200)
+    better = replace(
+        REPLAY.strategies["cluster-autoscaling"], usd=priced(REPLAY.strategies["fixed-flexible"].usd) - 200
+    )
     replay = replace(REPLAY, strategies={**REPLAY.strategies, "cluster-autoscaling": better})
 
     assert "Here cluster-autoscaling costs $200 less than fixed-flexible." in words(render(replay, live={}, title="T"))
@@ -148,7 +150,7 @@ def test_interrupted_jobs_are_counted_in_the_headline() -> None:
 
 def test_the_attainable_saving_is_shown_where_the_bound_was_replayed() -> None:
     fleet = REPLAY.strategies["fixed-fleet"]
-    bound = replace(REPLAY.strategies["fixed-flexible"], usd=fleet.usd / 4)
+    bound = replace(REPLAY.strategies["fixed-flexible"], usd=priced(fleet.usd) / 4)
     replay = replace(REPLAY, strategies={**REPLAY.strategies, "zero-wait-bound": bound})
 
     text = words(render(replay, live={}, title="T"))
@@ -185,7 +187,7 @@ def test_a_replay_without_samples_or_days_still_has_a_page() -> None:
 
     page = render(replace(REPLAY, days=0, strategies={"fixed-flexible": empty}, open_spans=()), live={}, title="T")
 
-    assert page.count("<figure") == FIGURES - 1
+    assert page.count("<figure") == FIGURES - 2  # no day in detail, no cost
 
 
 def test_a_single_day_is_not_shown_twice() -> None:

@@ -190,6 +190,12 @@ def test_the_caption_says_coverage_days_start_and_assumptions() -> None:
     assert all(assumption in text for assumption in REPLAY.assumptions)
 
 
+def test_the_caption_names_estimated_prices() -> None:
+    estimates = "m8i.large estimated from us-east-1"
+
+    assert f"Prices: {estimates}." in printed(replace(REPLAY, estimated_prices=estimates), width=200)
+
+
 @pytest.mark.parametrize(("limit", "said"), [(None, "jobs of every length"), (8 * 3600.0, "jobs up to 8 h 00 min")])
 def test_the_caption_names_the_replayed_jobs(limit: float | None, said: str) -> None:
     assert said in printed(replace(REPLAY, max_job_s=limit))

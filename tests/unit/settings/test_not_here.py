@@ -35,6 +35,11 @@ def from_queue(kind: str) -> str:
         (shortest(more="aws:region: cn-north-1"), "aws:region", "clouds"),
         (shortest(more="ebbtide:karpenter: { enabled: true }"), "ebbtide:karpenter", "nodes"),
         (shortest(more="ebbtide:cluster: { karpenter: true }"), "ebbtide:cluster.karpenter", "nodes"),
+        (
+            shortest(more="ebbtide:nodeGroups: { gpu: { instanceTypes: [inf2.8xlarge], max: 2 } }"),
+            "ebbtide:nodeGroups.gpu.instanceTypes",
+            "nodes",
+        ),
         (shortest(train="runtime: nodejs"), "ebbtide:workers.train.runtime", "languages"),
         (shortest(more="ebbtide:helmCharts: {}"), "ebbtide:helmCharts", "objects"),
         (shortest(train="pod: { hostNetwork: true }"), "ebbtide:workers.train.pod.hostNetwork", "pods"),

@@ -65,6 +65,21 @@ def test_a_pool_goes_to_the_group_that_is_cheapest_for_all_its_workers(most: int
     assert loaded(text, tmp_path).workers["train"].node_group == group
 
 
+@pytest.mark.parametrize(("region", "group"), [("af-south-1", "plain"), ("ap-east-2", "large")])
+def test_an_estimated_price_decides_placement_and_without_one_the_cpu_does(
+    region: str, group: str, tmp_path: Path
+) -> None:
+    """Both types have 16 vCPUs, and `large` sorts first."""
+    more = f"""
+        ebbtide:nodeGroups:
+          large: {{ kind: flexible, instanceTypes: [r8i.4xlarge], max: 4 }}
+          plain: {{ kind: flexible, instanceTypes: [m8i.4xlarge], max: 4 }}
+        aws:region: {region}
+    """
+
+    assert loaded(shortest(more=more), tmp_path).workers["train"].node_group == group
+
+
 def test_kind_follows_from_a_groups_name_only_where_it_is_a_kind(tmp_path: Path) -> None:
     more = """
         ebbtide:nodeGroups:

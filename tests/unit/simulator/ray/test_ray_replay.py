@@ -19,6 +19,7 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.ray.drives import JOIN_S
 from ebbtide.simulator.world.workers import JobRun, runs_of
 from ebbtide.simulator.world.world import World
+from tests.builders.replay import priced
 from tests.builders.simulator import (
     HOUR,
     a_driver,
@@ -100,9 +101,9 @@ def test_each_strategy_does_the_same_tasks_and_constant_fleets_pay_for_idle_work
         groups["peak-fleet"].worker_hours > groups["fixed-fleet"].worker_hours > groups["fixed-flexible"].worker_hours
     )
     assert (
-        result.strategies["zero-wait-bound"].usd
-        < result.strategies["fixed-flexible"].usd
-        < result.strategies["fixed-fleet"].usd
+        priced(result.strategies["zero-wait-bound"].usd)
+        < priced(result.strategies["fixed-flexible"].usd)
+        < priced(result.strategies["fixed-fleet"].usd)
     )
 
 

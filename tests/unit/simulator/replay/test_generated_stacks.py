@@ -7,7 +7,6 @@ from datetime import datetime
 import pytest
 
 from controllers.scaler.loop import run
-from ebbtide.prices import NoPrice
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import controller_config
@@ -110,20 +109,10 @@ def played(settings: StackSettings, seed: int) -> Watched:
     return world
 
 
-def played_if_priced(settings: StackSettings, seed: int) -> Watched | None:
-    """One region alone has no prices for all of its types."""
-    try:
-        return played(settings, seed)
-    except NoPrice:
-        assert settings.region == "ap-east-2"
-        return None
-
-
 @pytest.mark.parametrize("seed", [seed for seed in range(40) if generated(seed).ray])
 def test_on_any_stack_with_ray_tasks_end_and_no_group_is_too_large_or_too_small(seed: int) -> None:
     settings = generated(seed)
-    if (world := played_if_priced(settings, seed)) is None:
-        return
+    world = played(settings, seed)
     asked = Counter(run.ray.group for run in drivers(settings) if run.ray is not None)
     results = world.ray.results(DAY_S)
 
@@ -158,8 +147,7 @@ def test_every_strategy_replays_a_stack_with_ray_whatever_fails(seed: int) -> No
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_any_stack_jobs_keep_their_nodes_and_disks_their_zones(seed: int) -> None:
     settings = generated(seed)
-    if (world := played_if_priced(settings, seed)) is None:
-        return
+    world = played(settings, seed)
     flexible = {name for name, spec in settings.workloads.items() if spec.category is Category.FLEXIBLE}
 
     assert world.homeless == []

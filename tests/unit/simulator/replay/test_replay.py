@@ -25,6 +25,7 @@ from ebbtide.simulator.world.edges import Tally, ports_of
 from ebbtide.simulator.world.world import World, WorldSetup
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import Category
+from tests.builders.replay import priced
 from tests.builders.simulator import HOUR, OFFICE_WEEK, a_job, a_pool, a_stack, a_trace, a_workload
 from tests.paths import ROOT
 
@@ -142,8 +143,8 @@ def test_the_fixed_fleet_waits_no_longer_in_any_pool_and_costs_more() -> None:
     assert fleet.pools.keys() == product.pools.keys()
     assert all(fleet.pools[pool].wait_p95_s <= product.pools[pool].wait_p95_s for pool in product.pools)
     assert all(fleet.pools[pool].jobs_unfinished <= product.pools[pool].jobs_unfinished for pool in product.pools)
-    assert product.saving_vs_fixed_fleet == pytest.approx(1 - product.usd / fleet.usd)
-    assert fleet.usd > product.usd > 0
+    assert product.saving_vs_fixed_fleet == pytest.approx(1 - priced(product.usd) / priced(fleet.usd))
+    assert priced(fleet.usd) > priced(product.usd) > 0
     assert fleet.saving_vs_fixed_fleet is None
     assert day().attainable == day().strategies["zero-wait-bound"].saving_vs_fixed_fleet
     assert day().strategies["peak-fleet"].wait_p99_s == 0
@@ -182,7 +183,7 @@ def test_a_plan_is_paid_for_the_floor_of_the_product_and_for_the_whole_fixed_fle
     by_hand = 24 * covered["fixed"] + sum(hours * PRICES[group] for group, hours in above.items())
     assert product.usd == pytest.approx(by_hand)
     assert fleet.usd == pytest.approx(sum(hours * covered[group] for group, hours in fleet.node_hours_by_group.items()))
-    assert product.saving_vs_fixed_fleet == pytest.approx(1 - product.usd / fleet.usd)
+    assert product.saving_vs_fixed_fleet == pytest.approx(1 - priced(product.usd) / priced(fleet.usd))
 
 
 def test_with_spot_flexible_nodes_above_their_minimum_cost_the_typical_spot_price() -> None:
@@ -191,8 +192,10 @@ def test_with_spot_flexible_nodes_above_their_minimum_cost_the_typical_spot_pric
     cheaper = PRICES["flexible"] - spot_typical("us-east-1", TYPES["flexible"])
 
     assert product.usd_on_demand == pytest.approx(product.usd)
-    assert product.usd_with_spot == pytest.approx(product.usd - cheaper * product.node_hours_by_group["flexible"])
-    assert mixed.usd_with_spot == pytest.approx(mixed.usd - cheaper * (mixed.node_hours_by_group["mixed"] - 24))
+    assert product.usd_with_spot == pytest.approx(
+        priced(product.usd) - cheaper * product.node_hours_by_group["flexible"]
+    )
+    assert mixed.usd_with_spot == pytest.approx(priced(mixed.usd) - cheaper * (mixed.node_hours_by_group["mixed"] - 24))
 
 
 @pytest.mark.parametrize(("options", "first"), [(OPTIONS, 5), (replace(OPTIONS, rollouts=False), 1)])

@@ -14,6 +14,7 @@ from ebbtide.simulator.results import Replay, Strategy, as_json
 from ebbtide.simulator.strategies.on_spot import moved_to_spot
 from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.world.failures import Failures
+from tests.builders.replay import priced
 from tests.builders.simulator import HOUR, a_job, a_pool, a_saver, a_stack, a_trace
 
 pytestmark = pytest.mark.whole
@@ -83,7 +84,7 @@ def test_spot_nodes_cost_their_typical_price_and_gpu_pods_alone_may_use_those_wi
 def test_with_spot_and_checkpoints_the_same_jobs_are_done_for_less_and_nothing_is_lost() -> None:
     today, spot = (week(spot_interruptions=100).strategies[name] for name in (TODAY, SPOT))
 
-    assert spot.usd < 0.75 * today.usd  # fixed nodes and services are on demand in both
+    assert priced(spot.usd) < 0.75 * priced(today.usd)  # fixed nodes and services are on demand in both
     assert today.jobs_done + today.jobs_unfinished == spot.jobs_done + spot.jobs_unfinished == 240
     assert spot.jobs_interrupted == spot.resumes > 0
     assert (spot.lost_work_s, spot.lost_work_share) == (0, 0)

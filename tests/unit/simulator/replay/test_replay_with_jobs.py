@@ -25,6 +25,7 @@ from ebbtide.simulator.world.schedules import Busy
 from ebbtide.simulator.world.workers import runs_of
 from ebbtide.simulator.world.world import World, WorldSetup
 from ebbtide.vocabulary.labels import Category
+from tests.builders.replay import priced
 from tests.builders.simulator import HOUR, a_cron_job, a_job, a_one_off, a_pool, a_stack, a_trace, a_workload, with_jobs
 from tests.counts import examples
 
@@ -153,7 +154,10 @@ def test_whatever_the_cron_job_no_job_is_interrupted_and_no_fleet_is_smaller(
 
     assert (product.jobs_interrupted, product.evictions_in_window, product.evictions_in_business_hours) == (0, 0, 0)
     for strategy in few:
-        assert replayed.strategies[strategy].usd_on_demand >= quiet().strategies[strategy].usd_on_demand - 1e-9
+        assert (
+            priced(replayed.strategies[strategy].usd_on_demand)
+            >= priced(quiet().strategies[strategy].usd_on_demand) - 1e-9
+        )
 
 
 def test_a_job_whose_spot_node_goes_is_not_told_and_its_run_has_failed() -> None:

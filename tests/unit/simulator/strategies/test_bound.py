@@ -19,6 +19,7 @@ from ebbtide.simulator.strategies.fleet import peak_fleet
 from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.traces import Trace
 from ebbtide.simulator.world.pools import PooledJob, assign
+from tests.builders.replay import priced
 from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
 from tests.counts import examples
 
@@ -63,7 +64,7 @@ def test_one_job_by_hand() -> None:
     idle, busy = bound(()), bound((PooledJob(HOUR, HOUR, "vision"),))
 
     assert busy.node_hours["gpu"] - idle.node_hours["gpu"] == pytest.approx(1.0)
-    assert busy.usd_on_demand - idle.usd_on_demand == pytest.approx(hourly("us-east-1", "g5.2xlarge"))
+    assert priced(busy.usd_on_demand) - priced(idle.usd_on_demand) == pytest.approx(hourly("us-east-1", "g5.2xlarge"))
 
 
 def test_services_and_fixed_nodes_are_paid_for_all_day() -> None:
@@ -99,7 +100,7 @@ def test_a_fleet_in_which_no_job_ever_waits_never_costs_less(
     assert all(run.started_at == run.submitted_at for run in runs)
     least = bound(jobs, plan)
     assert sum(bill.usd_per_day) >= sum(least.usd_per_day) - 1e-6
-    assert bill.usd_on_demand >= least.usd_on_demand - 1e-6
+    assert priced(bill.usd_on_demand) >= priced(least.usd_on_demand) - 1e-6
     assert (bill.usd_with_spot or 0) >= (least.usd_with_spot or 0) - 1e-6
 
 
@@ -138,8 +139,8 @@ def test_no_packing_of_whole_nodes_is_cheaper_at_any_instant(train: int, wide: i
     jobs = tuple(PooledJob(0.0, 2 * DAY, name) for name, n in (("train", train), ("wide", wide)) for _ in range(n))
     chosen = stack().model_copy(update={"workloads": {}})
     specs = [chosen.workers[job.pool] for job in jobs]
-    own = bound_of(chosen, jobs).usd_on_demand / 24
-    mixed = bound_of(chosen, jobs, Strategy.CLUSTER_AUTOSCALING).usd_on_demand / 24
+    own = priced(bound_of(chosen, jobs).usd_on_demand) / 24
+    mixed = priced(bound_of(chosen, jobs, Strategy.CLUSTER_AUTOSCALING).usd_on_demand) / 24
 
     packed = cheapest_packing(tuple(Pod(spec.cpu, spec.memory) for spec in specs))
 
@@ -158,8 +159,8 @@ def test_workers_kept_warm_for_every_job_cost_more_than_the_bound(strategy: Stra
 
     kept, least = replayed.strategies[strategy], replayed.strategies["zero-wait-bound"]
     assert kept.wait_quantiles_s[-1] < 0.1
-    assert kept.usd > least.usd
-    assert kept.usd > bound_of(warm, pooled(jobs, warm), strategy).usd_on_demand
+    assert priced(kept.usd) > priced(least.usd)
+    assert priced(kept.usd) > priced(bound_of(warm, pooled(jobs, warm), strategy).usd_on_demand)
     assert (least.wait_p99_s, least.jobs_done) == (0.0, 6)
 
 

@@ -3,16 +3,18 @@
 import gzip
 import json
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.simulator.trace.traces import Job, Reading, TraceError, read_trace
+
+pa: Any = import_module("pyarrow")  # has no types
+pq: Any = import_module("pyarrow.parquet")
 
 KOLKATA = Reading(zone="Asia/Kolkata")
 HEADER = ("id", "created_at", "started_at", "finished_at", "queue_name", "cpus", "memory", "gpus")
@@ -105,9 +107,7 @@ def test_json_parquet_and_epochs_agree(
     epoch = written(
         folder, json.dumps([{**row, "submitted": at} for row, at in zip(objects, exact, strict=True)]), "e.json"
     )
-    arrow: Any = pa.table(
-        {name: [row[name] for row in objects] for name in objects[0]} | {"submitted": pa.array(instants)}
-    )
+    arrow = pa.table({name: [row[name] for row in objects] for name in objects[0]} | {"submitted": pa.array(instants)})
 
     trace = read_trace(lines)
 
@@ -135,12 +135,15 @@ def test_times_without_a_zone_are_in_the_stacks_or_in_the_chosen_one(tmp_path: P
 
 
 def test_a_clock_change_neither_loses_nor_adds_an_hour_of_a_job(tmp_path: Path) -> None:
-    rows = "2026-03-29 01:30:00,2026-03-29 01:30:00,2026-03-29 03:30:00,a\n"
-    path = written(tmp_path, f"submitted,started,finished,queue\n{rows}")
+    header = "submitted,started,finished,queue\n"
+    forward = "2026-03-29 01:30:00,2026-03-29 01:30:00,2026-03-29 03:30:00,a\n"
+    back = "2026-10-25 02:50:00,2026-10-25 02:50:00,2026-10-25 02:10:00,a\n"
 
-    (job,) = read_trace(path, Reading(zone="Europe/Berlin")).jobs
+    jobs = [
+        read_trace(written(tmp_path, header + row), Reading(zone="Europe/Berlin")).jobs[0] for row in (forward, back)
+    ]
 
-    assert (job.submitted_at, job.duration_s) == (5400, 3600)
+    assert [(job.submitted_at, job.duration_s) for job in jobs] == [(5400, 3600), (10_200, 1200)]
 
 
 def test_a_span_of_days_is_chosen_and_replayed_from_its_midnight(tmp_path: Path) -> None:

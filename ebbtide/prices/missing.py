@@ -1,0 +1,23 @@
+"""Phrases about missing prices, the same in every output."""
+
+from collections.abc import Sequence
+
+_NAMED = 3  # lines, before the rest are counted
+
+
+def named(lines: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b, c and 2 more`."""
+    *most, last = lines if len(lines) <= _NAMED else (*lines[:_NAMED], f"{len(lines) - _NAMED} more")
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def at_least(usd: str, lines: Sequence[str]) -> str:
+    """The sum `usd`, which lacks these lines."""
+    return f"at least {usd}, without {named(lines)}" if lines else usd
+
+
+def how_to_price(region: str) -> str:
+    return (
+        f"`ebbtide prices update --region {region}` reads prices from AWS; --prices DIR uses those of a directory; "
+        "usdPerHour prices a described shape"
+    )
