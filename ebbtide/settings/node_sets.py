@@ -22,6 +22,11 @@ def with_node_sets(settings: StackSettings) -> StackSettings:
     return settings.model_copy(update={"node_groups": {name: _group(name, shape) for name, shape in shapes.items()}})
 
 
+def constant_groups(settings: StackSettings) -> tuple[str, ...]:
+    """Return the sets of nodes that no autoscaler adds or removes."""
+    return tuple(name for name, shape in settings.cluster.node_shapes.items() if not shape.autoscaled)
+
+
 def sets_without_shape(settings: StackSettings) -> tuple[str, ...]:
     """Return the sets of nodes that pods of the stack use and that no shape describes."""
     return tuple(name for name in dict.fromkeys(_used(settings)) if name not in settings.cluster.node_shapes)

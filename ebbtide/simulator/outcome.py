@@ -4,7 +4,8 @@ A node survives the disruption window for a reason, which the cluster accounts f
 that account at each edge of the window and adds up the differences.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -121,6 +122,29 @@ def _quantiles(waits: Sequence[float]) -> tuple[float, ...]:
     return tuple(ordered[rank(len(ordered), share / 100) - 1] for share in range(101)) if ordered else ()
 
 
+class EmptyNodes:
+    """Counts nodes without a pod outside business hours: their owner could switch them off."""
+
+    def __init__(self, world: World, groups: Collection[str]) -> None:
+        self._cluster = world.cluster
+        self._empty = dict.fromkeys(groups, 0)
+        self._samples = 0
+        spans, end_s = world.setup.open_spans, math.floor(world.setup.end_s)
+        for at in range(0, end_s, _SAMPLE_S) if groups else ():
+            if not any(begin <= at < end for begin, end in spans):
+                world.timeline.at(float(at), self._sample, AFTER_THE_MODEL)
+
+    def mean(self) -> dict[str, float]:
+        return {group: empty / max(1, self._samples) for group, empty in self._empty.items()}
+
+    def _sample(self) -> None:
+        self._samples += 1
+        for node in self._cluster.nodes():
+            if node.group in self._empty and not node.pods:
+                self._empty[node.group] += 1
+
+
+_SAMPLE_S = 600
 _BUDGETS: Mapping[str, str] = {
     Category.WORKER.value: "a worker is there, and workers are never moved",
     Category.FIXED.value: "a fixed pod is there, and fixed pods are never moved",

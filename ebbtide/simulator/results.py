@@ -67,6 +67,8 @@ class StrategyResult:
     """By cluster; empty without Ray, and for the bound."""
     pools: "Mapping[str, PoolResult]" = field(default_factory=dict[str, "PoolResult"])
     """By pool that has jobs; empty for the bound."""
+    empty_nodes: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Mean number of nodes without a pod outside business hours, of groups without an autoscaler."""
     series: "Series"
     wait_quantiles_s: tuple[float, ...] = ()
     """Quantiles of the wait at 0, 1, 2, … 100 %; empty if no job waits by definition."""
@@ -172,10 +174,16 @@ class Replay:
     estimated_prices: str = ""  # types whose price is an estimate, and from what; they count like prices
     jobs: int = 0  # submitted in the replayed days and assigned to a pool
     unpriced: tuple[UnpricedGroup, ...] = ()
-    overloads: tuple[Overload, ...] = ()  # if there is one, no saving is stated
+    overloads: tuple[Overload, ...] = ()
+    constant_nodes: Mapping[str, int] = field(default_factory=dict[str, int])  # of groups without an autoscaler
     queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # queues of the trace by their new names
     by_queue: bool = False  # each job went to the pool of its queue; False: no pool serves a queue of the trace
     queues_not_served: Mapping[str, int] = field(default_factory=dict[str, int])  # their jobs, which were left out
+
+    @property
+    def states_saving(self) -> bool:
+        """True if dollars depend on the strategy: the stack can run the demand, and all groups have an autoscaler."""
+        return not self.overloads and not self.constant_nodes
 
 
 def as_json(replay: Replay) -> dict[str, Any]:
@@ -183,6 +191,7 @@ def as_json(replay: Replay) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "overloads": [asdict(overload) for overload in replay.overloads],
+        "constant_nodes": dict(replay.constant_nodes),
         "seed": replay.seed,
         "stack": replay.stack,
         "trace": replay.trace,
@@ -210,6 +219,7 @@ def _strategy(result: StrategyResult) -> dict[str, Any]:
         "node_hours_by_group": dict(result.node_hours_by_group),
         "usd_per_day": list(result.usd_per_day),
         "survivors": dict(result.survivors),
+        "empty_nodes": dict(result.empty_nodes),
         "pools": {name: asdict(figures) for name, figures in result.pools.items()},
         "ray": {
             name: {
@@ -223,7 +233,7 @@ def _strategy(result: StrategyResult) -> dict[str, Any]:
 
 def _figures(result: StrategyResult | RayGroupResult) -> dict[str, Any]:
     names = (figure.name for figure in fields(result))
-    return {name: getattr(result, name) for name in names if name not in ("series", "wait_quantiles_s")}
+    return {name: getattr(result, name) for name in names if name not in ("series", "wait_quantiles_s", "empty_nodes")}
 
 
 @dataclass(slots=True)

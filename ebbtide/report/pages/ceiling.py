@@ -31,7 +31,7 @@ def ceiling_lines(replay: Replay) -> list[str]:
 
 def _attainable(replay: Replay, name: str) -> Iterator[str]:
     ceiling, fleet = attainable_of(replay), replay.strategies.get(FLEET)
-    if replay.overloads:
+    if not replay.states_saving:
         yield f"{headline(replay)}. No saving is stated."
         return
     if ceiling is None:
@@ -81,7 +81,7 @@ def _on_demand(replay: Replay, name: str) -> Iterator[str]:
     """Scheduling alone: a commitment is bought, not scheduled, and moves saving and bound by unlike amounts."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
     result = replay.strategies[name]
-    if replay.overloads or fleet is None or bound is None:
+    if not replay.states_saving or fleet is None or bound is None:
         return
     if (result.usd_on_demand, fleet.usd_on_demand) == (result.usd, fleet.usd):
         return

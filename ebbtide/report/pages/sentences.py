@@ -32,6 +32,8 @@ def headline(replay: Replay) -> str:
         return "No strategy was replayed"
     if replay.overloads:
         return f"Demand exceeds the stack: {overload_line(replay)}"
+    if replay.constant_nodes:
+        return f"{_who(name)} leaves {empty_nodes(replay, name)} over {_over(replay)}"
     result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
     broken = glued(several(result.jobs_interrupted, "job"))
     measure = measure_of([result] if fleet is None else [result, fleet])
@@ -49,6 +51,12 @@ def overload_line(replay: Replay) -> str:
     worst = max(replay.overloads, key=lambda overload: overload.needed - overload.max, default=None)
     others = f" ({len(replay.overloads) - 1} more too small)" if len(replay.overloads) > 1 else ""
     return f"{worst or ''}{others}"
+
+
+def empty_nodes(replay: Replay, name: str) -> str:
+    """Mean number of nodes that could be switched off outside business hours; `name` is the strategy."""
+    empty = sum(replay.strategies[name].empty_nodes.values())
+    return f"{empty:.1f} of {sum(replay.constant_nodes.values())} nodes without a pod outside business hours"
 
 
 def _who(name: str) -> str:
@@ -101,7 +109,7 @@ def zone_name(replay: Replay) -> str:
 def attainable_of(replay: Replay) -> float | None:
     """The share of the fixed fleet's dollars that the zero-wait bound would save; None where it is not known."""
     fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
-    if replay.attainable is not None or replay.overloads or fleet is None or bound is None:
+    if replay.attainable is not None or not replay.states_saving or fleet is None or bound is None:
         return replay.attainable
     if bound.usd is None or not fleet.usd:
         return None
@@ -197,6 +205,11 @@ def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
 def savings_rule(replay: Replay) -> str:
     if replay.overloads:
         return "No saving is stated: demand exceeds what the stack can run."
+    if replay.constant_nodes:
+        return (
+            f"No saving is stated: the nodes of {', '.join(replay.constant_nodes)} have no autoscaler. Those without a "
+            "pod could be switched off."
+        )
     return (
         "Savings are relative to the smallest fixed fleet that is as good for each pool: the p95 wait is no longer "
         f"than that of {PRODUCT}, and no more jobs are unfinished."

@@ -105,28 +105,28 @@ def _spot_groups_have_a_choice(parsed: ParsedSections) -> Iterator[Finding]:
                 at=(GROUPS, name, "instanceTypes"),
                 wanted=f"at least {FEWEST_SPOT_TYPES} types of one shape for spot nodes",
                 found=f"{len(types)}: {', '.join(types)}",
-                example=f"[{', '.join(_spot_example(types))}]",
-                hint=_spot_hint(types),
+                example=f"[{', '.join(_spot_example(group))}]",
+                hint=_spot_hint(group),
             )
 
 
-def _spot_example(types: Sequence[str]) -> Sequence[str]:
+def _spot_example(group: NodeGroupSettings) -> Sequence[str]:
     """Return types of the group's shape if there are enough."""
-    twins = _types_of_same_shape(types)
+    twins = _types_of_same_shape(group)
     return twins[:FEWEST_SPOT_TYPES] if len(twins) >= FEWEST_SPOT_TYPES else SPOT_TYPES
 
 
-def _spot_hint(types: Sequence[str]) -> str:
-    twins = _types_of_same_shape(types)
+def _spot_hint(group: NodeGroupSettings) -> str:
+    twins = _types_of_same_shape(group)
     if 0 < len(twins) < FEWEST_SPOT_TYPES:
         return f"of this shape only {', '.join(twins)} are common: take another one"
     return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
 
 
-def _types_of_same_shape(types: Sequence[str]) -> Sequence[str]:
-    """Return the types and all others of their shape, or none if they have several shapes."""
-    shapes = {instance_type(name).shape for name in types}
-    if len(shapes) != 1:
+def _types_of_same_shape(group: NodeGroupSettings) -> Sequence[str]:
+    """Return the group's types and all others of their shape, or none if they have several or a described one."""
+    types, shapes = group.instance_types, {kind.shape for kind in group.types}
+    if len(shapes) != 1 or group.shape is not None:
         return ()
     twins = [name for name in instance_type_names() if is_suggested(name) and instance_type(name).shape in shapes]
     return [*types, *(name for name in twins if name not in types)]

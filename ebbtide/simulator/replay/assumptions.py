@@ -7,6 +7,7 @@ from ebbtide.prices import PricingAssumption, estimates_text, price_date
 from ebbtide.prices.missing import named
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import constant_groups
 from ebbtide.settings.process_documents import RESYNC
 from ebbtide.settings.sections.ray import RaySettings, SleepWhen
 from ebbtide.simulator.strategies.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE
@@ -41,7 +42,7 @@ def assumptions_of(
     return (
         *_job_sentences(left_out, aligned=aligned),
         _rollout_sentence(rollouts=rollouts),
-        *_cluster_sentences(resync),
+        *_cluster_sentences(settings, resync),
         *_checkpoint_sentences(saves),
         *_disk_sentences(settings),
         *_price_sentences(settings),
@@ -77,18 +78,12 @@ def _rollout_sentence(*, rollouts: bool) -> str:
     )
 
 
-def _cluster_sentences(resync: timedelta) -> Iterator[str]:
+def _cluster_sentences(settings: StackSettings, resync: timedelta) -> Iterator[str]:
     yield (
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
         "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity is always available."
     )
-    waits = ", ".join(f"{kind.value} {seconds:g} s" for kind, seconds in UNNEEDED_S.items())
-    yield (
-        f"Cluster autoscaler: unneeded time by kind of group {waits}, threshold {THRESHOLD:.0%} (fixed: its defaults, "
-        f"{FLAGS.scale_down_unneeded_s:g} s and {FLAGS.utilization_threshold:.0%}), re-check of unremovable nodes "
-        f"{FLAGS.unremovable_recheck_s:g} s, delay after a scale-up {FLAGS.scale_down_delay_after_add_s:g} s, "
-        f"drain parallelism {FLAGS.max_drain_parallelism}."
-    )
+    yield _autoscaler_sentence() if settings.cluster.context is None else _existing_nodes_sentence(settings)
     yield (
         "Pods are placed by kube-scheduler's scores: on the emptiest node that fits, except the product's "
         "pods, which prefer nodes with pods of their own category."
@@ -125,6 +120,27 @@ def _cluster_sentences(resync: timedelta) -> Iterator[str]:
     )
 
 
+def _autoscaler_sentence() -> str:
+    waits = ", ".join(f"{kind.value} {seconds:g} s" for kind, seconds in UNNEEDED_S.items())
+    return (
+        f"Cluster autoscaler: unneeded time by kind of group {waits}, threshold {THRESHOLD:.0%} (fixed: its defaults, "
+        f"{FLAGS.scale_down_unneeded_s:g} s and {FLAGS.utilization_threshold:.0%}), re-check of unremovable nodes "
+        f"{FLAGS.unremovable_recheck_s:g} s, delay after a scale-up {FLAGS.scale_down_delay_after_add_s:g} s, "
+        f"drain parallelism {FLAGS.max_drain_parallelism}."
+    )
+
+
+def _existing_nodes_sentence(settings: StackSettings) -> str:
+    constant = constant_groups(settings)
+    scaled = [name for name in settings.node_groups if name not in constant]
+    sentences = [
+        "Nodes have the sizes in cluster.nodeShapes, and pods may run on them whatever their labels.",
+        f"Those of {', '.join(constant)} are always present." if constant else "",
+        f"Those of {', '.join(scaled)} have a cluster autoscaler with its default settings." if scaled else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
 def _checkpoint_sentences(saves: Mapping[str, Saves]) -> Iterator[str]:
     """`saves`: by pool, with those of every strategy."""
     for pools, save in _pools_by_saves(saves):
@@ -151,6 +167,9 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
 
 
 def _price_sentences(settings: StackSettings) -> Iterator[str]:
+    if settings.cluster.context is not None:
+        yield "Dollars are nodes only, by usdPerHour of cluster.nodeShapes."
+        return
     assumption = PricingAssumption(settings.costs.pricing_assumption)
     if len(unpriced_groups(settings)) == len(settings.node_groups):
         return

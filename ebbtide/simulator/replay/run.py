@@ -8,6 +8,7 @@ import time
 from dataclasses import asdict, replace
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import constant_groups
 from ebbtide.simulator.billing import open_spans
 from ebbtide.simulator.replay.assumptions import assumptions_of, estimated_prices, price_dates, ray_assumptions
 from ebbtide.simulator.results import BASELINE, Replay, Strategy, StrategyResult
@@ -38,13 +39,14 @@ def replay(
     setup = replay_setup_of(settings, trace, options)
     results = StrategyResults(setup, progress)
     baseline, bound = results.of(BASELINE), results.of(Strategy.ZERO_WAIT_BOUND)
+    constant = {name: settings.node_groups[name].max for name in constant_groups(settings)}
     overloads = tuple(overloads_of(setup, results.run_of(BASELINE).plan.ray))
     shown: dict[str, StrategyResult] = {}
     for strategy in Strategy:
         if strategy in options.strategies:
             result = results.of(strategy)
             progress(strategy, 1.0)
-            saving = None if strategy is BASELINE or overloads else _saving(result, baseline)
+            saving = None if strategy is BASELINE or overloads or constant else _saving(result, baseline)
             shown[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
     return Replay(
         seed=options.seed,
@@ -81,8 +83,9 @@ def replay(
         price_dates=price_dates(settings.region),
         estimated_prices=estimated_prices(settings),
         failures={name: value for name, value in asdict(failures).items() if value},
-        attainable=None if overloads else _saving(bound, baseline),
+        attainable=None if overloads or constant else _saving(bound, baseline),
         overloads=overloads,
+        constant_nodes=constant,
         queue_names=trace.queue_names,
         by_queue=setup.assignment.by_queue,
         queues_not_served=setup.assignment.queues_not_served,

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from controllers.scaler.loop import run as production_loop
+from ebbtide.settings.node_sets import constant_groups
 from ebbtide.simulator.billing import billed
-from ebbtide.simulator.outcome import Survivors, count_evictions, strategy_result
+from ebbtide.simulator.outcome import EmptyNodes, Survivors, count_evictions, strategy_result
 from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplaySetup
 from ebbtide.simulator.world.edges import Tally, ports_of
@@ -57,6 +58,7 @@ def play(run: StrategyRun, control: Control) -> StrategyResult:
     # Workers with checkpoints are moved like other pods: only the others can keep a node for good.
     categories = {pod.name: pod.category for pod in plan.pods if pod.name not in plan.saves}
     survivors = Survivors(world, config.window, categories)
+    empty = EmptyNodes(world, constant_groups(setup.settings))
     control(config, world, tally)
     world.settle()
     evictions = count_evictions(world.cluster.evictions, config.window, setup.start)
@@ -64,7 +66,9 @@ def play(run: StrategyRun, control: Control) -> StrategyResult:
     node_hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
     bill = billed(node_hours, series, plan.money, setup.day_ends)
     result = strategy_result(jobs, bill, series, (evictions, tally), setup.end_s)
-    return replace(result, survivors=survivors.node_hours(), ray=world.ray.results(setup.end_s))
+    return replace(
+        result, survivors=survivors.node_hours(), empty_nodes=empty.mean(), ray=world.ray.results(setup.end_s)
+    )
 
 
 def _report_days(run: StrategyRun, world: World) -> None:

@@ -118,3 +118,9 @@ def test_a_set_that_pods_use_and_no_shape_describes_is_known(tmp_path: Path) -> 
 )
 def test_a_fault_of_a_set_is_one_message(shapes: str, words: tuple[str, ...], tmp_path: Path) -> None:
     assert problem_of(onprem(f"{SELECTORS}, nodeShapes: {{ {shapes} }}"), tmp_path).tells(*words)
+
+
+def test_few_described_types_of_a_spot_group_are_refused(tmp_path: Path) -> None:
+    text = "spot: { instanceTypes: [m9i.4xlarge], shape: { cpu: 16, memory: 64Gi } }"
+
+    assert problem_of(groups(text), tmp_path).tells("spot.few-types", "found 1: m9i.4xlarge")
