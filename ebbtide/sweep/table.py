@@ -1,5 +1,7 @@
 """The terminal output of a sweep: a row for each stack with its best setting, and one for each setting."""
 
+from math import isnan
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -69,10 +71,12 @@ def _setting_row(summary: SettingSummary, best: str | None, stacks: int) -> list
 
 def spread_of(cell: Cell | SettingSummary) -> str:
     """The mean, with the range of the seeds if they differ."""
-    seeds = f" ({figure(cell.low)} to {figure(cell.high)})" if cell.low != cell.high else ""
-    return f"{figure(cell.value)}{seeds}"
+    low, high = figure(cell.low), figure(cell.high)
+    return figure(cell.value) + (f" ({low} to {high})" if low != high else "")
 
 
 def figure(value: float) -> str:
-    """A number with enough digits to tell two settings apart."""
+    """A number with enough digits to tell two settings apart; a dash if a price is missing."""
+    if isnan(value):
+        return "-"
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.5g}"

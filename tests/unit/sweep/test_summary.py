@@ -1,6 +1,8 @@
 """The best of each stack, one for all, its regret, and what is missing."""
 
+import json
 from collections.abc import Mapping
+from math import nan
 from typing import Any
 
 import pytest
@@ -70,6 +72,16 @@ def test_a_stack_where_nothing_meets_the_conditions_is_named(plan: SweepPlan) ->
 
     assert (swept.stacks[1].best, swept.stacks[1].regret) == (None, None)
     assert "No setting meets the conditions on bolt." in list(notes_of(swept))
+
+
+def test_a_stack_whose_dollars_are_unknown_has_no_best_and_the_figures_are_dashes(plan: SweepPlan) -> None:
+    swept = summary(plan, {case: nan if case[0] == "acme" else usd for case, usd in USD.items()})
+    document = json.loads(json.dumps(as_json(swept), allow_nan=False))
+
+    assert {stack.customer: stack.best for stack in swept.stacks} == {"acme": None, "bolt": LONG}
+    assert document["stacks"][0]["settings"][SHORT]["usd"] is None
+    assert "usd is not known on acme, since a node has no price" in " ".join(shown(swept).split())
+    assert "nan" not in shown(swept)
 
 
 def test_what_is_missing_is_told_and_its_stack_counts_for_no_setting_for_all(plan: SweepPlan) -> None:
