@@ -23,8 +23,9 @@ def with_node_sets(settings: StackSettings) -> StackSettings:
 
 
 def constant_groups(settings: StackSettings) -> tuple[str, ...]:
-    """Return the sets of nodes that no autoscaler adds or removes."""
-    return tuple(name for name, shape in settings.cluster.node_shapes.items() if not shape.autoscaled)
+    """Return the sets of nodes that no autoscaler adds or removes. Fixed nodes always stay, so they do not count."""
+    shapes = settings.cluster.node_shapes.items()
+    return tuple(name for name, shape in shapes if not shape.autoscaled and name != NodeKind.FIXED)
 
 
 def sets_without_shape(settings: StackSettings) -> tuple[str, ...]:

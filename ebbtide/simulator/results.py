@@ -126,7 +126,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpricedGroup:
-    """A node group whose nodes have no price."""
+    """A node group whose nodes have no price. `region` is empty for an existing cluster, whose nodes have no type."""
 
     name: str
     instance_type: str

@@ -12,7 +12,7 @@ import typer
 
 from ebbtide.cli.advise import services
 from ebbtide.cli.advise.sizes import sizes
-from ebbtide.cli.advise.stack_file import apply, stack_with_nodes
+from ebbtide.cli.advise.stack_file import apply, stack_on_eks, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, read_with_bar, replay_with_bars
 from ebbtide.cli.options import (
     AtOnce,
@@ -78,9 +78,7 @@ def savings(
     if queues and trace is None:
         raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
     names = queue_names(queues)
-    settings = stack_with_nodes(stack)
-    if settings.cluster.context is not None:
-        fail(f"{stack}: wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS")
+    settings = stack_on_eks(stack, "Savings Plans are for instances of AWS")
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)

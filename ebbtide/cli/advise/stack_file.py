@@ -102,6 +102,17 @@ def apply(
     typer.echo(difference(before, after, _from_here(path)), nl=False)
 
 
+def stack_on_eks(stack: str, why: str) -> StackSettings:
+    """Load a stack whose nodes Ebbtide creates, or end the command."""
+    try:
+        settings = load_stack(stack)
+    except StackInvalid as error:
+        fail(error)
+    if settings.cluster.context is not None:
+        fail(f"{stack}: wanted a stack on EKS, found an existing cluster: {why}")
+    return settings
+
+
 def stack_with_nodes(stack: str) -> StackSettings:
     """Load a stack whose nodes have a known size, or end the command."""
     try:

@@ -116,7 +116,7 @@ def outside_share(stretch: Stretch) -> float | None:
 def _retained(replay: Replay, name: str) -> Iterator[str]:
     reasons = retained_reasons(replay.strategies[name])
     total = sum(reasons.values())
-    if total <= 0:
+    if total <= 0 or replay.constant_nodes:
         return
     most = next(iter(reasons))
     yield (

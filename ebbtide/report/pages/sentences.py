@@ -195,10 +195,12 @@ def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
     """Name the node groups without a price, and say how to give one; None if all have a price."""
     if not groups:
         return None
-    nodes = named([f"{group.name} ({group.instance_type})" for group in groups])
+    region = groups[0].region
+    nodes = named([f"{group.name} ({group.instance_type})" if region else group.name for group in groups])
+    where = f" in {region}" if region else ""
     return (
-        f"No price is known in {groups[0].region} for the nodes of {nodes}: what uses them has no dollars, and is "
-        f"compared by vCPU-hours. {how_to_price(groups[0].region)}."
+        f"No price is known{where} for the nodes of {nodes}: what uses them has no dollars, and is compared by "
+        f"vCPU-hours. {how_to_price(region)}."
     )
 
 

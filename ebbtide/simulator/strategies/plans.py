@@ -135,11 +135,14 @@ def separate_groups(settings: StackSettings) -> Topology:
 
 
 def mixed_group(settings: StackSettings) -> Topology:
-    """One group of the largest flexible shape replaces all groups whose pods fit it."""
+    """One group of the largest flexible shape replaces all groups whose pods fit it.
+
+    An existing cluster keeps its sets of nodes.
+    """
     separate = separate_groups(settings)
     kinds = {name: group.kind for name, group in settings.node_groups.items()}
     flexible = [name for name, kind in kinds.items() if kind is NodeKind.FLEXIBLE]
-    if not flexible:
+    if not flexible or settings.cluster.context is not None:
         return separate
 
     def largest(name: str) -> tuple[bool, int, int, str]:
@@ -292,8 +295,9 @@ def listed_usd(settings: StackSettings, group: str) -> float | None:
 
 
 def unpriced_groups(settings: StackSettings) -> tuple[UnpricedGroup, ...]:
+    region = "" if settings.cluster.context is not None else settings.region
     return tuple(
-        UnpricedGroup(name=name, instance_type=group.types[0].name, region=settings.region)
+        UnpricedGroup(name=name, instance_type=group.types[0].name, region=region)
         for name, group in settings.node_groups.items()
         if listed_usd(settings, name) is None
     )

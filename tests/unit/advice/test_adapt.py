@@ -107,5 +107,5 @@ def test_an_unsound_file_and_an_existing_cluster_are_refused() -> None:
     existing = (FILE[:start] + "  ebbtide:cluster: { kind: existing, context: here }\n" + FILE[end + 1 :]).replace(
         "  ebbtide:costs: { pricingAssumption: on-demand }\n", ""
     )
-    with pytest.raises(ReplayError, match="wanted a stack with node groups"):
+    with pytest.raises(ReplayError, match="wanted a stack that creates its nodes, found an existing cluster"):
         adapted_stack(existing, "acme.yaml", no_files, JOBS)

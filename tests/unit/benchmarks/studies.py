@@ -13,6 +13,7 @@ def figures(usd: float, *, hours: float = 100.0, p95: float = 100.0) -> dict[str
         "wait_p50_s": 1.0,
         "wait_p95_s": p95,
         "wait_p99_s": p95,
+        "jobs_unfinished": 0,
         "jobs_interrupted": 0,
         "lost_work_s": 0.0,
         "evictions_in_window": 0,

@@ -81,7 +81,7 @@ config:
     result = advise("savings", str(stack), "--usage", usage)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "onprem: wanted a stack with node groups" in result.stderr
+    assert "wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS" in result.stderr
 
 
 @pytest.mark.parametrize(

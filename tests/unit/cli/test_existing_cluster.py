@@ -50,10 +50,11 @@ def test_a_rendering_needs_no_cluster_and_claims_no_cost(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", [("simulate", "STACK", "--trace", "openb2023-a"), ("demo", "--stack", "STACK")])
-def test_a_replay_says_that_it_needs_node_groups(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_replay_says_that_it_needs_the_shapes_of_nodes(words: tuple[str, ...], tmp_path: Path) -> None:
     stack = written(onprem(), tmp_path)
 
     result = run(*(stack if word == "STACK" else word for word in words))
 
     assert result.exit_code == 1
-    assert "wanted a stack with node groups (ebbtide:cluster.kind eks), found an existing cluster" in result.output
+    assert "wanted the size of the existing cluster's nodes in ebbtide:cluster.nodeShapes, found none" in result.output
+    assert "(for example nodeShapes: { " in result.output

@@ -191,7 +191,7 @@ def test_the_nodes_of_a_group_are_paid_for_once_each_and_spot_at_the_price_of_sp
     ("nodes", "said"),
     [
         ({}, "node gpu-1: its instance type and region are not known"),
-        ({"gpu-1": priced_node(region="mars-1")}, "node gpu-1: no prices for region mars-1; there are prices for"),
+        ({"gpu-1": priced_node(region="mars-1")}, "node gpu-1: no prices for region mars-1; ebbtide prices show"),
     ],
 )
 def test_what_a_node_costs_is_unknown_where_no_price_is_known(nodes: dict[str, Any], said: str) -> None:
