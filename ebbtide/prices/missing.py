@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-_NAMED = 3  # lines, before the rest are counted
-
 
 def named(lines: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b, c and 2 more`."""
-    *most, last = lines if len(lines) <= _NAMED else (*lines[:_NAMED], f"{len(lines) - _NAMED} more")
+    """`a`, `a and b`, `a, b and c`: each line without a price is named."""
+    *most, last = lines
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -252,8 +252,8 @@ def notes_of(summary: SweepSummary) -> Iterator[str]:
     unknown = [stack.customer for stack in summary.stacks if any(isnan(cell.value) for cell in stack.cells.values())]
     if unknown:
         yield (
-            f"{summary.objective.figure} is not known on {_named(unknown)}, since a node has no price; "
-            "--objective vcpu_hours needs none."
+            f"{summary.objective.figure} is not known on {_named(unknown)}: demand exceeds the stack "
+            "(ebbtide simulate names the pool), or a node has no price (--objective vcpu_hours needs none)."
         )
     without_best = [stack.customer for stack in summary.stacks if stack.best is None and stack.customer not in unknown]
     if without_best:

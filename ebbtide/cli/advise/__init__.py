@@ -32,8 +32,8 @@ from ebbtide.cli.options import (
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.trace.queues import with_queue_names
-from ebbtide.simulator.trace.traces import Reading, TraceError, bundled
+from ebbtide.simulator.trace.queues import served_by_none, with_queue_names
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, bundled
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 command.add_typer(services.command)
@@ -90,11 +90,19 @@ def savings(
             )
             read = read_with_bar(str(trace), _reading(settings, days, since, columns, timezone))
             (jobs,) = with_queue_names([read], names, [settings])
+            _say_where_jobs_go(jobs, settings)
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (UsageError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
+
+
+def _say_where_jobs_go(jobs: Trace, settings: StackSettings) -> None:
+    from ebbtide.report.pages.sentences import BY_FIT
+
+    if served_by_none(jobs, settings):
+        typer.echo(BY_FIT, err=True)
 
 
 _SERVICE_EXAMPLE = "ebbtide advise floors STACK --service embedder --trace requests-servegen-m-small"
@@ -140,6 +148,7 @@ def floors(
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
         (jobs,) = with_queue_names([read_with_bar(trace, reading)], names, [settings])
+        _say_where_jobs_go(jobs, settings)
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
     except (ReplayError, TraceError) as error:

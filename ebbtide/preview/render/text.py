@@ -93,7 +93,8 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
         return
     yield from _dangers(customer)
     if customer.cost is not None:
-        yield _line(f"US dollars a month: {money_text(customer.cost)}")
+        how = " (--full says how to give their prices)" if any(customer.cost.without) else ""
+        yield _line(f"US dollars a month: {money_text(customer.cost)}{how}")
         yield _line(f"policies: {policies_text(customer.policies)}")
     if customer.nights is not None:
         yield from _nights_in_short(customer.nights, new=customer.new)

@@ -13,6 +13,7 @@ from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
 _SAME_WAIT_S = 30.0
+BY_FIT = "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
 SAME_WAIT_RULE = f"Waits within {percent(_SAME_WAIT)} or {_SAME_WAIT_S:.0f} s count as equal."
 
 
@@ -87,7 +88,7 @@ def coverage_line(replay: Replay) -> str:
 def queue_line(replay: Replay) -> str:
     """How jobs came to their pools, and whose were left out."""
     if not replay.by_queue:
-        return "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
+        return BY_FIT
     if not replay.queues_not_served:
         return "Jobs go to the pool of their queue."
     left_out = ", ".join(f"{queue} {count(jobs)}" for queue, jobs in replay.queues_not_served.items())
@@ -218,11 +219,19 @@ def savings_rule(replay: Replay) -> str:
     )
 
 
+def basis_line(replay: Replay) -> str:
+    """How strategies are compared: missing prices, and the baseline of savings or why none is stated."""
+    unpriced = unpriced_line(replay.unpriced)
+    if unpriced is None or not replay.states_saving:
+        return f"{unpriced or ''} {savings_rule(replay)}".strip()
+    return unpriced
+
+
 def savings_line(replay: Replay) -> str:
     """Explain the baseline of savings, and list strategies that cost less than the page's main one."""
     line = savings_rule(replay)
     if measure_of(replay.strategies.values()) is VCPU_HOURS:
-        return f"{unpriced_line(replay.unpriced) or ''} {line if replay.overloads else ''}".strip()
+        return basis_line(replay)
     if any(waits_worse(replay, name) for name in replay.strategies):
         line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
     main = main_strategy(replay)

@@ -16,6 +16,7 @@ from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
     WORSE_WAIT,
     attainable_line,
+    basis_line,
     coverage_line,
     headline,
     interrupted_or_saved,
@@ -23,10 +24,8 @@ from ebbtide.report.pages.sentences import (
     queue_line,
     reached_of,
     saves_lines,
-    savings_rule,
     scope_line,
     small_share,
-    unpriced_line,
     waits_worse,
 )
 from ebbtide.report.pages.sheets import Sheet, SheetRow
@@ -237,7 +236,7 @@ def columns_in(measure: Measure, columns: Sequence[str]) -> list[str]:
 def _versus_fleet(replay: Replay, name: str) -> str:
     """More or fewer vCPU-hours, a share of the fixed fleet's. A saving is in dollars, and not claimed here."""
     fleet = replay.strategies.get(FLEET)
-    if fleet is None or name == FLEET or not fleet.vcpu_hours:
+    if fleet is None or name == FLEET or not fleet.vcpu_hours or not replay.states_saving:
         return DASH
     mark = "*" if waits_worse(replay, name) else ""
     return percent(replay.strategies[name].vcpu_hours / fleet.vcpu_hours - 1) + mark
@@ -259,7 +258,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
         f"Covers {coverage_line(replay)}.",
         queue_line(replay),
         f"Replayed: {scope_line(replay)}.",
-        unpriced_line(replay.unpriced) or savings_rule(replay),
+        basis_line(replay),
     ]
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")

@@ -84,8 +84,8 @@ class Reading:
 class Trace:
     """Jobs in the order of submission, at least one. `gaps`: spans, in seconds, in which data may be missing.
 
-    `start` is second 0 of a trace whose times are dates, in UTC; `summary` is what was recognized in its file.
-    `recorded_days`: days with data, also after the last job.
+    `start` is second 0 of a trace whose times are dates, in UTC; `summary` says what was recognized in its file, and
+    what was left out or filled, a line each. `recorded_days`: days with data, also after the last job.
     """
 
     name: str
@@ -132,14 +132,15 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
         summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"
     if renamed := ", ".join(columns.renamed()):
         summary += f"; {renamed}"
+    notes = tuple(rows.assumptions(jobs, span))
     said = (f"{summary}.",) if start is not None or renamed else ()
     return Trace(
         name,
         jobs,
         start=start,
-        summary=summary if said else "",  # the format that every trace had
+        summary="\n  ".join((summary, *notes)) if said else "",  # nothing for the format that every trace had
         recorded_days=reading.days if reading.days is not None and span.goes_on else 0,
-        assumptions=(*said, *rows.assumptions(jobs, span)),
+        assumptions=(*said, *notes),
     )
 
 

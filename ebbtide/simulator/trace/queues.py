@@ -20,6 +20,11 @@ def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: 
     return [_renamed(trace, names) for trace in traces]
 
 
+def served_by_none(trace: Trace, stack: StackSettings) -> bool:
+    """True if no pool of the stack serves a queue of the trace: its jobs then go to the smallest pool that fits."""
+    return trace.queues.isdisjoint(queue for pool in stack.workers.values() for queue in pool.source.queues)
+
+
 def _faults(names: Mapping[str, str], queues: Sequence[str], served: Sequence[str]) -> Iterator[str]:
     for old, new in names.items():
         if old not in queues:

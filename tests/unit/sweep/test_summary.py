@@ -80,7 +80,7 @@ def test_a_stack_whose_dollars_are_unknown_has_no_best_and_the_figures_are_dashe
 
     assert {stack.customer: stack.best for stack in swept.stacks} == {"acme": None, "bolt": LONG}
     assert document["stacks"][0]["settings"][SHORT]["usd"] is None
-    assert "usd is not known on acme, since a node has no price" in " ".join(shown(swept).split())
+    assert "usd is not known on acme: demand exceeds the stack" in " ".join(shown(swept).split())
     assert "nan" not in shown(swept)
 
 
