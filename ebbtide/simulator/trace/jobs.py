@@ -398,7 +398,7 @@ class _Rows:
             return _slurm_gib(text.removesuffix("n").removesuffix("c")) * (cpu if per_core else 1.0)
         if text[-1:].isdigit():
             text += UNITS_IN_NAMES.get(column.lower().rpartition("_")[2], "")
-        amount = read_quantity(text.replace(",", "."), EXPORTED_MEMORY_UNITS)
+        amount = read_quantity(self._table.with_point(text), EXPORTED_MEMORY_UNITS)
         if amount is None or 0 < amount < _LEAST_BYTES or amount > 1_000_000 * _GIB:
             wanted = "bytes, at least a MiB, or an amount with its unit"
             self._table.bad_cell(row, Number(column, wanted, "17179869184, 16Gi or 16 GB"), row.cells[column])

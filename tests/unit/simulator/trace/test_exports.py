@@ -219,6 +219,18 @@ def test_a_span_that_fits_is_found_in_a_file_with_more_jobs(tmp_path: Path, monk
             "row 3, column created: wanted epoch seconds, as in the rows",
         ),
         ("created,duration,queue\n2026-05-04T10:00Z,1,a\nsoon,1,a\n", "row 3, column created: wanted an ISO 8601 time"),
+        (
+            "created,duration,queue\n0001-01-01T00:00+05:30,1,a\n",
+            "an ISO 8601 time of 1970 to 2999, found '0001-01-01T",
+        ),
+        (
+            "created,duration,queue\n2026-05-04,1,a\n9999-12-31T23:59-08:00,1,a\n",
+            "row 3, column created: wanted an ISO",
+        ),
+        (
+            'created,duration,queue,memory\n5,20,a,"16,384 MB"\n',  # a comma is the decimal sign only beside semicolons
+            "row 2, column memory: wanted bytes, at least a MiB, or an amount with its unit, found '16,384 MB'",
+        ),
         ('{"created": 5, "duration": 6, "queue": "a"}\n[]\n', "row 2: wanted a JSON object, found something else"),
         ('[{"created": 5, "duration": 6, "queue": "a"}, {"cre', "wanted JSON: "),
         ("PAR1 and nothing", "wanted a Parquet file: "),
