@@ -310,6 +310,12 @@ def test_sacct_leaves_out_steps_and_jobs_that_run_and_its_units_are_powers_of_10
     assert "2 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
 
 
+def test_memory_that_slurm_does_not_write_is_refused(tmp_path: Path) -> None:
+    found = refusal(written(tmp_path, SACCT.replace("1500Mc", "?"), "sacct.txt"))
+
+    assert "row 6, column ReqMem: wanted Slurm's memory, found '?'" in found
+
+
 def flower(uuid: str, **changes: Any) -> dict[str, Any]:
     """A task as Flower's /api/tasks shows it: `Task.as_dict` of Celery, with the worker's hostname."""
     none = dict.fromkeys(
@@ -342,6 +348,7 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         flower("b"),
         flower("c", state="FAILURE", succeeded=None, failed=1777888812.0, runtime=None),
         flower("d", state="STARTED", succeeded=None, runtime=None),
+        flower("e", received=None, started=None),
     ]
     trace = read_trace(written(tmp_path, json.dumps({task["uuid"]: task for task in tasks}), "tasks.json"))
 
@@ -352,6 +359,7 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         (36_001.5, 10, "train"),
     ]
     assert any(sentence.startswith("3 tasks have no time of sending: they count as") for sentence in trace.assumptions)
+    assert "1 tasks without a time of sending or receipt were left out: Flower missed both." in trace.assumptions
     assert "1 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
 
 
