@@ -51,6 +51,7 @@ from ebbtide.preview.render.words import (
     policies_text,
     worst,
 )
+from ebbtide.prices.missing import named
 from ebbtide.terminal import one_line, table
 
 _VERDICTS = {StackVerdict.SAFE: "bold green", StackVerdict.ATTENTION: "bold yellow", StackVerdict.BLOCKED: "bold red"}
@@ -95,6 +96,8 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
     if customer.cost is not None:
         how = " (--full says how to give their prices)" if any(customer.cost.without) else ""
         yield _line(f"US dollars a month: {money_text(customer.cost)}{how}")
+        if estimated := [line.name for line in customer.cost.lines if "estimated from" in line.assumption]:
+            yield _line(f"by estimated prices of {named(estimated)} (--full says from what)")
         yield _line(f"policies: {policies_text(customer.policies)}")
     if customer.nights is not None:
         yield from _nights_in_short(customer.nights, new=customer.new)
