@@ -28,9 +28,9 @@ def differences(document: str, printed: str) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its step, without frames, empty lines and omissions."""
+    """Yield each line with its step, without frames, empty lines and omissions; spaces that never break are spaces."""
     step = ""
-    for line in text.splitlines():
+    for line in text.replace("\u00a0", " ").splitlines():
         bare = line.strip("─ ")
         if match := _STEP.fullmatch(bare):
             step = match[1]
