@@ -104,6 +104,8 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
     if customer.simulated is not None:
         yield _line(f"simulated over {simulated_over(customer.simulated)}:")
         yield _table(("", ">before → after"), simulated_rows(customer.simulated))
+        if customer.simulated.note:
+            yield _line(customer.simulated.note)
     if customer.simulated_services is not None:
         yield _line(f"services simulated over {services_over(customer.simulated_services)}:")
         yield _table(SIMULATED_COLUMNS, simulated_service_rows(customer.simulated_services))

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.preview import command
-from ebbtide.preview.document import PreviewDocument, StackVerdict
+from ebbtide.preview.document import PreviewDocument, Simulated, StackVerdict
 from ebbtide.preview.page import PageRequest
 from tests.builders.preview import cost, customer, danger, document
 
@@ -51,6 +51,12 @@ def test_text_in_short_names_lines_whose_price_is_an_estimate(preview: Answer) -
 
     assert "by estimated prices of flexible (--full says from what)" in estimated.stdout
     assert "by estimated prices" not in preview("demo").stdout
+
+
+def test_text_in_short_has_the_note_of_a_replay(preview: Answer) -> None:
+    simulated = Simulated(trace="t", node_hours=(1, 1), usd=(1, 1), p95_wait=(1, 1), note="Demand exceeds the stack.")
+
+    assert "Demand exceeds the stack." in preview("demo", page=document(customer(simulated=simulated))).stdout
 
 
 def test_a_stack_without_a_change_is_one_line(preview: Answer) -> None:

@@ -369,3 +369,12 @@ def test_bounded_memory_needs_no_whole_line_of_a_large_document(tmp_path: Path) 
     }  # 4 MB in a line
 
     assert len(read_trace(written(tmp_path, json.dumps(tasks), "tasks.json")).jobs) == 4_000
+
+
+@pytest.mark.parametrize(("column", "number"), [("mem_kb", "4194304"), ("mem_KiB", "4194304"), ("ram_gib", "4")])
+def test_the_unit_in_the_name_of_a_memory_column_counts(tmp_path: Path, column: str, number: str) -> None:
+    path = written(tmp_path, f"created,duration,queue,cpu,{column}\n5,20,a,1,{number}\n")
+
+    (job,) = read_trace(path, Reading(columns={"memory": column})).jobs
+
+    assert job.memory_gib == pytest.approx(4, rel=0.03)
