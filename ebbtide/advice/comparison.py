@@ -155,7 +155,7 @@ def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
                 )
                 table.add_row("", f"  {other.stack} changes", *cells, style="bold")
     table.caption = Text(
-        "\n".join([*map(_covers, replays), _SAME_START, *_unpriced(replays), *_assumed(first, shown=assumptions)])
+        "\n".join([*map(_covers, replays), _SAME_START, *_prices(replays), *_assumed(first, shown=assumptions)])
     )
     return table
 
@@ -182,7 +182,7 @@ def shift_table(replays: Sequence[Replay]) -> Table:
                 for share in (result.saving_vs_fixed_fleet, shifted.attainable)
             ),
         )
-    table.caption = Text("\n".join(_unpriced(replays)))
+    table.caption = Text("\n".join(_prices(replays)))
     return table
 
 
@@ -229,9 +229,10 @@ def _covers(replay: Replay) -> str:
     return f"{replay.stack} covers {coverage_line(replay)}. {queue_line(replay)}"
 
 
-def _unpriced(replays: Sequence[Replay]) -> list[str]:
-    """One line for each of the stacks' regions with node groups that have no price."""
-    lines = (unpriced_line(replay.unpriced) for replay in replays)
+def _prices(replays: Sequence[Replay]) -> list[str]:
+    """One line for each of the stacks' regions with node groups that have no price, and for each with estimates."""
+    lines = [unpriced_line(replay.unpriced) for replay in replays]
+    lines += [f"Prices of {replay.stack}: {replay.estimated_prices}." for replay in replays if replay.estimated_prices]
     return list(dict.fromkeys(line for line in lines if line is not None))
 
 

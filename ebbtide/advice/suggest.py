@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ebbtide.advice.classes import SizeClass, members, size_classes, slots, spans_of
 from ebbtide.advice.demand import peak_at_once
-from ebbtide.prices import PricingAssumption
+from ebbtide.prices import PricingAssumption, priced_regions
+from ebbtide.prices.missing import how_to_price
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.units.quantities import cpu_text, memory_text
@@ -120,6 +121,8 @@ def jobs_up_to(trace: Trace, max_job_s: float | None) -> list[Job]:
 def nothing_fits(trace: Trace, jobs: int, region: str) -> NoSuggestion:
     if not any(job.cpu or job.gpu for job in trace.jobs):
         return NoSuggestion(f"trace {trace.name}: wanted the CPUs or GPUs of its jobs for a stack file, found neither")
+    if region not in priced_regions():
+        return NoSuggestion(f"{region}: wanted prices, which choose the nodes, found none; {how_to_price(region)}")
     return NoSuggestion(
         f"trace {trace.name}: none of its {jobs} jobs fits a node of the price tables in {region}; wanted one that "
         "asks for less than the largest node has (for example cpu 40, memory_gib 160)"

@@ -53,7 +53,7 @@ class StackSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingSummary:
-    """One setting over all stacks that were played at every setting."""
+    """One setting over all stacks that were played at every setting and have a known value at one."""
 
     setting: str
     value: float
@@ -102,7 +102,11 @@ def summary_of(plan: SweepPlan, rows: Sequence[Row], errors: Mapping[str, str]) 
         }
         for customer, by_setting in by_customer.items()
     }
-    complete = [by_setting for by_setting in cells.values() if len(by_setting) == len(plan.settings)]
+    complete = [
+        by_setting
+        for by_setting in cells.values()
+        if len(by_setting) == len(plan.settings) and not all(isnan(cell.value) for cell in by_setting.values())
+    ]
     settings = tuple(_over_all(setting, complete) for setting in plan.settings) if complete else ()
     best = _best_of_all(settings)
     return SweepSummary(
@@ -165,12 +169,17 @@ def _over_all(setting: str, cells: Sequence[Mapping[str, Cell]]) -> SettingSumma
 def _best_of_all(settings: Sequence[SettingSummary]) -> str | None:
     most = max((setting.meets for setting in settings), default=0)
     meeting = [setting for setting in settings if setting.meets == most and most]
-    return min(meeting, key=lambda setting: setting.value).setting if meeting else None
+    return min(meeting, key=_rank).setting if meeting else None
+
+
+def _rank(result: Cell | SettingSummary) -> tuple[bool, float, float]:
+    """The order of settings, the best one first: an unknown value is last, and of equal values the other decides."""
+    return isnan(result.value), result.value, result.other
 
 
 def _stack(customer: str, cells: Mapping[str, Cell], overall: str | None, plan: SweepPlan) -> StackSummary:
     meeting = {setting: cell for setting, cell in cells.items() if cell.meets}
-    best = min(meeting, key=lambda setting: meeting[setting].value) if meeting else None
+    best = min(meeting, key=lambda setting: _rank(meeting[setting])) if meeting else None
     chosen = None if overall is None else meeting.get(overall)
     return StackSummary(
         customer=customer,

@@ -39,7 +39,7 @@ def as_text(advice: SavingsAdvice) -> str:
             for layer in advice.layers
         ),
         "",
-        *(() if advice.unpriced else _plans(advice)),
+        *(() if advice.unpriced or not advice.offers else _plans(advice)),
         "Assumed:",
         *(f"- {sentence}" for sentence in advice.assumptions),
     ]
@@ -62,6 +62,9 @@ def _verdict(advice: SavingsAdvice) -> Iterator[str]:
         yield "No plan is compared."
         return
     yield f"On demand its nodes cost {_month(advice.on_demand_usd)} a month."
+    if not advice.offers and any(layer.node_hours for layer in advice.layers):
+        yield "The price tables hold no plan rates for these nodes: no plan is compared."
+        return
     chosen = advice.chosen
     if chosen is None:
         yield "No plan of one year pays: leave everything on demand."
@@ -92,10 +95,8 @@ def _offer_row(offer: Offer) -> str:
 
 
 def _beyond(advice: SavingsAdvice) -> Iterator[str]:
-    offer = advice.chosen or next(iter(advice.offers), None)
-    if offer is None:
-        yield "The price tables hold no plan rates for these nodes."
-    elif offer.best <= offer.floor:
+    offer = advice.chosen or advice.offers[0]
+    if offer.best <= offer.floor:
         yield "More than the proven floor, what every hour used, would not pay on this usage."
     elif advice.beyond_floor:
         yield (

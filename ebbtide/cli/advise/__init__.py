@@ -90,8 +90,8 @@ def savings(
             )
             read = read_with_bar(str(trace), _reading(settings, days, since, columns, timezone))
             (jobs,) = with_queue_names([read], names, [settings])
-            _say_where_jobs_go(jobs, settings)
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
+            _say_where_jobs_go(jobs, settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (UsageError, TraceError) as error:
         fail(error)
@@ -148,9 +148,9 @@ def floors(
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
         (jobs,) = with_queue_names([read_with_bar(trace, reading)], names, [settings])
-        _say_where_jobs_go(jobs, settings)
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
+        _say_where_jobs_go(jobs, settings)
     except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))

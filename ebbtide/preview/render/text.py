@@ -51,6 +51,7 @@ from ebbtide.preview.render.words import (
     policies_text,
     worst,
 )
+from ebbtide.prices.missing import named
 from ebbtide.terminal import one_line, table
 
 _VERDICTS = {StackVerdict.SAFE: "bold green", StackVerdict.ATTENTION: "bold yellow", StackVerdict.BLOCKED: "bold red"}
@@ -95,12 +96,16 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
     if customer.cost is not None:
         how = " (--full says how to give their prices)" if any(customer.cost.without) else ""
         yield _line(f"US dollars a month: {money_text(customer.cost)}{how}")
+        if estimated := [line.name for line in customer.cost.lines if "estimated from" in line.assumption]:
+            yield _line(f"by estimated prices of {named(estimated)} (--full says from what)")
         yield _line(f"policies: {policies_text(customer.policies)}")
     if customer.nights is not None:
         yield from _nights_in_short(customer.nights, new=customer.new)
     if customer.simulated is not None:
         yield _line(f"simulated over {simulated_over(customer.simulated)}:")
         yield _table(("", ">before → after"), simulated_rows(customer.simulated))
+        if customer.simulated.note:
+            yield _line(customer.simulated.note)
     if customer.simulated_services is not None:
         yield _line(f"services simulated over {services_over(customer.simulated_services)}:")
         yield _table(SIMULATED_COLUMNS, simulated_service_rows(customer.simulated_services))

@@ -9,11 +9,13 @@ from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult, UnpricedGroup
+from ebbtide.simulator.world.pools import Unfit
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
 _SAME_WAIT_S = 30.0
 BY_FIT = "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
+BY_QUEUE = "Jobs go to the pool of their queue."
 SAME_WAIT_RULE = f"Waits within {percent(_SAME_WAIT)} or {_SAME_WAIT_S:.0f} s count as equal."
 
 
@@ -89,10 +91,12 @@ def queue_line(replay: Replay) -> str:
     """How jobs came to their pools, and whose were left out."""
     if not replay.by_queue:
         return BY_FIT
-    if not replay.queues_not_served:
-        return "Jobs go to the pool of their queue."
-    left_out = ", ".join(f"{queue} {count(jobs)}" for queue, jobs in replay.queues_not_served.items())
-    return f"Jobs go to the pool of their queue. No pool serves these queues, so their jobs were left out: {left_out}."
+    line = BY_QUEUE
+    if replay.queues_not_served:
+        left_out = (f"{queue or '(no name)'} {count(jobs)}" for queue, jobs in replay.queues_not_served.items())
+        line += f" No pool serves these queues, so their jobs were left out: {', '.join(left_out)}."
+    unfit = [f"{count(jobs)} {reason}" for reason, jobs in replay.jobs_unfit.items() if reason != Unfit.QUEUE]
+    return f"{line} Jobs that do not fit their pool were left out: {', '.join(unfit)}." if unfit else line
 
 
 def scope_line(replay: Replay) -> str:

@@ -17,6 +17,7 @@ from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize
+from ebbtide.settings.node_sets import with_node_sets
 from ebbtide.settings.packing import Nodes, nodes_needed
 from ebbtide.settings.placement import (
     architecture,
@@ -169,6 +170,15 @@ def _pods_fit_their_nodes(parsed: ParsedSections) -> Iterator[Finding]:
         node = node_of(parsed.stack.node_groups[placed.group])
         if not fits(placed.size, node):
             expected = f"a pod that fits a node of group {placed.group}: {room_text(node)}"
+            yield Finding(code="pod.too-large", at=placed.at, wanted=expected, found=str(placed.size))
+
+
+def _pods_fit_described_nodes(parsed: ParsedSections) -> Iterator[Finding]:
+    groups = with_node_sets(parsed.stack).node_groups
+    for placed in parsed.pods:
+        name = placed.group or placed.kind.value
+        if name in groups and not fits(placed.size, node_of(groups[name])):
+            expected = f"a pod that fits a node of cluster.nodeShapes.{name}: {room_text(node_of(groups[name]))}"
             yield Finding(code="pod.too-large", at=placed.at, wanted=expected, found=str(placed.size))
 
 
@@ -384,6 +394,7 @@ RULES = (
     Rule((GROUPS,), _reserved_leaves_capacity),
     Rule((GROUPS, CLUSTER), _groups_reach_every_zone),
     Rule((GROUPS, CLUSTER), _pods_fit_their_nodes, on=ClusterKind.EKS),
+    Rule((GROUPS, CLUSTER), _pods_fit_described_nodes, on=ClusterKind.EXISTING),
     Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on=ClusterKind.EKS),
     Rule((CLUSTER,), _gpus_are_offered, on=ClusterKind.EKS),
     Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on=ClusterKind.EKS),

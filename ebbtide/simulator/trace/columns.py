@@ -33,7 +33,7 @@ NAMES: Mapping[str, Sequence[str]] = {
     TASKS: (TASKS,),
 }
 """Recognized names of each field, the most exact one first; case does not count, and `-` and a space are `_`."""
-UNITS_IN_NAMES = {"mib": "MiB", "mb": "MB", "gb": "GB"}
+UNITS_IN_NAMES = {"kib": "KiB", "kb": "KB", "mib": "MiB", "mb": "MB", "gib": "GiB", "gb": "GB"}
 """The unit of plain numbers by the last word of the column's name; they are bytes otherwise."""
 
 

@@ -116,7 +116,7 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     rows = _Rows(table, columns, times)
     span = _Span(reading)
     for row in table.rows(columns.names):
-        if rows.is_step(row):
+        if rows.is_step(row) or rows.is_unseen(row):
             continue
         at = rows.submitted(row)
         if isnan(at) or span.excludes(at, dated=rows.dated):
@@ -280,6 +280,14 @@ class _Rows:
         self._counts["steps"] += step
         return step
 
+    def is_unseen(self, row: TraceRow) -> bool:
+        """Count a task of Flower whose sending and receipt were before Flower's start."""
+        unseen = self._columns.export is Export.FLOWER and not any(
+            row.cells[name] for name in self._columns.of[SUBMITTED]
+        )
+        self._counts["unseen"] += unseen
+        return unseen
+
     def submitted(self, row: TraceRow) -> float:
         """Return the time of submission; NaN for a bad one."""
         names = self._columns.of[SUBMITTED]
@@ -313,6 +321,8 @@ class _Rows:
             yield f"{counts['steps']:,} rows of job steps were left out: a step's resources are its job's."
         if counts["unfinished"]:
             yield f"{counts['unfinished']:,} rows without a start or an end were left out: these jobs have not ended."
+        if counts["unseen"]:
+            yield f"{counts['unseen']:,} tasks without a time of sending or receipt were left out: Flower missed both."
         if counts["received"]:
             yield (
                 f"{counts['received']:,} tasks have no time of sending: they count as submitted when a worker received "
@@ -395,10 +405,13 @@ class _Rows:
         text = row.cells[column].replace(" ", "")
         if self._slurm:
             per_core = text.endswith("c")
-            return _slurm_gib(text.removesuffix("n").removesuffix("c")) * (cpu if per_core else 1.0)
+            gib = _slurm_gib(text.removesuffix("n").removesuffix("c")) * (cpu if per_core else 1.0)
+            if isnan(gib):
+                self._table.bad_cell(row, Number(column, "Slurm's memory", "4000M, 4Gc or 16Gn"), row.cells[column])
+            return gib
         if text[-1:].isdigit():
             text += UNITS_IN_NAMES.get(column.lower().rpartition("_")[2], "")
-        amount = read_quantity(text.replace(",", "."), EXPORTED_MEMORY_UNITS)
+        amount = read_quantity(self._table.with_point(text), EXPORTED_MEMORY_UNITS)
         if amount is None or 0 < amount < _LEAST_BYTES or amount > 1_000_000 * _GIB:
             wanted = "bytes, at least a MiB, or an amount with its unit"
             self._table.bad_cell(row, Number(column, wanted, "17179869184, 16Gi or 16 GB"), row.cells[column])

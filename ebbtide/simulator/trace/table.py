@@ -75,14 +75,17 @@ class Table:
         return value
 
     def read_number(self, text: str) -> float:
-        """Return a finite number, or NaN. With semicolons between columns a comma is the decimal sign."""
-        if self.file.delimiter == ";":
-            text = text.replace(",", ".")
+        """Return a finite number, or NaN."""
+        text = self.with_point(text)
         try:
             value = math.nan if "_" in text else float(text)  # Python reads 1_000; a spreadsheet does not
         except ValueError:
             return math.nan
         return value if math.isfinite(value) else math.nan
+
+    def with_point(self, text: str) -> str:
+        """Return a number with a decimal point. With semicolons between columns a comma is the decimal sign."""
+        return text.replace(",", ".") if self.file.delimiter == ";" else text
 
     def bad_cell(self, row: TraceRow, expected: Number, found: str) -> None:
         example = f" (for example {expected.example})" if expected.example else ""

@@ -27,8 +27,8 @@ _EPOCH = _Form("epoch seconds", "epoch seconds, as in the rows above", "17778888
 _MILLISECONDS = _Form(
     "epoch milliseconds", "epoch milliseconds, as in the rows above", "1777888800000", 1000.0, least=1e11, most=1e14
 )
-ISO = _Form("ISO 8601", "an ISO 8601 time", "2026-05-04T10:00:00Z")
-_UNKNOWN = _Form("", "seconds from time 0, an epoch or an ISO 8601 time", "2026-05-04T10:00:00Z")
+ISO = _Form("ISO 8601", "an ISO 8601 time of 1970 to 2999", "2026-05-04T10:00:00Z")
+_UNKNOWN = _Form("", "seconds from time 0, an epoch or an ISO 8601 time of 1970 to 2999", "2026-05-04T10:00:00Z")
 
 
 @dataclass(slots=True)
@@ -76,14 +76,12 @@ class TimeColumns:
         if self.aware.setdefault(column, aware) is not aware:
             wanted = f"times {'without' if aware else 'with'} a zone, as in the rows above"
             self.table.bad_cell(row, Number(column, wanted, "all with +00:00, or none and --timezone"), text)
-        try:
-            return (time if aware else time.replace(tzinfo=self.zone, fold=fold)).timestamp()
-        except OverflowError:
-            return nan
+        return (time if aware else time.replace(tzinfo=self.zone, fold=fold)).timestamp()
 
 
 def _parsed(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text.removesuffix(" UTC") + "Z" if text.endswith(" UTC") else text)
+        time = datetime.fromisoformat(text.removesuffix(" UTC") + "Z" if text.endswith(" UTC") else text)
     except ValueError:
         return None
+    return time if 1970 <= time.year < 3000 else None  # 0001-01-01 is Go's time zero

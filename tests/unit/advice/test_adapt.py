@@ -100,6 +100,15 @@ def test_a_line_that_names_a_pool_that_is_gone_is_refused_with_its_place() -> No
         adapted_stack(file, "acme.yaml", no_files, JOBS)
 
 
+def test_a_region_without_prices_is_named() -> None:
+    file = FILE.replace("config:", "config:\n  aws:region: ap-east-2")
+
+    with pytest.raises(
+        NoSuggestion, match="ap-east-2: wanted prices, which choose the nodes, found none; `ebbtide pri"
+    ):
+        adapted_stack(file, "acme.yaml", no_files, JOBS)
+
+
 def test_an_unsound_file_and_an_existing_cluster_are_refused() -> None:
     with pytest.raises(StackInvalid):
         adapted_stack(FILE.replace("acme #", "A #"), "acme.yaml", no_files, JOBS)

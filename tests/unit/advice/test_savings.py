@@ -160,6 +160,15 @@ def test_with_a_node_without_a_price_usage_is_shown_and_no_plan_is_compared() ->
     assert json.loads(json.dumps(as_json(advice)))["unpriced"][0]["instance_type"] == "g6.2xlarge"
 
 
+def test_without_any_plan_rate_the_text_does_not_say_that_no_plan_pays() -> None:
+    stack = stack_with(fixed=(NodeKind.FIXED, "m8i.2xlarge")).model_copy(update={"region": "af-south-1"})
+
+    text = as_text(savings_advice(stack, a_usage(fixed=[2] * 9)))
+
+    assert "The price tables hold no plan rates for these nodes: no plan is compared." in text
+    assert "leave everything on demand" not in text
+
+
 def test_a_group_that_never_ran_needs_no_price() -> None:
     stack = stack_with(fixed=(NodeKind.FIXED, "m7i.xlarge"), gpu=(NodeKind.GPU, "g6.2xlarge")).model_copy(
         update={"region": "eu-west-1"}

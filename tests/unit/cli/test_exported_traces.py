@@ -80,6 +80,7 @@ def test_every_command_reads_the_export_in_the_same_way(
         ("--columns", "birth=born", "found 'birth=born'"),
         ("--timezone", "Berlin", "wanted a time zone, found 'Berlin' (for example Europe/Berlin)"),
         ("--from", "monday", "wanted an ISO date and time, found 'monday'"),
+        ("--from", "0001-01-01", "wanted an ISO date and time, found '0001-01-01'"),
     ],
 )
 def test_an_option_that_cannot_be_read_is_refused(trace: str, option: str, value: str, message: str) -> None:

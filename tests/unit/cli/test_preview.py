@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.preview import command
-from ebbtide.preview.document import PreviewDocument, StackVerdict
+from ebbtide.preview.document import PreviewDocument, Simulated, StackVerdict
 from ebbtide.preview.page import PageRequest
-from tests.builders.preview import customer, danger, document
+from tests.builders.preview import cost, customer, danger, document
 
 Answer = Callable[..., Result]
 
@@ -41,6 +42,21 @@ def test_text_in_short_shows_what_decides_and_where_the_rest_is(preview: Answer)
     assert "ownership" not in result.stdout
     assert lines[-1] == "everything: --full"
     assert len(lines) < 30
+
+
+def test_text_in_short_names_lines_whose_price_is_an_estimate(preview: Answer) -> None:
+    line = replace(cost().lines[0], assumption="about on-demand; m8i.large estimated from us-east-1")
+
+    estimated = preview("demo", page=document(customer(cost=replace(cost(), lines=(line,)))))
+
+    assert "by estimated prices of flexible (--full says from what)" in estimated.stdout
+    assert "by estimated prices" not in preview("demo").stdout
+
+
+def test_text_in_short_has_the_note_of_a_replay(preview: Answer) -> None:
+    simulated = Simulated(trace="t", node_hours=(1, 1), usd=(1, 1), p95_wait=(1, 1), note="Demand exceeds the stack.")
+
+    assert "Demand exceeds the stack." in preview("demo", page=document(customer(simulated=simulated))).stdout
 
 
 def test_a_stack_without_a_change_is_one_line(preview: Answer) -> None:

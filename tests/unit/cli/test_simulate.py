@@ -83,6 +83,17 @@ def test_queues_of_the_trace_are_renamed_and_the_jobs_of_the_others_left_out(tmp
     assert document["strategies"]["fixed-fleet"]["pools"]["train"]["jobs"] == 11
 
 
+def test_jobs_without_a_queue_and_jobs_too_large_for_their_pool_are_named(trace: str) -> None:
+    text = Path(trace).read_text("utf-8").replace("601,600,q", "601,600,").replace("1202,600,q,4", "1202,600,q,99")
+    Path(trace).write_text(text, encoding="utf-8")
+
+    result = simulate("--trace", trace, "--queues", "q=train", "--strategy", "fixed-fleet")
+
+    said = " ".join(result.stdout.split())
+    assert "No pool serves these queues, so their jobs were left out: (no name) 1." in said
+    assert "Jobs that do not fit their pool were left out: 1 too-much-cpu." in said
+
+
 def test_jobs_go_by_fit_where_no_pool_serves_a_queue_and_the_output_says_so(trace: str) -> None:
     result = simulate("--trace", trace, "--strategy", "fixed-fleet")
 

@@ -114,6 +114,7 @@ def test_a_set_that_pods_use_and_no_shape_describes_is_known(tmp_path: Path) -> 
         ("flexibel: { cpu: 15, memory: 60Gi, max: 4 }", ("nodes.unknown", "did you mean flexible?")),
         ("gpu: { cpu: 15, max: 4 }", ("key.missing", "nodeShapes.gpu.memory:")),
         ("gpu: { cpu: 15, memory: 60Gi, max: 4, min: 5 }", ("min.above-max", "nodeShapes.gpu.min:")),
+        ("flexible: { cpu: 500m, memory: 60Gi, max: 4 }", ("pod.too-large", "a node of cluster.nodeShapes.flexible")),
     ],
 )
 def test_a_fault_of_a_set_is_one_message(shapes: str, words: tuple[str, ...], tmp_path: Path) -> None:

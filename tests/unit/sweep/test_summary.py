@@ -59,6 +59,12 @@ def test_each_stack_has_its_best_and_one_for_all_has_the_smallest_mean(plan: Swe
     ]
 
 
+def test_of_equal_values_the_shorter_wait_is_the_best(plan: SweepPlan) -> None:
+    swept = summary(plan, dict.fromkeys(USD, 5.0), {("acme", SHORT): 99.0, ("bolt", SHORT): 99.0})
+
+    assert {stack.best for stack in swept.stacks} == {LONG} == {swept.best}
+
+
 def test_a_setting_that_misses_a_condition_is_no_stacks_best(plan: SweepPlan) -> None:
     swept = summary(plan, waits={("bolt", LONG): 101.0})
 
@@ -79,6 +85,7 @@ def test_a_stack_whose_dollars_are_unknown_has_no_best_and_the_figures_are_dashe
     document = json.loads(json.dumps(as_json(swept), allow_nan=False))
 
     assert {stack.customer: stack.best for stack in swept.stacks} == {"acme": None, "bolt": LONG}
+    assert (swept.best, [each.value for each in swept.settings]) == (LONG, [30.5, 20.5])  # of bolt alone
     assert document["stacks"][0]["settings"][SHORT]["usd"] is None
     assert "usd is not known on acme: demand exceeds the stack" in " ".join(shown(swept).split())
     assert "nan" not in shown(swept)

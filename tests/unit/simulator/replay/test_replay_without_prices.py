@@ -168,6 +168,16 @@ def test_stacks_with_and_without_prices_are_compared_by_vcpu_hours() -> None:
     assert "uses as much as" in render_comparison(pair, title="T")
 
 
+def test_a_comparison_names_estimated_prices_of_each_stack() -> None:
+    pair = [
+        played(),
+        replace(played("af-south-1"), stack="cape", estimated_prices="m8i.large estimated from us-east-1"),
+    ]
+
+    for table in (comparison_table(pair, assumptions=False), shift_table(pair)):
+        assert "Prices of cape: m8i.large estimated from us-east-1." in shown(table)
+
+
 def test_a_preview_simulates_a_side_without_prices() -> None:
     rows = dict(simulated_rows(simulated(stack(), stack(UNPRICED), jobs(), days=1)))
 

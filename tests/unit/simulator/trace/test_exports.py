@@ -219,6 +219,18 @@ def test_a_span_that_fits_is_found_in_a_file_with_more_jobs(tmp_path: Path, monk
             "row 3, column created: wanted epoch seconds, as in the rows",
         ),
         ("created,duration,queue\n2026-05-04T10:00Z,1,a\nsoon,1,a\n", "row 3, column created: wanted an ISO 8601 time"),
+        (
+            "created,duration,queue\n0001-01-01T00:00+05:30,1,a\n",
+            "an ISO 8601 time of 1970 to 2999, found '0001-01-01T",
+        ),
+        (
+            "created,duration,queue\n2026-05-04,1,a\n9999-12-31T23:59-08:00,1,a\n",
+            "row 3, column created: wanted an ISO",
+        ),
+        (
+            'created,duration,queue,memory\n5,20,a,"16,384 MB"\n',  # a comma is the decimal sign only beside semicolons
+            "row 2, column memory: wanted bytes, at least a MiB, or an amount with its unit, found '16,384 MB'",
+        ),
         ('{"created": 5, "duration": 6, "queue": "a"}\n[]\n', "row 2: wanted a JSON object, found something else"),
         ('[{"created": 5, "duration": 6, "queue": "a"}, {"cre', "wanted JSON: "),
         ("PAR1 and nothing", "wanted a Parquet file: "),
@@ -298,6 +310,12 @@ def test_sacct_leaves_out_steps_and_jobs_that_run_and_its_units_are_powers_of_10
     assert "2 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
 
 
+def test_memory_that_slurm_does_not_write_is_refused(tmp_path: Path) -> None:
+    found = refusal(written(tmp_path, SACCT.replace("1500Mc", "?"), "sacct.txt"))
+
+    assert "row 6, column ReqMem: wanted Slurm's memory, found '?'" in found
+
+
 def flower(uuid: str, **changes: Any) -> dict[str, Any]:
     """A task as Flower's /api/tasks shows it: `Task.as_dict` of Celery, with the worker's hostname."""
     none = dict.fromkeys(
@@ -330,6 +348,7 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         flower("b"),
         flower("c", state="FAILURE", succeeded=None, failed=1777888812.0, runtime=None),
         flower("d", state="STARTED", succeeded=None, runtime=None),
+        flower("e", received=None, started=None),
     ]
     trace = read_trace(written(tmp_path, json.dumps({task["uuid"]: task for task in tasks}), "tasks.json"))
 
@@ -340,6 +359,7 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         (36_001.5, 10, "train"),
     ]
     assert any(sentence.startswith("3 tasks have no time of sending: they count as") for sentence in trace.assumptions)
+    assert "1 tasks without a time of sending or receipt were left out: Flower missed both." in trace.assumptions
     assert "1 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
 
 
@@ -349,3 +369,12 @@ def test_bounded_memory_needs_no_whole_line_of_a_large_document(tmp_path: Path) 
     }  # 4 MB in a line
 
     assert len(read_trace(written(tmp_path, json.dumps(tasks), "tasks.json")).jobs) == 4_000
+
+
+@pytest.mark.parametrize(("column", "number"), [("mem_kb", "4194304"), ("mem_KiB", "4194304"), ("ram_gib", "4")])
+def test_the_unit_in_the_name_of_a_memory_column_counts(tmp_path: Path, column: str, number: str) -> None:
+    path = written(tmp_path, f"created,duration,queue,cpu,{column}\n5,20,a,1,{number}\n")
+
+    (job,) = read_trace(path, Reading(columns={"memory": column})).jobs
+
+    assert job.memory_gib == pytest.approx(4, rel=0.03)
