@@ -332,7 +332,10 @@ def test_nodes_that_cannot_hold_all_workers_at_once_are_reported(
         ("cpu: 16, memory: 64Gi, gpu: 1, max: 2", ""),
         ("cpu: 16, memory: 63900Mi, gpu: 1, max: 3, min: 1, autoscaled: true", "memory 63900Mi, a node has 64Gi"),
         ("cpu: 16, memory: 64Gi, gpu: 1, max: 3, min: 1, autoscaled: true", ""),
-        ("cpu: 17, memory: 64Gi, gpu: 2, max: 3", "3 nodes, the cluster has 2; cpu 17, a node has 16; gpu 2, a node has 1"),
+        (
+            "cpu: 17, memory: 64Gi, gpu: 2, max: 3",
+            "3 nodes, the cluster has 2; cpu 17, a node has 16; gpu 2, a node has 1",
+        ),
         ("cpu: 16, memory: 64Gi, gpu: 1, max: 2, maxPods: 250, arch: arm64", "maxPods 250, a node has 110; arch arm64"),
         ("cpu: 16, memory: 64Gi, gpu: 1, max: 9, min: 3, autoscaled: true", "3 to 9 nodes, the cluster has 2"),
     ],
