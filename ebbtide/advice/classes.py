@@ -38,7 +38,7 @@ which give their full CPU only part of the time; g4dn, whose T4 lacks the bfloat
 accelerators without a known plan discount."""
 
 MOST_VCPUS = 48
-"""Of nodes without GPUs: one long job keeps a larger node all night."""
+"""The limit for nodes without GPUs: one long job keeps a larger node running all night."""
 
 _CPU_STEP, _MEMORY_STEP = 100, 256  # millicores, MiB: round numbers
 

@@ -91,7 +91,7 @@ class TrialOutcome:
 
     @property
     def cost_share(self) -> float:
-        """Of the dollars, or of the vCPU-hours if a node has no price."""
+        """Return the added share of dollars, or of vCPU-hours if a node has no price."""
         before, after = self.vcpu_hours if self.usd is None else self.usd
         return after / before - 1
 

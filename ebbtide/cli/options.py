@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -22,12 +23,10 @@ def duration_option(text: str) -> timedelta:
 
 def time_option(text: str) -> datetime:
     """An ISO date or time. Raises `typer.BadParameter`."""
-    try:
+    with suppress(ValueError):
         time = datetime.fromisoformat(text)
-    except ValueError:
-        time = datetime.min  # noqa: DTZ901 - refused below
-    if 1970 <= time.year < 3000:
-        return time
+        if 1970 <= time.year < 3000:
+            return time
     raise typer.BadParameter(f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)")
 
 

@@ -197,7 +197,7 @@ class Simulated:
     interrupted: tuple[int | None, int] = (None, 0)
     unfinished: tuple[int | None, int] = (None, 0)  # still waiting or running when the last day ends
     coverage: tuple[float | None, float] = (None, 1.0)
-    note: str = ""  # why an existing side before was not replayed
+    note: str = ""  # why the side before was not replayed, overloads, and jobs that no pool takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The shipped files, as text. Each is read when it is needed: a run reads the prices of its own regions only."""
+"""Read the shipped files as text, on demand: a run reads the prices of its own regions only."""
 
 from functools import cache
 from importlib.resources import files

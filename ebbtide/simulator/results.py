@@ -66,7 +66,7 @@ class StrategyResult:
     ray: "Mapping[str, RayClusterResult]" = field(default_factory=dict[str, "RayClusterResult"])
     """By cluster; empty without Ray, and for the bound."""
     pools: "Mapping[str, PoolResult]" = field(default_factory=dict[str, "PoolResult"])
-    """By pool that has jobs; empty for the bound."""
+    """The figures of each pool that has jobs; empty for the bound."""
     empty_nodes: Mapping[str, float] = field(default_factory=dict[str, float])
     """Mean number of nodes without a pod outside business hours, of groups without an autoscaler."""
     series: "Series"

@@ -54,7 +54,7 @@ class GroupCost:
     usd_at_usage: float | None  # None also without stated node-hours
     node_hours: float | None  # the stated usage, per month
     assumption: str
-    approximate: bool  # the rate is derived from a discount that stands for another, an average or an estimate
+    approximate: bool  # the rate comes from a similar reservation's discount, a monthly average or an estimate
     price_date: date
     note: str = ""
 

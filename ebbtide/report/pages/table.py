@@ -34,16 +34,8 @@ from ebbtide.simulator.results import Replay, StrategyResult
 
 SAVING = "saving vs fixed fleet (p95 not worse)"
 _MONEY = ("node-hours", "dollars", "on demand", "with spot", SAVING, "share of attainable")
-_HARM = (
-    "wait p50",
-    "wait p95",
-    "wait p99",
-    "jobs unfinished",
-    "jobs interrupted",
-    "lost work",
-    "evictions in window",
-    "evictions in business hours",
-)
+_JOBS = ("wait p50", "wait p95", "wait p99", "jobs unfinished", "jobs interrupted", "lost work")
+_HARM = (*_JOBS, "evictions in window", "evictions in business hours")
 _VS_FLEET = "vCPU-hours vs fixed fleet"
 _ONLY_MONEY = ("on demand", "with spot", "share of attainable")
 HEADINGS = (*_MONEY, *_HARM)
@@ -51,16 +43,7 @@ _EVICTIONS = "evictions"
 _WIDE, _USUAL = 118, 78  # columns of a terminal that has room for all figures, and for those that matter most
 _SLIM_COLUMNS = ("dollars", "wait p95", "wait p99", "jobs unfinished", "jobs interrupted")
 _USUAL_COLUMNS = ("node-hours", "dollars", SAVING, *_SLIM_COLUMNS[1:], _EVICTIONS)
-_WIDE_COLUMNS = (
-    *_MONEY,
-    "wait p50",
-    "wait p95",
-    "wait p99",
-    "jobs unfinished",
-    "jobs interrupted",
-    "lost work",
-    _EVICTIONS,
-)
+_WIDE_COLUMNS = (*_MONEY, *_JOBS, _EVICTIONS)
 _SHORT = {
     "node-hours": "node-\nhours",
     "on demand": "on\ndemand",

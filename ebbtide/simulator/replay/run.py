@@ -41,12 +41,13 @@ def replay(
     baseline, bound = results.of(BASELINE), results.of(Strategy.ZERO_WAIT_BOUND)
     constant = {name: settings.node_groups[name].max for name in constant_groups(settings)}
     overloads = tuple(overloads_of(setup, results.run_of(BASELINE).plan.ray))
+    states_saving = not overloads and not constant
     shown: dict[str, StrategyResult] = {}
     for strategy in Strategy:
         if strategy in options.strategies:
             result = results.of(strategy)
             progress(strategy, 1.0)
-            saving = None if strategy is BASELINE or overloads or constant else _saving(result, baseline)
+            saving = _saving(result, baseline) if states_saving and strategy is not BASELINE else None
             shown[strategy.value] = replace(result, saving_vs_fixed_fleet=saving)
     return Replay(
         seed=options.seed,
@@ -83,7 +84,7 @@ def replay(
         price_dates=price_dates(settings.region),
         estimated_prices=estimated_prices(settings),
         failures={name: value for name, value in asdict(failures).items() if value},
-        attainable=None if overloads or constant else _saving(bound, baseline),
+        attainable=_saving(bound, baseline) if states_saving else None,
         overloads=overloads,
         constant_nodes=constant,
         queue_names=trace.queue_names,

@@ -316,9 +316,9 @@ def vcpus(settings: StackSettings, group: str) -> int:
 
 
 def node_weights(settings: StackSettings) -> Mapping[str, float]:
-    """What a steady node of each group costs, to choose between groups: dollars, or vCPUs of all if a price is missing.
+    """Return the hourly dollars of a steady node of each group, or its vCPUs if any group lacks a price.
 
-    A choice by some groups' dollars and other groups' vCPUs would have no meaning.
+    Use the weights to choose between groups. Dollars of some groups cannot be compared with vCPUs of others.
     """
     priced = {name: usd for name in settings.node_groups if (usd := steady_usd(settings, name)) is not None}
     return priced if len(priced) == len(settings.node_groups) else {n: vcpus(settings, n) for n in settings.node_groups}

@@ -13,7 +13,7 @@ def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: 
     if not names:
         return list(traces)
     queues = sorted(frozenset[str]().union(*(trace.queues for trace in traces)))
-    served = sorted({queue for stack in stacks for pool in stack.workers.values() for queue in pool.source.queues})
+    served = sorted(frozenset[str]().union(*map(_served_queues, stacks)))
     faults = list(_faults(names, queues, served))
     if faults:
         raise TraceError("\n".join(faults))
@@ -22,7 +22,11 @@ def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: 
 
 def served_by_none(trace: Trace, stack: StackSettings) -> bool:
     """True if no pool of the stack serves a queue of the trace: its jobs then go to the smallest pool that fits."""
-    return trace.queues.isdisjoint(queue for pool in stack.workers.values() for queue in pool.source.queues)
+    return trace.queues.isdisjoint(_served_queues(stack))
+
+
+def _served_queues(stack: StackSettings) -> set[str]:
+    return {queue for pool in stack.workers.values() for queue in pool.source.queues}
 
 
 def _faults(names: Mapping[str, str], queues: Sequence[str], served: Sequence[str]) -> Iterator[str]:
