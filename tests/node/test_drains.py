@@ -39,11 +39,12 @@ def test_in_the_window_a_flexible_pod_moves_and_a_busy_worker_stays(harbour: Har
     kept = harbour.pod(worker["metadata"]["name"], WORKER_NAMESPACE)
 
     assert moved.returncode == 0, moved.stderr
+    # A drain ends when the old pod is gone; its successor still starts then.
+    harbour.wait(lambda: harbour.ready("api", 2), "the moved pod to be ready")
     assert served_from not in {pod["spec"]["nodeName"] for pod in harbour.pods("api")}
     assert stuck.returncode != 0
     assert REFUSED in stuck.stderr
     assert kept["metadata"].get("deletionTimestamp") is None
-    assert harbour.ready("api", 2)
     harbour.wait(lambda: harbour.done(job), "the job to be done")
 
 
