@@ -21,6 +21,7 @@ CRON_JOBS = OURS + "cronJobs"
 SERVING = OURS + "serving"
 MONITORING = OURS + "monitoring"
 COSTS = OURS + "costs"
+ROLLOUT = OURS + "rollout"
 EXCEPTIONS = OURS + "exceptions"
 
 PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
@@ -48,5 +49,6 @@ KEYS = (
     SERVING,
     MONITORING,
     COSTS,
+    ROLLOUT,
     EXCEPTIONS,
 )
