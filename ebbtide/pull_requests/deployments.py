@@ -83,7 +83,7 @@ def _answers(stacks: Sequence[str]) -> Iterator[Deployed]:
         repository = _Answer.model_validate_json(text).data.repository
         yield from (_deployed(repository[f"s{number}"].nodes) for number in range(len(stacks)))
     except (ValidationError, KeyError):
-        raise DeploymentsUnknown(f"gh api graphql: expected the deployments of {len(stacks)} stacks") from None
+        raise DeploymentsUnknown(f"gh api graphql: expected deployments, got {text.strip()[:80]!r}") from None
 
 
 def _deployed(newest_first: Sequence[_Deployment]) -> Deployed:
