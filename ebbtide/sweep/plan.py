@@ -1,7 +1,7 @@
 """The plan of a sweep: all stacks, traces and settings are read and checked before the first replay begins."""
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,9 +11,10 @@ from ebbtide.settings.file.problems import StackInvalid
 from ebbtide.settings.load import StackFile, read_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
+from ebbtide.simulator.replay.assumptions import estimated_prices
 from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.setup import replay_setup_of
-from ebbtide.simulator.trace.queues import with_queue_names
+from ebbtide.simulator.trace.queues import BY_FIT, with_queue_names
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, find_trace, trace_path
 from ebbtide.sweep.objective import Objective, ObjectiveError, read_objective
 from ebbtide.sweep.sources import digest_of
@@ -58,6 +59,7 @@ class SweepPlan:
     data: Mapping[str, bytes]
     settings: tuple[str, ...]
     coverage: Mapping[tuple[str, str], float]  # by customer and trace: the share of its jobs that the stack's pools run
+    notes: Mapping[str, Sequence[str]]  # about jobs that go by fit and estimated prices, with the customers
 
     @property
     def calls(self) -> list[tuple[SweepTask, bytes]]:
@@ -82,6 +84,7 @@ def plan_of(request: SweepRequest) -> SweepPlan:
     jobs = _renamed(jobs, request.queue_names, [base for _, (base, _) in customers], problems)
     starts: dict[tuple[str, str], ReplayOptions] = {}
     coverage: dict[tuple[str, str], float] = {}
+    notes: defaultdict[str, list[str]] = defaultdict(list)
     for _, (base, _) in customers:
         for name, (trace, _) in jobs.items():
             try:
@@ -93,8 +96,13 @@ def plan_of(request: SweepRequest) -> SweepPlan:
                 local = trace.start or setup.start.replace(tzinfo=None)
                 starts[base.customer, name] = replace(options, start=local)
                 coverage[base.customer, name] = setup.assignment.coverage.jobs
+                if not setup.assignment.by_queue:
+                    notes[f"{name}: {BY_FIT}"].append(base.customer)
     if problems:
         raise SweepInvalid(problems)
+    for _, (base, by_setting) in customers:
+        for estimates in dict.fromkeys(filter(None, map(estimated_prices, by_setting.values()))):
+            notes[f"Prices: {estimates}."].append(base.customer)
     tasks = [
         SweepTask(
             customer=base.customer,
@@ -117,6 +125,7 @@ def plan_of(request: SweepRequest) -> SweepPlan:
         data=data,
         settings=tuple(map(label, settings)),
         coverage=coverage,
+        notes=notes,
     )
 
 

@@ -9,12 +9,12 @@ from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult, UnpricedGroup
+from ebbtide.simulator.trace.queues import BY_FIT
 from ebbtide.simulator.world.pools import Unfit
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
 _SAME_WAIT_S = 30.0
-BY_FIT = "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
 BY_QUEUE = "Jobs go to the pool of their queue."
 SAME_WAIT_RULE = f"Waits within {percent(_SAME_WAIT)} or {_SAME_WAIT_S:.0f} s count as equal."
 

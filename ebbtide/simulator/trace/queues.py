@@ -7,6 +7,8 @@ from ebbtide.settings.file.problems import did_you_mean
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.trace.traces import Trace, TraceError
 
+BY_FIT = "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
+
 
 def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: Sequence[StackSettings]) -> list[Trace]:
     """Rename queues of the traces to queues of the stacks' pools. Raises `TraceError` with a line for each fault."""
