@@ -45,7 +45,7 @@ def test_text_in_short_shows_what_decides_and_where_the_rest_is(preview: Answer)
 
 
 def test_text_in_short_names_lines_whose_price_is_an_estimate(preview: Answer) -> None:
-    line = replace(cost().lines[0], assumption="about on-demand; m8i.large estimated from us-east-1")
+    line = replace(cost().lines[0], estimated=True)
 
     estimated = preview("demo", page=document(customer(cost=replace(cost(), lines=(line,)))))
 
