@@ -54,10 +54,11 @@ def headline(replay: Replay) -> str:
 def slow_line(replay: Replay) -> str | None:
     """Name the pools whose p95 wait under the main strategy is long; None if there are none."""
     name = main_strategy(replay)
-    pools = {} if name is None else replay.strategies[name].pools
+    if name is None:
+        return None
     slow = [
         f"{duration(result.wait_p95_s)} in pool {pool}"
-        for pool, result in pools.items()
+        for pool, result in replay.strategies[name].pools.items()
         if result.wait_p95_s > _LONG_WAIT_S
     ]
     return f"The p95 wait is long: {', '.join(slow)}." if slow else None
