@@ -4,6 +4,7 @@ from ebbtide.settings.file.document import OURS
 from ebbtide.settings.file.entries import RAY, SERVICES
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
+BASE = OURS + "base"
 CUSTOMER = OURS + "customer"
 HOURS = OURS + "businessHours"
 NETWORK = OURS + "network"
@@ -28,6 +29,7 @@ PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
 """Sections with pods."""
 
 KEYS = (
+    BASE,
     CUSTOMER,
     HOURS,
     NETWORK,
