@@ -130,7 +130,7 @@ def _require_fit(values: Merged, changes: Sequence[Change]) -> None:
 
 
 def _value_text(value: object) -> str:
-    return "no such key" if value is None else shortened(_flow(value))
+    return "no such key" if value is None else shortened(on_one_line(value))
 
 
 def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict[str, object]:
@@ -158,17 +158,19 @@ def _with(text: str, at: Location, after: object) -> str:
     for part in reversed(missing[1:]):
         after = {str(part): after}
     if not missing:
-        return _spliced(text, node, _flow(after))
+        return _spliced(text, node, on_one_line(after))
     key = str(missing[0])
     if not isinstance(node, yaml.MappingNode):
-        return _spliced(text, node, f"{'' if text[node.start_mark.index - 1] == ' ' else ' '}{_flow({key: after})}")
+        return _spliced(
+            text, node, f"{'' if text[node.start_mark.index - 1] == ' ' else ' '}{on_one_line({key: after})}"
+        )
     entries = _entries(node)
     if not entries:
-        return _spliced(text, node, _flow({key: after}))
+        return _spliced(text, node, on_one_line({key: after}))
     end = _end(entries[-1][1])
     if node.flow_style:
-        return f"{text[:end]}, {_flow(key)}: {_flow(after)}{text[end:]}"
-    entry = f"{key if _PLAIN_KEY.fullmatch(key) and not differs(key) else _flow(key)}: {_flow(after)}"
+        return f"{text[:end]}, {on_one_line(key)}: {on_one_line(after)}{text[end:]}"
+    entry = f"{key_text(key)}: {on_one_line(after)}"
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end
     return f"{text[:line_end]}\n{' ' * entries[0][0].start_mark.column}{entry}{text[line_end:]}"
@@ -232,12 +234,17 @@ def _spliced(text: str, node: yaml.Node, new: str) -> str:
     return text[: node.start_mark.index] + new + text[_end(node) :]
 
 
-def _flow(value: object) -> str:
-    """Return a value on one line, valid anywhere in a line of YAML."""
+def key_text(key: str) -> str:
+    """Return a key of a block mapping, quoted if need be."""
+    return key if _PLAIN_KEY.fullmatch(key) and not differs(key) else on_one_line(key)
+
+
+def on_one_line(value: object) -> str:
+    """Return a value as YAML that is valid anywhere in a line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(_pairs(cast("Mapping[str, object]", value))) + " }" if value else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, cast("Sequence[object]", value))) + "]"
+        return "[" + ", ".join(map(on_one_line, cast("Sequence[object]", value))) + "]"
     plain = yaml.safe_dump([value], default_flow_style=True, width=10**9, allow_unicode=True).strip()[1:-1]
     if isinstance(value, str) and (plain[0] in "'\"" or differs(value)):
         return yaml.safe_dump([value], default_flow_style=True, default_style='"', width=10**9).strip()[1:-1]
@@ -246,4 +253,4 @@ def _flow(value: object) -> str:
 
 def _pairs(values: Mapping[str, object]) -> Iterator[str]:
     for key, value in values.items():
-        yield f"{_flow(key)}: {_flow(value)}"
+        yield f"{on_one_line(key)}: {on_one_line(value)}"
