@@ -36,7 +36,7 @@ COMMANDS = {
     "explain": Command("ebbtide.cli.explain", "", "Show the values of a stack, and the file and line of each."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
     "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
-    "changed": Command("ebbtide.cli.stacks", "", "List the stacks that differ from a git ref."),
+    "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),

@@ -22,6 +22,7 @@ CRON_JOBS = OURS + "cronJobs"
 SERVING = OURS + "serving"
 MONITORING = OURS + "monitoring"
 COSTS = OURS + "costs"
+ROLLOUT = OURS + "rollout"
 EXCEPTIONS = OURS + "exceptions"
 
 PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
@@ -50,5 +51,6 @@ KEYS = (
     SERVING,
     MONITORING,
     COSTS,
+    ROLLOUT,
     EXCEPTIONS,
 )
