@@ -17,7 +17,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 def explain(
     stack: Stack,
     path: Annotated[
-        str, typer.Argument(metavar="[PATH]", show_default=False, help="Only this key, such as workers.train.max.")
+        str, typer.Argument(metavar="PATH", show_default=False, help="Only this key, such as workers.train.max.")
     ] = "",
 ) -> None:
     """Show the values of a stack, and the file and line of each.
