@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.report.measure import Measure, measure_of
-from ebbtide.report.pages.sentences import coverage_line, headline, queue_line, scope_line, unpriced_line
+from ebbtide.report.pages.sentences import coverage_line, headline, queue_line, scope_line, slow_line, unpriced_line
 from ebbtide.report.words import DASH, count, duration, percent, short
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import replay
@@ -155,7 +155,7 @@ def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
                 )
                 table.add_row("", f"  {other.stack} changes", *cells, style="bold")
     table.caption = Text(
-        "\n".join([*map(_covers, replays), _SAME_START, *_prices(replays), *_assumed(first, shown=assumptions)])
+        "\n".join([*map(_covers, replays), _SAME_START, *_notes(replays), *_assumed(first, shown=assumptions)])
     )
     return table
 
@@ -182,7 +182,7 @@ def shift_table(replays: Sequence[Replay]) -> Table:
                 for share in (result.saving_vs_fixed_fleet, shifted.attainable)
             ),
         )
-    table.caption = Text("\n".join(_prices(replays)))
+    table.caption = Text("\n".join(_notes(replays)))
     return table
 
 
@@ -229,10 +229,11 @@ def _covers(replay: Replay) -> str:
     return f"{replay.stack} covers {coverage_line(replay)}. {queue_line(replay)}"
 
 
-def _prices(replays: Sequence[Replay]) -> list[str]:
-    """One line for each of the stacks' regions with node groups that have no price, and for each with estimates."""
+def _notes(replays: Sequence[Replay]) -> list[str]:
+    """A line for each region whose node groups lack a price, for each stack with estimates, and for long waits."""
     lines = [unpriced_line(replay.unpriced) for replay in replays]
     lines += [f"Prices of {replay.stack}: {replay.estimated_prices}." for replay in replays if replay.estimated_prices]
+    lines += [f"{replay.stack}: {line}" for replay in replays if (line := slow_line(replay))]
     return list(dict.fromkeys(line for line in lines if line is not None))
 
 

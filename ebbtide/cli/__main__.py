@@ -35,7 +35,7 @@ COMMANDS = {
     "check": Command("ebbtide.cli.stacks", "", "Check stack files; print all errors at once, or a summary."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
     "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
-    "changed": Command("ebbtide.cli.stacks", "", "List the stacks that differ from a git ref."),
+    "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),

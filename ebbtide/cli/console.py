@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -101,15 +102,20 @@ def progress_replays(total: int, existing: int) -> Generator[Callable[[int, int]
         yield report
 
 
-def read_with_bar(name: str, reading: "Reading") -> "Trace":
-    """Read a trace, with a bar for a large file, and print what was recognized in it. Raises `TraceError`."""
+def read_with_bar(name: str, reading: "Reading", stacks: "Sequence[StackSettings]" = ()) -> "Trace":
+    """Read a trace, with a bar for a large file, and print what was recognized in it. Raises `TraceError`.
+
+    With `stacks`, times and queues are read for them.
+    """
+    from ebbtide.simulator.trace.queues import trace_for
     from ebbtide.simulator.trace.traces import find_trace
 
+    read = partial(trace_for, stacks) if stacks else find_trace
     if sys.stderr.isatty():
         with progress_bars([name]) as report:
-            trace = find_trace(name, reading, lambda share: report(name, share))
+            trace = read(name, reading, lambda share: report(name, share))
     else:
-        trace = find_trace(name, reading)
+        trace = read(name, reading)
     if trace.summary:
         typer.echo(f"{name}: {trace.summary}", err=True)
     return trace

@@ -10,6 +10,8 @@ import typer
 
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.trace.columns import NAMES
+from ebbtide.simulator.trace.jobs import Reading
+from ebbtide.simulator.trace.table import bundled
 from ebbtide.vocabulary.windows import zone_names
 
 
@@ -45,8 +47,19 @@ def _zone(text: str) -> str:
     return text
 
 
-def queue_names(texts: Sequence[str] | None) -> dict[str, str]:
-    """Return the new name of each queue of `--queues`. Raises `typer.BadParameter`."""
+def trace_reading(
+    columns: dict[str, str] | None,
+    since: datetime | None,
+    days: int | None,
+    timezone: str | None,
+    queues: Sequence[str] | None,
+) -> Reading:
+    """Return how a trace is read, by the options of every command that reads one. Raises `typer.BadParameter`."""
+    names = _queue_names(queues)
+    return Reading(columns=columns or {}, since=since, days=days, timezone=timezone, queue_names=names)
+
+
+def _queue_names(texts: Sequence[str] | None) -> dict[str, str]:
     names: dict[str, str] = {}
     for text in [part for several in texts or () for part in several.split(",")]:
         old, _, new = text.rpartition("=")
@@ -58,6 +71,8 @@ def queue_names(texts: Sequence[str] | None) -> dict[str, str]:
         names[old] = new
     return names
 
+
+TRACE_HELP = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {', '.join(bundled())}."
 
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]

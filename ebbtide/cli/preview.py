@@ -7,6 +7,8 @@ Exit code 0: safe, or "needs attention". Exit code 1: a customer is blocked, or 
 that an incomplete preview does not pass in CI.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,16 +17,18 @@ from typing import Annotated
 
 import typer
 
+from ebbtide.cli.console import read_with_bar
+from ebbtide.cli.options import TRACE_HELP, Columns, Queues, Since, Timezone, trace_reading
 from ebbtide.preview.document import PreviewDocument, StackVerdict
 from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import EnginePlan, PlanUnusable, read_plan
 from ebbtide.preview.render.as_json import as_json
 from ebbtide.preview.render.markdown import markdown
 from ebbtide.preview.render.text import text_parts
-from ebbtide.settings import stack_names
+from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_names
 from ebbtide.settings.load import project_root
 from ebbtide.simulator.trace.counted import RequestTrace, find_requests
-from ebbtide.simulator.trace.traces import Trace, TraceError, bundled, find_trace
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -41,7 +45,6 @@ class Format(StrEnum):
 _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
 _AGAINST_HELP = "Git ref with the previous stack files, such as origin/main; default: none, so everything is new."
 _PLAN_HELP = "Output of `pulumi preview --json` for one stack; may be repeated."
-_TRACE_HELP = f"Replay these jobs or requests before and after: a .csv, a .csv.gz, or {', '.join(bundled())}."
 _DAYS_HELP = "With --trace: days to replay, of jobs the first, of requests the last; default: 7, or all."
 
 
@@ -55,21 +58,28 @@ def preview_command(
         Format, typer.Option("--format", help="Output for a terminal, a comment, or tools.")
     ] = Format.TEXT,
     plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
-    simulate: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help=_TRACE_HELP)] = None,
+    simulate: Annotated[
+        str | None, typer.Option("--trace", metavar="TRACE", help=f"Replay it before and after. {TRACE_HELP}")
+    ] = None,
     days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
+    since: Since = None,
+    columns: Columns = None,
+    timezone: Timezone = None,
+    queues: Queues = None,
     full: Annotated[bool, typer.Option("--full", help="Show everything instead of the short text.")] = False,
 ) -> None:
     """Preview a change: dangers, cost, coming nights."""
     names = _stack_names(stacks or [], all_=all_)
-    if days is not None and simulate is None:
-        raise typer.BadParameter("--days: wanted --trace TRACE too")
+    reading = trace_reading(columns, since, days, timezone, queues)
+    if reading != Reading() and simulate is None:
+        raise typer.BadParameter("--days, --from, --columns, --timezone and --queues: wanted --trace TRACE too")
     problems: list[str] = []
-    jobs, requests = _trace(simulate, problems)
+    traces, requests = _traces(simulate, reading, names, problems)
     request = PageRequest(
         now=datetime.now(UTC),
         against=against,
         plans=_plans(plan or [], problems),
-        trace=jobs,
+        traces=traces,
         requests=requests,
         days=days,
     )
@@ -99,16 +109,25 @@ def _plans(paths: list[Path], problems: list[str]) -> tuple[EnginePlan, ...]:
     return tuple(plans)
 
 
-def _trace(name: str | None, problems: list[str]) -> tuple[Trace | None, RequestTrace | None]:
-    """The trace as jobs, and as requests if it counts them."""
+def _traces(
+    name: str | None, reading: Reading, stacks: Sequence[str], problems: list[str]
+) -> tuple[dict[str, Trace], RequestTrace | None]:
+    """Return the trace as jobs, by the stacks' zones, and as requests if it counts them."""
+    traces: dict[str, Trace] = {}
     if name is None:
-        return None, None
+        return traces, None
+    settings: list[StackSettings] = []
+    for stack in stacks:
+        with suppress(StackInvalid):  # the preview of the stack shows its problems
+            settings.append(load_stack(stack))
     try:
-        jobs = find_trace(name)
-        return jobs, find_requests(name) if jobs.counted else None
+        for stack in settings:
+            if (zone := stack.business_hours.timezone) not in traces:
+                traces[zone] = read_with_bar(name, reading, [stack, *settings])
+        return traces, find_requests(name) if any(trace.counted for trace in traces.values()) else None
     except TraceError as error:
         problems.append(f"not simulated: {error}")
-        return None, None
+        return {}, None
 
 
 def _show(document: PreviewDocument, format_: Format, *, full: bool) -> None:

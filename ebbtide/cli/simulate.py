@@ -3,7 +3,7 @@
 Reads only stack files, the trace and the price tables in use.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ import typer
 
 from ebbtide.cli.console import fail, finish, needs, read_with_bar, replay_with_bars, with_assumptions, write
 from ebbtide.cli.options import (
+    TRACE_HELP,
     AtOnce,
     Columns,
     Day,
@@ -26,8 +27,8 @@ from ebbtide.cli.options import (
     Since,
     Timezone,
     duration_option,
-    queue_names,
     time_option,
+    trace_reading,
 )
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
 from ebbtide.files import Unwritable
@@ -36,8 +37,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, as_json
-from ebbtide.simulator.trace.queues import with_queue_names
-from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, bundled
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.simulator.world.failures import Failures
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -51,7 +51,6 @@ def _shift(text: str) -> timedelta:
 
 
 _STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; further stacks are compared with the first."
-_TRACE = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {', '.join(bundled())}."
 _ALIGNED = "Local time of the trace's first second; default: its dates, or busy hours aligned with business hours."
 _REPORT = "Write an HTML page; with --service and a .svg name, only the chart of one day."
 _DESCRIBE = "Describe a trace and the saving that scaling can reach, instead of a replay."
@@ -61,7 +60,7 @@ _DESCRIBE = "Describe a trace and the saving that scaling can reach, instead of 
 def simulate(
     stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", help=_STACKS)] = None,
     *,
-    trace: Annotated[str | None, typer.Option(metavar="FILE", help=_TRACE)] = None,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help=TRACE_HELP)] = None,
     start: Annotated[datetime | None, typer.Option(parser=time_option, metavar="TIME", help=_ALIGNED)] = None,
     shift: Annotated[
         list[timedelta] | None,
@@ -160,7 +159,7 @@ def simulate(
         raise typer.BadParameter(
             "--queue, --requests-per-second, --at-once and --day are for --service (for example --service embedder)"
         )
-    reading = Reading(columns=columns or {}, since=since, days=days, timezone=timezone)
+    reading = trace_reading(columns, since, days, timezone, queues)
     if describe is not None:
         like = _only_described(stacks or [], trace or queues, report, suggest)
         _describe(describe, longest, like, _Outputs(suggest, json_file), reading)
@@ -175,7 +174,7 @@ def simulate(
         rollouts=not no_rollouts,
         failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
     )
-    settings, jobs = _read(names, str(trace), reading, queue_names(queues))
+    settings, jobs = _read(names, str(trace), reading)
     if len(settings) > 1 or shift:
         _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
         return
@@ -301,13 +300,9 @@ def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
     return write
 
 
-def _read(
-    stacks: Sequence[str], trace: str, reading: Reading, names: Mapping[str, str]
-) -> tuple[list[StackSettings], Trace]:
+def _read(stacks: Sequence[str], trace: str, reading: Reading) -> tuple[list[StackSettings], Trace]:
     try:
         settings = [load_stack(stack) for stack in stacks]
-        zone = settings[0].business_hours.timezone
-        (jobs,) = with_queue_names([read_with_bar(trace, replace(reading, zone=zone))], names, settings)
-        return settings, jobs
+        return settings, read_with_bar(trace, reading, settings)
     except (StackInvalid, TraceError) as error:
         fail(error)

@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail, finish, progress_replays, read_with_bar, write
-from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, queue_names
+from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, trace_reading
 from ebbtide.jobs import __version__
 from ebbtide.report.pages.sweep import render_sweep
 from ebbtide.simulator.replay import ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.trace.traces import Reading
 from ebbtide.sweep.calls import cores
 from ebbtide.sweep.cluster import NoCluster, code
 from ebbtide.sweep.objective import EXAMPLE
@@ -95,12 +94,11 @@ def sweep(
         SweepRequest(
             stacks=stacks,
             traces=[name for names in traces for name in names.split(",")],
-            queue_names=queue_names(queues),
             vary=vary or [],
             seeds=tuple(dict.fromkeys(number for numbers in seed_ranges for number in numbers)),
             objective=objective,
             strategy=strategy,
-            reading=Reading(columns=columns or {}, since=since, days=days, timezone=timezone),
+            reading=trace_reading(columns, since, days, timezone, queues),
             read=read_with_bar,
             options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),
         ),

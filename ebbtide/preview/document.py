@@ -119,6 +119,7 @@ class CostLine:
     after: Amounts | None
     assumption: str
     note: str = ""
+    estimated: bool = False  # the on-demand price of one of its node types is an estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ Offline: stack files, git's own store and the shipped tables. Time is an argumen
 
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from multiprocessing import get_context
@@ -55,7 +55,7 @@ class PageRequest:
     now: datetime
     against: str | None = None
     plans: tuple[EnginePlan, ...] = ()
-    trace: Trace | None = None
+    traces: Mapping[str, Trace] = field(default_factory=dict[str, Trace])  # one trace, read in the zone of each stack
     requests: RequestTrace | None = None  # the same trace, if it counts requests
     days: int | None = None  # of the trace; None: the preview's default
 
@@ -217,7 +217,8 @@ def _simulated(
     before: StackSettings | None, after: StackSettings, request: PageRequest
 ) -> tuple[Simulated | SimulatedServices | None, list[str]]:
     """Replay requests on the services if they can be replayed, otherwise jobs on the pools."""
-    if request.trace is None:
+    trace = request.traces.get(after.business_hours.timezone)
+    if trace is None:
         return None, []
     from ebbtide.preview.cost.replays import (  # the simulator, which few pages need
         DAYS,
@@ -230,7 +231,7 @@ def _simulated(
     try:
         if request.requests is not None and replayable(after):
             return simulated_services(before, after, request.requests, request.days or DAYS), []
-        return simulated(before, after, request.trace, request.days or DAYS), []
+        return simulated(before, after, trace, request.days or DAYS), []
     except Unreplayable as reason:
         return None, [f"{after.stack}: not simulated: {reason}"]
 

@@ -91,6 +91,13 @@ def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
     return concerned(paths, existing, _readers(paths, base, existing, root))
 
 
+def commits_of_head(root: Path) -> frozenset[str]:
+    """Return HEAD and all earlier commits. Raises `GitFailed` in a shallow clone too, which lacks some of them."""
+    if _git(root, "rev-parse", "--is-shallow-repository").strip() == "true":
+        raise GitFailed("the clone is shallow: expected all commits (git fetch --unshallow, or fetch-depth: 0)")
+    return frozenset(_git(root, "rev-list", "HEAD").split())
+
+
 def _is_harmless(path: str) -> bool:
     alone = "/" not in path and path.endswith(".md")
     return alone or path.startswith(_HARMLESS) or path in _HARMLESS_FILES

@@ -1,7 +1,7 @@
 """The plan of a sweep: all stacks, traces and settings are read and checked before the first replay begins."""
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,9 +11,10 @@ from ebbtide.settings.file.problems import StackInvalid
 from ebbtide.settings.load import StackFile, read_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
+from ebbtide.simulator.replay.assumptions import estimated_prices
 from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.setup import replay_setup_of
-from ebbtide.simulator.trace.queues import with_queue_names
+from ebbtide.simulator.trace.queues import BY_FIT, with_queue_names
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, find_trace, trace_path
 from ebbtide.sweep.objective import Objective, ObjectiveError, read_objective
 from ebbtide.sweep.sources import digest_of
@@ -38,7 +39,6 @@ class SweepRequest:
 
     stacks: Sequence[str]
     traces: Sequence[str]
-    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`
     vary: Sequence[str]
     seeds: Sequence[int]
     objective: str
@@ -58,6 +58,7 @@ class SweepPlan:
     data: Mapping[str, bytes]
     settings: tuple[str, ...]
     coverage: Mapping[tuple[str, str], float]  # by customer and trace: the share of its jobs that the stack's pools run
+    notes: Mapping[str, Sequence[str]]  # about jobs that go by fit and estimated prices, with the customers
 
     @property
     def calls(self) -> list[tuple[SweepTask, bytes]]:
@@ -77,13 +78,19 @@ def plan_of(request: SweepRequest) -> SweepPlan:
     files = list(_files(request.stacks, problems))
     customers = [(file, stacks) for file in files if (stacks := _customer(file, settings, problems)) is not None]
     zone = next((base.business_hours.timezone for _, (base, _) in customers), "UTC")
-    jobs = dict(_traces(request, replace(request.reading, zone=zone), problems))
+    digests: dict[str, str] = {}
+    jobs = list(_traces(request, replace(request.reading, zone=zone), digests, problems))
     problems += _name_conflicts([(file, base) for file, (base, _) in customers])
-    jobs = _renamed(jobs, request.queue_names, [base for _, (base, _) in customers], problems)
+    if not problems:
+        try:
+            jobs = with_queue_names(jobs, request.reading.queue_names, [base for _, (base, _) in customers])
+        except TraceError as error:
+            problems += str(error).splitlines()
     starts: dict[tuple[str, str], ReplayOptions] = {}
     coverage: dict[tuple[str, str], float] = {}
+    notes: defaultdict[str, list[str]] = defaultdict(list)
     for _, (base, _) in customers:
-        for name, (trace, _) in jobs.items():
+        for trace in jobs:
             try:
                 setup = replay_setup_of(base, trace, options)
             except ReplayError as error:
@@ -91,10 +98,16 @@ def plan_of(request: SweepRequest) -> SweepPlan:
             else:
                 # All settings of a stack are replayed from one local time: other hours would move the jobs along.
                 local = trace.start or setup.start.replace(tzinfo=None)
-                starts[base.customer, name] = replace(options, start=local)
-                coverage[base.customer, name] = setup.assignment.coverage.jobs
+                starts[base.customer, trace.name] = replace(options, start=local)
+                coverage[base.customer, trace.name] = setup.assignment.coverage.jobs
+                if not setup.assignment.by_queue:
+                    notes[f"{trace.name}: {BY_FIT}"].append(base.customer)
     if problems:
         raise SweepInvalid(problems)
+    for _, (base, by_setting) in customers:
+        for estimates in dict.fromkeys(estimated_prices(stack) for stack in by_setting.values()):
+            if estimates:
+                notes[f"Prices: {estimates}."].append(base.customer)
     tasks = [
         SweepTask(
             customer=base.customer,
@@ -105,11 +118,11 @@ def plan_of(request: SweepRequest) -> SweepPlan:
             inputs=digest,
         )
         for _, (base, by_setting) in customers
-        for name, (_, digest) in jobs.items()
+        for name, digest in digests.items()
         for setting, stack in by_setting.items()
         for seed in request.seeds
     ]
-    data = {name: packed(trace) for name, (trace, _) in jobs.items()}
+    data = {trace.name: packed(trace) for trace in jobs}
     return SweepPlan(
         objective=objective,
         strategy=request.strategy,
@@ -117,6 +130,7 @@ def plan_of(request: SweepRequest) -> SweepPlan:
         data=data,
         settings=tuple(map(label, settings)),
         coverage=coverage,
+        notes=notes,
     )
 
 
@@ -151,8 +165,8 @@ def _files(stacks: Sequence[str], problems: list[str]) -> Iterator[StackFile]:
             problems += map(str, error.problems)
 
 
-def _traces(request: SweepRequest, reading: Reading, problems: list[str]) -> Iterator[tuple[str, tuple[Trace, str]]]:
-    """The traces by name, each with the digest of its file, the prices and the code."""
+def _traces(request: SweepRequest, reading: Reading, digests: dict[str, str], problems: list[str]) -> Iterator[Trace]:
+    """Read the traces, and add the digest of each trace's file with its options, the prices and the code."""
     prices = _prices()
     names: dict[str, str] = {}
     for path_or_name in dict.fromkeys(request.traces):
@@ -169,25 +183,8 @@ def _traces(request: SweepRequest, reading: Reading, problems: list[str]) -> Ite
         with trace_path(path_or_name).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
         digest.update(prices + digest_of(TASK).encode() + repr(reading).encode())
-        yield trace.name, (trace, digest.hexdigest())
-
-
-def _renamed(
-    traces: Mapping[str, tuple[Trace, str]],
-    names: Mapping[str, str],
-    stacks: Sequence[StackSettings],
-    problems: list[str],
-) -> Mapping[str, tuple[Trace, str]]:
-    """The traces with their queues renamed, which is part of their digests, too."""
-    if not names or problems:
-        return traces
-    try:
-        renamed = with_queue_names([trace for trace, _ in traces.values()], names, stacks)
-    except TraceError as error:
-        problems += str(error).splitlines()
-        return traces
-    digests = (f"{digest} {sorted(names.items())}" for _, digest in traces.values())
-    return dict(zip(traces, zip(renamed, digests, strict=True), strict=True))
+        digests[trace.name] = digest.hexdigest()
+        yield trace
 
 
 def _prices() -> bytes:
@@ -209,7 +206,7 @@ def _customer(
         return None
     for setting in settings:
         try:
-            by_setting[label(setting)] = file.settings(varied(file.document.config, setting)) if setting else base
+            by_setting[label(setting)] = file.settings(varied(file.merged.config, setting)) if setting else base
         except CannotVary as error:
             problems.append(f"{file.file}: {error}")
         except StackInvalid as error:

@@ -30,7 +30,7 @@ _COLUMNS: Any = pa.schema(
     [
         *((name, pa.string()) for name in ("key", "customer", "stack", "trace", "setting")),
         ("seed", pa.int64()),
-        *((name, pa.string()) for name in ("strategy", "error")),
+        *((name, pa.string()) for name in ("strategy", "error", "overload")),
         *((name, pa.int64()) for name in ("days", "jobs")),
         *((name, pa.float64()) for name in ("coverage", "cpu_s")),
         *((name, pa.float64()) for name in FIGURES),
@@ -186,7 +186,7 @@ def _rows(task: SweepTask, outcome: Played | Failed) -> Iterator[dict[str, Any]]
     if isinstance(outcome, Failed):
         yield common | {"strategy": "", "error": outcome.why}
         return
-    common |= {"days": outcome.days, "jobs": outcome.jobs, "coverage": outcome.coverage, "cpu_s": outcome.cpu_s}
+    common |= {name: getattr(outcome, name) for name in ("overload", "days", "jobs", "coverage", "cpu_s")}
     for strategy, figures in outcome.strategies.items():
         yield common | {"strategy": strategy, **figures}
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import isnan, nan
 from statistics import fmean
 from typing import Any
@@ -30,6 +31,7 @@ class Cell:
     by_seed: tuple[float, ...]
     other: float  # the figure of the first condition, or the p95 wait, against which the objective is traded
     meets: bool
+    overload: str  # the demand that exceeds the stack, on one of the traces; then the figures are unknown
 
     @property
     def low(self) -> float:
@@ -73,6 +75,7 @@ class SweepSummary:
     stacks: tuple[StackSummary, ...]
     settings: tuple[SettingSummary, ...]
     best: str | None  # for all stacks; None if no stack is complete
+    notes: Mapping[str, Sequence[str]]  # of the plan
     missing: tuple[tuple[SweepTask, str], ...]  # with the error, or an empty text if not played
     replays: int
     cpu_s: float
@@ -118,6 +121,7 @@ def summary_of(plan: SweepPlan, rows: Sequence[Row], errors: Mapping[str, str]) 
         stacks=tuple(_stack(customer, by_setting, best, plan) for customer, by_setting in cells.items() if by_setting),
         settings=settings,
         best=best,
+        notes=plan.notes,
         missing=missing,
         replays=len(played),
         cpu_s=sum(next(iter(strategies.values()))["cpu_s"] for _, strategies in played),
@@ -136,21 +140,24 @@ def traded_against(objective: Objective) -> str:
 def _cell(
     replays: Sequence[tuple[SweepTask, Mapping[str, Row]]], objective: Objective, strategy: Strategy, against: str
 ) -> Cell:
+    overload = next((text for _, rows in replays if (text := rows[strategy.value]["overload"])), "")
+
+    def number(rows: Mapping[str, Row], figure: str) -> float:
+        """NaN for an unknown figure: a price is missing, or demand exceeds the stack."""
+        value = rows[strategy.value][figure]
+        return nan if overload or value is None else value
+
     by_seed: dict[int, list[float]] = {}
     for task, rows in replays:
-        by_seed.setdefault(task.seed, []).append(_number(rows[strategy.value][objective.figure]))
+        by_seed.setdefault(task.seed, []).append(number(rows, objective.figure))
     value = fmean(fmean(values) for values in by_seed.values())
     return Cell(
         value=value,
         by_seed=tuple(fmean(values) for _, values in sorted(by_seed.items())),
-        other=fmean(_number(rows[strategy.value][against]) for _, rows in replays),
+        other=fmean(number(rows, against) for _, rows in replays),
         meets=not isnan(value) and all(objective.met(rows[strategy.value], rows) for _, rows in replays),
+        overload=overload,
     )
-
-
-def _number(value: float | None) -> float:
-    """NaN for an unknown figure (a price is missing), which meets no condition."""
-    return nan if value is None else value
 
 
 def _over_all(setting: str, cells: Sequence[Mapping[str, Cell]]) -> SettingSummary:
@@ -258,11 +265,22 @@ def notes_of(summary: SweepSummary) -> Iterator[str]:
         yield "The seed had no effect on any figure: nothing in these replays is left to chance, so one seed is enough."
     if len(summary.settings) > 1 and not summary.settings_matter:
         yield "The settings had no effect on any figure of any stack."
-    unknown = [stack.customer for stack in summary.stacks if any(isnan(cell.value) for cell in stack.cells.values())]
+    for note, customers in summary.notes.items():
+        yield f"{note.removesuffix('.')} ({_named(customers)})."
+    for stack in summary.stacks:
+        overloads = {setting: cell.overload for setting, cell in stack.cells.items() if cell.overload}
+        for setting in islice(overloads, 1):
+            others = f" and {len(overloads) - 1} more" if len(overloads) > 1 else ""
+            yield f"Demand exceeds {stack.customer} ({setting}{others}): {overloads[setting]}."
+    unknown = [
+        stack.customer
+        for stack in summary.stacks
+        if any(isnan(cell.value) and not cell.overload for cell in stack.cells.values())
+    ]
     if unknown:
         yield (
-            f"{summary.objective.figure} is not known on {_named(unknown)}: demand exceeds the stack "
-            "(ebbtide simulate names the pool), or a node has no price (--objective vcpu_hours needs none)."
+            f"{summary.objective.figure} is not known on {_named(unknown)}: a node has no price "
+            "(--objective vcpu_hours needs none)."
         )
     without_best = [stack.customer for stack in summary.stacks if stack.best is None and stack.customer not in unknown]
     if without_best:

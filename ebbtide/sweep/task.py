@@ -50,12 +50,14 @@ class Played:
     coverage: float
     strategies: dict[str, dict[str, float | None]]
     cpu_s: float
+    overload: str = ""  # the demand that exceeds the stack at this setting: its figures compare with no other setting
 
 
 def play(task: SweepTask, trace: bytes) -> Played:
     """`trace`: from `packed`. Raises the errors of `replay`."""
     began = time.process_time()
-    document: dict[str, Any] = as_json(replay(task.settings, _unpacked(trace), task.options))
+    replayed = replay(task.settings, _unpacked(trace), task.options)
+    document: dict[str, Any] = as_json(replayed)
     return Played(
         days=document["days"],
         jobs=document["jobs"],
@@ -64,6 +66,7 @@ def play(task: SweepTask, trace: bytes) -> Played:
             name: {figure: result[figure] for figure in FIGURES} for name, result in document["strategies"].items()
         },
         cpu_s=time.process_time() - began,
+        overload="; ".join(map(str, replayed.overloads)),
     )
 
 

@@ -96,6 +96,7 @@ class SavingsAdvice:
     plans_of: date
     assumptions: tuple[str, ...]
     unpriced: tuple[UnpricedGroup, ...] = ()
+    overload: str = ""  # demand exceeds the stack, so that the usage says little, and no plan is compared
 
     @property
     def chosen(self) -> Offer | None:
@@ -105,13 +106,16 @@ class SavingsAdvice:
 
 
 def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool = False) -> SavingsAdvice:
-    """Compare all plans; none if a node that ran has no on-demand price, since it may need a part of the commitment."""
+    """Compare all plans; none if demand exceeds the stack, or if a node that ran has no on-demand price, since it may
+    need a part of the commitment.
+    """
     ran = {group for group, nodes in usage.nodes.items() if any(nodes)}
     unpriced = tuple(group for group in unpriced_groups(settings) if group.name in ran)
     prices = {group: usd for group in usage.nodes if group in ran and (usd := listed_usd(settings, group)) is not None}
     eligible = {g: p for g, p in prices.items() if settings.node_groups[g].kind is not NodeKind.SPOT}
     offers = [
-        _offer(settings, usage, eligible, plan, beyond_floor=beyond_floor) for plan in (() if unpriced else PLANS)
+        _offer(settings, usage, eligible, plan, beyond_floor=beyond_floor)
+        for plan in (() if unpriced or usage.overload else PLANS)
     ]
     return SavingsAdvice(
         stack=settings.stack,
@@ -129,6 +133,7 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
         plans_of=price_date(settings.region).plans,
         assumptions=tuple(_assumptions(settings, usage, eligible)),
         unpriced=unpriced,
+        overload=usage.overload,
     )
 
 

@@ -39,7 +39,7 @@ def as_text(advice: SavingsAdvice) -> str:
             for layer in advice.layers
         ),
         "",
-        *(() if advice.unpriced or not advice.offers else _plans(advice)),
+        *(_plans(advice) if advice.offers else ()),
         "Assumed:",
         *(f"- {sentence}" for sentence in advice.assumptions),
     ]
@@ -57,6 +57,9 @@ def _plans(advice: SavingsAdvice) -> Iterator[str]:
 def _verdict(advice: SavingsAdvice) -> Iterator[str]:
     label = " (approximate)" if advice.approximate else ""
     yield f"{advice.stack} in {advice.region}, {advice.hours} hours of {advice.source}"
+    if advice.overload:
+        yield f"Demand exceeds the stack: {advice.overload}. No plan is compared."
+        return
     if line := unpriced_line(advice.unpriced):
         yield line
         yield "No plan is compared."

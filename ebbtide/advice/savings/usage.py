@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Usage:
     open: tuple[bool, ...]
     missing_hours: int = 0
     source: str
+    overload: str = ""  # of a replay whose demand exceeds the stack
 
     @property
     def hours(self) -> int:
@@ -188,4 +189,5 @@ def usage_of(found: Replay, settings: StackSettings) -> Usage:
     """What the product's own strategy used in a replay."""
     hours = settings.business_hours.hours(range(found.start.year - 1, found.start.year + 2))
     series = found.strategies[Strategy.FIXED_FLEXIBLE.value].series
-    return replayed_usage(series, found.start, found.days * DAY_S, hours, f"a replay of {found.trace}")
+    usage = replayed_usage(series, found.start, found.days * DAY_S, hours, f"a replay of {found.trace}")
+    return replace(usage, overload="; ".join(map(str, found.overloads)))

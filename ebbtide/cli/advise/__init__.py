@@ -4,7 +4,6 @@ Reads the stack file, a trace, a usage file or Prometheus, and the price tables.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.advise.stack_file import apply, stack_on_eks, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count, read_with_bar, replay_with_bars
 from ebbtide.cli.options import (
+    TRACE_HELP,
     AtOnce,
     Columns,
     Days,
@@ -27,18 +27,16 @@ from ebbtide.cli.options import (
     Since,
     Stack,
     Timezone,
-    queue_names,
+    trace_reading,
 )
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.trace.queues import served_by_none, with_queue_names
-from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, bundled
+from ebbtide.simulator.trace.queues import BY_FIT, served_by_none
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 command.add_typer(services.command)
-
-_TRACE = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {', '.join(bundled())}."
 
 
 @command.callback()
@@ -50,7 +48,7 @@ def every_advice() -> None:
 def savings(
     stack: Stack,
     *,
-    trace: Annotated[str | None, typer.Option(metavar="FILE", help=_TRACE)] = None,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help=TRACE_HELP)] = None,
     usage: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +75,7 @@ def savings(
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
     if queues and trace is None:
         raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
-    names = queue_names(queues)
+    reading = trace_reading(columns, since, days, timezone, queues)
     settings = stack_on_eks(stack, "Savings Plans are for instances of AWS")
     try:
         if usage is not None:
@@ -88,8 +86,7 @@ def savings(
                 max_job_s=None if max_job is None else max_job.total_seconds(),
                 strategies=(Strategy.FIXED_FLEXIBLE,),
             )
-            read = read_with_bar(str(trace), _reading(settings, days, since, columns, timezone))
-            (jobs,) = with_queue_names([read], names, [settings])
+            jobs = read_with_bar(str(trace), reading, [settings])
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
             _say_where_jobs_go(jobs, settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
@@ -99,8 +96,6 @@ def savings(
 
 
 def _say_where_jobs_go(jobs: Trace, settings: StackSettings) -> None:
-    from ebbtide.report.pages.sentences import BY_FIT
-
     if served_by_none(jobs, settings):
         typer.echo(BY_FIT, err=True)
 
@@ -111,7 +106,7 @@ _SERVICE_EXAMPLE = "ebbtide advise floors STACK --service embedder --trace reque
 @command.command(epilog=f"Example: ebbtide advise floors demo --trace openb2023-a; {_SERVICE_EXAMPLE}")
 def floors(
     stack: Stack,
-    trace: Annotated[str, typer.Option(metavar="FILE", help=_TRACE)],
+    trace: Annotated[str, typer.Option(metavar="FILE", help=TRACE_HELP)],
     *,
     spend: Annotated[
         float, typer.Option(min=0, max=100, help="Percentage that floors may add to the bill.", show_default=True)
@@ -134,37 +129,25 @@ def floors(
     from ebbtide.sweep.calls import cores
 
     settings = stack_with_nodes(stack)
-    names = queue_names(queues)
-    reading = _reading(settings, days, since, columns, timezone)
+    reading = trace_reading(columns, since, days, timezone, queues)
     if service is not None:
-        if reading != _reading(settings):
-            raise typer.BadParameter("--days, --from, --columns, --timezone: for a trace of jobs, found --service")
         if queues:
             raise typer.BadParameter(
                 "--queues is for jobs; --queue chooses one of a service (for example --queue code)"
             )
+        if reading != Reading():
+            raise typer.BadParameter("--days, --from, --columns, --timezone: for a trace of jobs, found --service")
         _service_floors(settings, service, trace, _ServiceLoad(queue, rate, at_once), json_file)
         return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())
     try:
-        (jobs,) = with_queue_names([read_with_bar(trace, reading)], names, [settings])
+        jobs = read_with_bar(trace, reading, [settings])
         with progress_count("replays") as progress:
             advice = floor_advice(settings, jobs, options, spend / 100, progress, cores())
         _say_where_jobs_go(jobs, settings)
     except (ReplayError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
-
-
-def _reading(
-    settings: StackSettings,
-    days: int | None = None,
-    since: datetime | None = None,
-    columns: dict[str, str] | None = None,
-    timezone: str | None = None,
-) -> Reading:
-    zone = settings.business_hours.timezone
-    return Reading(columns=columns or {}, since=since, days=days, timezone=timezone, zone=zone)
 
 
 @dataclass(frozen=True, slots=True)

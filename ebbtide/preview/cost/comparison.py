@@ -145,6 +145,7 @@ def _line(before: GroupCost | None, after: GroupCost | None) -> CostLine:
         after=after and _amounts(after),
         assumption=f"about {shown.assumption}" if shown.approximate else shown.assumption,
         note="; ".join(notes),
+        estimated=any(line.estimated for line in present),
     )
 
 

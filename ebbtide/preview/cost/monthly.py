@@ -57,6 +57,7 @@ class GroupCost:
     approximate: bool  # the rate comes from a similar reservation's discount, a monthly average or an estimate
     price_date: date
     note: str = ""
+    estimated: bool = False  # the on-demand price of one of its types is an estimate
 
 
 def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
@@ -139,6 +140,7 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         approximate=spot or planned or bool(estimates),
         price_date=_date(settings.region, spot=spot, plan=planned),
         note=note,
+        estimated=bool(estimates),
     )
 
 

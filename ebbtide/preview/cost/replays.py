@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.advice.comparison import replay_each
 from ebbtide.preview.document import Simulated, SimulatedService, SimulatedServices
-from ebbtide.report.pages.sentences import BY_QUEUE, queue_line
+from ebbtide.report.pages.sentences import BY_QUEUE, queue_line, slow_line
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
@@ -56,8 +56,8 @@ def simulated(before: StackSettings | None, after: StackSettings, trace: Trace, 
 
 def _notes(replay: Replay) -> list[str]:
     overloaded = [f"Demand exceeds the stack: {overload}." for overload in replay.overloads]
-    line = queue_line(replay)
-    return overloaded if line == BY_QUEUE else [*overloaded, line]
+    slow, line = slow_line(replay), queue_line(replay)
+    return [*overloaded, *([slow] if slow else []), *([] if line == BY_QUEUE else [line])]
 
 
 def _replays(

@@ -96,7 +96,7 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
     if customer.cost is not None:
         how = " (--full says how to give their prices)" if any(customer.cost.without) else ""
         yield _line(f"US dollars a month: {money_text(customer.cost)}{how}")
-        if estimated := [line.name for line in customer.cost.lines if "estimated from" in line.assumption]:
+        if estimated := [line.name for line in customer.cost.lines if line.estimated]:
             yield _line(f"by estimated prices of {named(estimated)} (--full says from what)")
         yield _line(f"policies: {policies_text(customer.policies)}")
     if customer.nights is not None:

@@ -9,12 +9,13 @@ from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult, UnpricedGroup
+from ebbtide.simulator.trace.queues import BY_FIT
 from ebbtide.simulator.world.pools import Unfit
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
 _SAME_WAIT = 0.1  # p95 waits that differ by less, or by less than half a minute, are called equal
 _SAME_WAIT_S = 30.0
-BY_FIT = "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
+_LONG_WAIT_S = 3600.0  # a p95 wait above it is named beside savings, since the fixed fleet may be as slow
 BY_QUEUE = "Jobs go to the pool of their queue."
 SAME_WAIT_RULE = f"Waits within {percent(_SAME_WAIT)} or {_SAME_WAIT_S:.0f} s count as equal."
 
@@ -45,8 +46,22 @@ def headline(replay: Replay) -> str:
     )
     if fleet is None or name == FLEET:
         return line
-    the_fleet = "an equally good fixed fleet" if name == PRODUCT else "the fixed fleet"
+    quality = "slow" if slow_line(replay) else "good"
+    the_fleet = f"an equally {quality} fixed fleet" if name == PRODUCT else "the fixed fleet"
     return f"{line}; {the_fleet} {measure.verb} {measure.text(measure.of(fleet))}"
+
+
+def slow_line(replay: Replay) -> str | None:
+    """Name the pools whose p95 wait under the main strategy is long; None if there are none."""
+    name = main_strategy(replay)
+    if name is None:
+        return None
+    slow = [
+        f"{duration(result.wait_p95_s)} in pool {pool}"
+        for pool, result in replay.strategies[name].pools.items()
+        if result.wait_p95_s > _LONG_WAIT_S
+    ]
+    return f"The p95 wait is long: {', '.join(slow)}." if slow else None
 
 
 def overload_line(replay: Replay) -> str:
@@ -217,10 +232,11 @@ def savings_rule(replay: Replay) -> str:
             f"No saving is stated: the nodes of {', '.join(replay.constant_nodes)} have no autoscaler. Those without a "
             "pod could be switched off."
         )
-    return (
+    rule = (
         "Savings are relative to the smallest fixed fleet that is as good for each pool: the p95 wait is no longer "
         f"than that of {PRODUCT}, and no more jobs are unfinished."
     )
+    return " ".join(filter(None, (slow_line(replay), rule)))
 
 
 def basis_line(replay: Replay) -> str:

@@ -78,6 +78,7 @@ class Reading:
     days: int | None = None
     timezone: str | None = None
     zone: str = "UTC"
+    queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`, which `trace_for` applies
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,21 @@ from dataclasses import replace
 
 from ebbtide.settings.file.problems import did_you_mean
 from ebbtide.settings.model import StackSettings
-from ebbtide.simulator.trace.traces import Trace, TraceError
+from ebbtide.simulator.trace.table import Progress
+from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, find_trace
+
+BY_FIT = "No pool serves a queue of the trace: jobs go to the smallest pool that fits."
+
+
+def trace_for(
+    stacks: Sequence[StackSettings], path_or_name: str, reading: Reading, progress: Progress | None = None
+) -> Trace:
+    """Read a trace in the zone of the first stack, with its queues renamed to those of the stacks' pools.
+
+    Raises `TraceError`.
+    """
+    trace = find_trace(path_or_name, replace(reading, zone=stacks[0].business_hours.timezone), progress)
+    return with_queue_names([trace], reading.queue_names, stacks)[0]
 
 
 def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: Sequence[StackSettings]) -> list[Trace]:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command
 from tests.paths import ROOT
+from tests.unit.sweep.stacks import HEADER, a_stack_file
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
 
@@ -82,6 +83,21 @@ config:
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert "wanted a stack on EKS, found an existing cluster: Savings Plans are for instances of AWS" in result.stderr
+
+
+def test_demand_above_the_stack_is_one_line_and_no_plan_is_compared(tmp_path: Path) -> None:
+    stack = Path(a_stack_file(tmp_path, "acme"))
+    stack.write_text(stack.read_text().replace("max: 3", "max: 1"))
+    trace = tmp_path / "much.csv"
+    trace.write_text(HEADER + "".join(f"{1800 * number},3600,q,2,4,0\n" for number in range(47)))
+
+    result = advise("savings", str(stack), "--trace", str(trace), "--json", str(tmp_path / "advice.json"))
+
+    document = json.loads((tmp_path / "advice.json").read_text())
+    line = "Demand exceeds the stack: pool train needs at least 2 workers, its max is 1. No plan is compared."
+    assert line in " ".join(result.stdout.split())
+    assert (document["offers"], document["chosen"]) == ([], None)
+    assert "saves" not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command as advise
+from ebbtide.cli.preview import command as preview
 from ebbtide.cli.simulate import command as simulate
 from ebbtide.cli.sweep import command as sweep
+from ebbtide.preview.document import PreviewDocument
+from ebbtide.preview.page import PageRequest
 from ebbtide.settings import load_stack
+from tests.builders.preview import document
 from tests.paths import ROOT
 
 BERLIN = str(ROOT / "stacks" / "Pulumi.example-berlin.yaml")
@@ -41,6 +45,37 @@ def test_simulate_replays_the_chosen_days_on_their_dates(tmp_path: Path, trace: 
     assert LINE in result.stderr
     assert any(LINE in assumption for assumption in document["assumptions"])
     assert not any("aligned" in assumption for assumption in document["assumptions"])
+
+
+def test_preview_replays_the_export_in_each_stacks_zone_with_its_queues_renamed(
+    trace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[PageRequest] = []
+
+    def page(_stacks: object, _root: Path, request: PageRequest) -> PreviewDocument:
+        asked.append(request)
+        return document()
+
+    monkeypatch.setattr("ebbtide.cli.preview.preview", page)
+    lisbon = BERLIN.replace("berlin", "lisbon")
+
+    result = run(preview, BERLIN, lisbon, "--trace", trace, *READ, "--queues", "q=embed")
+
+    assert result.exit_code == 0, result.output
+    starts = {zone: str(jobs.start) for zone, jobs in asked[0].traces.items()}
+    assert starts == {"Europe/Berlin": "2026-05-04 22:00:00+00:00", "Europe/Lisbon": "2026-05-04 23:00:00+00:00"}
+    assert [jobs.queues for jobs in asked[0].traces.values()] == [{"embed"}, {"embed"}]
+    assert LINE in result.stderr
+
+
+def test_preview_in_another_zone_moves_the_jobs(tmp_path: Path, trace: str) -> None:
+    def node_hours(*options: str) -> float:
+        result = run(preview, BERLIN, "--trace", trace, *READ, "--format", "json", *options)
+        (stack,) = json.loads(result.stdout)["customers"]
+        return stack["simulated"]
+
+    assert node_hours() == node_hours("--timezone", "Europe/Berlin")
+    assert node_hours() != node_hours("--timezone", "Asia/Tokyo")
 
 
 def test_a_start_overrides_the_dates(tmp_path: Path, trace: str) -> None:

@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli import sweep as command
-from tests.unit.sweep.stacks import a_stack_file, a_trace_file
+from ebbtide.simulator.trace.queues import BY_FIT
+from tests.unit.sweep.stacks import HEADER, a_stack_file, a_trace_file
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,23 @@ def test_the_table_the_json_and_the_page_are_of_one_sweep(tmp_path: Path) -> Non
     assert (found["replays"], len(found["stacks"])) == (4, 2)
     assert found["digest"] in ran.output
     assert found["digest"] in page.read_text()
+
+
+def test_estimates_jobs_by_fit_and_demand_above_a_setting_are_notes(tmp_path: Path) -> None:
+    path = Path(a_stack_file(tmp_path, "acme"))
+    path.write_text(path.read_text().replace("us-east-1", "il-central-1"))
+    trace = tmp_path / "much.csv"
+    trace.write_text(HEADER + "".join(f"{1800 * number},3600,q,2,4,0\n" for number in range(47)))
+    options = ["--vary", "max=1,3", "--processes", "1", "--results", str(tmp_path / "results"), "--json", "-"]
+
+    ran = CliRunner().invoke(command.command, [str(path), "--trace", str(trace), *options])
+
+    found = json.loads(ran.stdout)
+    assert found["best"] == "max=3"
+    assert (found["settings"][0]["usd"], found["settings"][0]["meets"]) == (None, 0)
+    assert "Demand exceeds acme (max=1): pool train needs at least 2 workers, its max is 1." in found["notes"]
+    assert f"much: {BY_FIT.removesuffix('.')} (acme)." in found["notes"]
+    assert "Prices: m7i.2xlarge, m7i.4xlarge estimated from us-east-1 (acme)." in found["notes"]
 
 
 def test_with_resume_what_is_there_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

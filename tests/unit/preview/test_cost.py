@@ -97,6 +97,7 @@ def test_an_estimated_price_counts_and_is_marked(tmp_path: Path) -> None:
 
     assert bill["flexible"].usd_at_max == pytest.approx(4 * 730 * 1.12016)
     assert bill["flexible"].assumption == "on-demand; m8i.4xlarge estimated from us-east-1"
+    assert bill["flexible"].estimated
     assert bill["flexible"].approximate
 
 

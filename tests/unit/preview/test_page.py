@@ -39,7 +39,8 @@ class Repository:
         self._git("add", ".")
         self._git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "a")
 
-    def page(self, against: str | None = "HEAD", **asked: Any) -> PreviewDocument:
+    def page(self, against: str | None = "HEAD", trace: Trace | None = None, **asked: Any) -> PreviewDocument:
+        asked |= {} if trace is None else {"traces": {"Europe/Berlin": trace}}
         return preview(["acme"], self.root, PageRequest(now=NOW, against=against, **asked))
 
     def customer(self, against: str | None = "HEAD", **asked: Any) -> CustomerPreview:

@@ -11,7 +11,7 @@ from ebbtide.files import Unwritable
 from ebbtide.report import write_report
 from ebbtide.report.pages.page import render
 from ebbtide.report.pages.sentences import command, headline, jobs_line
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Overload, Replay, Series
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Overload, PoolResult, Replay, Series
 from tests.builders.replay import a_replay, priced
 
 REPLAY = a_replay(samples_per_day=60)
@@ -110,6 +110,19 @@ def test_the_headline_has_two_amounts_and_the_interruptions_in_twenty_words() ->
         "Ebbtide costs $1,351 over 7 days and interrupts no jobs; an equally good fixed fleet costs $4,821"
     )
     assert len(plain(headline(replay)).split()) <= 20
+
+
+def test_a_saving_at_a_long_wait_of_one_pool_names_the_wait_and_no_good_fleet() -> None:
+    pools = {
+        name: PoolResult(jobs=9, wait_p95_s=wait, wait_p99_s=wait, jobs_unfinished=0)
+        for name, wait in (("prep", 3600.0), ("train", 46_800.0))
+    }
+    product = replace(REPLAY.strategies["fixed-flexible"], pools=pools)
+    replay = replace(REPLAY, strategies={**REPLAY.strategies, "fixed-flexible": product})
+
+    assert "an equally slow fixed fleet costs" in plain(headline(replay))
+    assert "The p95 wait is long: 13 h 00 min in pool train. Savings" in words(render(replay, live={}, title="T"))
+    assert "The p95 wait is long" not in words(PAGE)
 
 
 def test_the_headline_of_an_overload_has_no_amounts() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -22,7 +23,8 @@ USD = {("acme", SHORT): 10.0, ("acme", LONG): 11.0, ("bolt", SHORT): 30.0, ("bol
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> SweepPlan:
-    return a_plan(tmp_path_factory.mktemp("stacks"), seeds=range(2), objective=OBJECTIVE)
+    plan = a_plan(tmp_path_factory.mktemp("stacks"), seeds=range(2), objective=OBJECTIVE)
+    return replace(plan, notes={})  # about queues and prices, which are tested with the command
 
 
 def summary(
@@ -31,6 +33,7 @@ def summary(
     waits: Mapping[tuple[str, str], float] | None = None,
     *,
     lost: int = 0,
+    overloads: Mapping[tuple[str, str], str] | None = None,
     by_seed: float = 1.0,
 ) -> SweepSummary:
     rows: list[dict[str, Any]] = []
@@ -38,7 +41,8 @@ def summary(
         case = (task.customer, task.setting)
         figures = dict.fromkeys(FIGURES, 0.0)
         figures |= {"usd": usd[case] + by_seed * task.seed, "wait_p95_s": (waits or {}).get(case, 50.0)}
-        rows.append({"key": task.key, "strategy": "fixed-flexible", "cpu_s": 1.0, **figures})
+        overload = (overloads or {}).get(case, "")
+        rows.append({"key": task.key, "strategy": "fixed-flexible", "overload": overload, "cpu_s": 1.0, **figures})
     return summary_of(plan, rows, {task.key: "no price" for task in plan.tasks[:lost]})
 
 
@@ -87,8 +91,33 @@ def test_a_stack_whose_dollars_are_unknown_has_no_best_and_the_figures_are_dashe
     assert {stack.customer: stack.best for stack in swept.stacks} == {"acme": None, "bolt": LONG}
     assert (swept.best, [each.value for each in swept.settings]) == (LONG, [30.5, 20.5])  # of bolt alone
     assert document["stacks"][0]["settings"][SHORT]["usd"] is None
-    assert "usd is not known on acme: demand exceeds the stack" in " ".join(shown(swept).split())
+    assert "usd is not known on acme: a node has no price" in " ".join(shown(swept).split())
     assert "nan" not in shown(swept)
+
+
+def test_a_setting_that_cannot_hold_the_demand_keeps_no_figure_and_meets_nothing(plan: SweepPlan) -> None:
+    swept = summary(plan, overloads={("acme", SHORT): "pool train needs at least 4 workers, its max is 3"})
+
+    (acme, bolt) = swept.stacks
+    assert (acme.best, bolt.best, swept.best) == (LONG, LONG, LONG)
+    assert as_json(swept)["stacks"][0]["settings"][SHORT] == {
+        "usd": None,
+        "low": None,
+        "high": None,
+        "wait_p95_s": None,
+        "meets": False,
+    }
+    assert list(notes_of(swept)) == [
+        f"Demand exceeds acme ({SHORT}): pool train needs at least 4 workers, its max is 3."
+    ]
+
+
+def test_a_stack_that_holds_the_demand_at_no_setting_has_no_best(plan: SweepPlan) -> None:
+    swept = summary(plan, overloads={("acme", SHORT): "too small", ("acme", LONG): "too small"})
+
+    assert [stack.best for stack in swept.stacks] == [None, LONG]
+    assert f"Demand exceeds acme ({SHORT} and 1 more): too small." in list(notes_of(swept))
+    assert "No setting meets the conditions on acme." in list(notes_of(swept))
 
 
 def test_what_is_missing_is_told_and_its_stack_counts_for_no_setting_for_all(plan: SweepPlan) -> None:
