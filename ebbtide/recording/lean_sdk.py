@@ -30,21 +30,23 @@ _Function: TypeAlias = Callable[..., Any]
 @contextmanager
 def lean_sdk() -> Generator[None]:
     """Replace the functions for one recording, and restore them afterwards."""
-    places: tuple[tuple[object, str, Callable[[_Function], _Function]], ...] = (
+    replacements: tuple[tuple[object, str, Callable[[_Function], _Function]], ...] = (
         (rpc, "contains_unknowns", lambda _: _contains_unknowns),
         (rpc, "declare_dependency", lambda _: _declaring()),
         (resource, "create_urn", _creating_urns),
         (getattr(pulumi, "_types", None), "unwrap_type", cache),
     )
-    originals = [(*place, original) for place in places if (original := getattr(place[0], place[1], None))]
+    originals: list[tuple[object, str, _Function]] = []
     limit = getattr(sys, "tracebacklimit", None)
     try:
         sys.tracebacklimit = _FRAMES
-        for module, name, replacement_of, original in originals:
-            setattr(module, name, replacement_of(original))
+        for module, name, replacement_of in replacements:
+            if (original := getattr(module, name, None)) is not None:
+                originals.append((module, name, original))
+                setattr(module, name, replacement_of(original))
         yield
     finally:
-        for module, name, _, original in originals:
+        for module, name, original in originals:
             setattr(module, name, original)
         if limit is None:
             del sys.tracebacklimit

