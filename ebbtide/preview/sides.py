@@ -16,6 +16,7 @@ import subprocess
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from ebbtide.files import read_file
@@ -195,8 +196,9 @@ def _files_at(commit: str, root: Path) -> Sequence[str]:
     return [path for path in listed if Path(path).name.startswith("Pulumi.") and path.endswith(".yaml")]
 
 
+@lru_cache(maxsize=64)
 def _text_at(commit: str, path: str, root: Path) -> str | None:
-    """A file's text, or None if the commit has no such file."""
+    """A file's text, or None if the commit has no such file. Cached, since many stacks have the same bases."""
     listed = _git(root, "ls-tree", "-z", commit, "--", path).stdout
     if not listed:
         return None
