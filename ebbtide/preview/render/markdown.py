@@ -190,13 +190,17 @@ def _cut(top: str, dangers: Sequence[SharedFinding], limit: int, document: Previ
     """The blocked stacks, the worst dangers that fit into a comment, and the number of the others with their stacks."""
     lines = _danger_lines(dangers, document)
     blocked = [customer.stack for customer in document.customers if customer.verdict is StackVerdict.BLOCKED]
+    several = len(document.customers) > 1
     text = top[: limit // 2] + "\n"
-    text += f"⛔ blocked: {', '.join(map(code, blocked))}\n\n" if blocked and len(document.customers) > 1 else ""
+    text += f"⛔ blocked: {', '.join(map(code, blocked))}\n\n" if blocked and several else ""
+    names = sum(len(code(customer.stack)) + 2 for customer in document.customers) if several else 0
     shown = 0
-    while shown < len(lines) and len(text) + len(lines[shown]) + _RESERVE <= limit:
+    while shown < len(lines) and len(text) + len(lines[shown]) + names + _RESERVE <= limit:
         text += lines[shown]
         shown += 1
-    return f"{text}\n**{count(len(lines) - shown, 'more danger')}**: see `ebbtide preview` in a terminal.\n"
+    stacks = dict.fromkeys(code(stack) for shared in dangers[shown:] for stack in shared.stacks)
+    of = f" of {', '.join(stacks)}" if several and len(text) + names + _RESERVE <= limit else ""
+    return f"{text}\n**{count(len(lines) - shown, 'more danger')}**{of}: see `ebbtide preview` in a terminal.\n"
 
 
 def _problems(document: PreviewDocument) -> str:
