@@ -145,7 +145,7 @@ def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str,
     for key, value in above.items():
         if value is None:
             values.pop(key, None)
-        elif _is_mapping(value):
+        elif is_mapping(value):
             values[key] = merge(_entries(values.get(key)), value)
         else:
             values[key] = value
@@ -154,7 +154,7 @@ def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str,
 
 def override(below: object, wanted: object) -> object:
     """Return the value that gives `wanted` when it is merged above `below`."""
-    if not _is_mapping(below) or not _is_mapping(wanted):
+    if not is_mapping(below) or not is_mapping(wanted):
         return wanted
     removed = dict.fromkeys(key for key in below if key not in wanted)
     return {**{key: override(below.get(key), value) for key, value in wanted.items()}, **removed}
@@ -303,10 +303,10 @@ def _problem(
     return Problem(code=code, file=file, line=line, path=path, found=found, wanted=wanted, example=example, hint=hint)
 
 
-def _is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
+def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     return isinstance(value, Mapping)
 
 
 def _entries(value: object) -> Mapping[str, object]:
     """Return a mapping; any other value has no entries."""
-    return value if _is_mapping(value) else {}
+    return value if is_mapping(value) else {}
