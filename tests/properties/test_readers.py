@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controllers.process import ConfigFile
-from ebbtide.advice.savings.usage import UsageError, read_usage
+from ebbtide.advice.savings.usage import read_usage
 from ebbtide.preview.plan import PlanUnusable, planned_changes, read_plan
 from ebbtide.prices.book import PricesInvalid, read_book
 from ebbtide.recording.record import record
@@ -258,7 +258,7 @@ def _usage() -> dict[str, bytes]:
 def _read_usage(path: Path, _random: Random) -> str:
     try:
         read_usage(path, _demo())
-    except UsageError as error:
+    except TraceError as error:
         return str(error)
     return ""
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from ebbtide.simulator.trace import requests as request_trace
 from ebbtide.simulator.trace.columns import Columns, columns_of, missing_fields
 from ebbtide.simulator.trace.jobs import Job, Reading, Trace, read_jobs
-from ebbtide.simulator.trace.requests import Batches, batches_of
 from ebbtide.simulator.trace.table import (
     Progress,
     Table,
@@ -53,8 +52,7 @@ def read_trace(path: Path, reading: Reading | None = None, progress: Progress | 
             if reading.columns or reading.since is not None:
                 raise TraceError(f"{path}: wanted a trace of jobs with --columns and --from, found requests per window")
             table.once(request_trace.COLUMNS)
-            work = batches_of(table, table.rows(request_trace.COLUMNS))
-            return _plausible(path, Trace(name, _jobs_of(work), work.assumptions, work.gaps, counted=True))
+            return _plausible(path, request_trace.batches_of(table, name, table.rows(request_trace.COLUMNS)))
         trace = read_jobs(table, name, _columns(table, reading.columns), reading)
     gaps = _gaps(trace.jobs)
     assumptions = (*trace.assumptions, *_gap_assumptions(trace.jobs, gaps))
@@ -100,20 +98,6 @@ def _moment(trace: Trace, second: float) -> str:
     if trace.start is None:
         return f"second {second:.10g}"
     return f"{trace.start + timedelta(seconds=second):%Y-%m-%dT%H:%MZ}"
-
-
-def _jobs_of(work: Batches) -> tuple[Job, ...]:
-    return tuple(
-        Job(
-            batch.at,
-            work.duration_s,
-            batch.queue,
-            request_trace.CORES,
-            request_trace.MEMORY_GIB,
-            request_trace.GPUS,
-        )
-        for batch in work.batches
-    )
 
 
 def _gaps(jobs: Sequence[Job]) -> tuple[tuple[float, float], ...]:
