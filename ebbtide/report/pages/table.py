@@ -16,7 +16,6 @@ from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
     WORSE_WAIT,
     attainable_line,
-    basis_line,
     coverage_line,
     headline,
     interrupted_or_saved,
@@ -24,6 +23,7 @@ from ebbtide.report.pages.sentences import (
     queue_line,
     reached_of,
     saves_lines,
+    savings_rule,
     scope_line,
     small_share,
     waits_worse,
@@ -241,7 +241,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
         f"Covers {coverage_line(replay)}.",
         queue_line(replay),
         f"Replayed: {scope_line(replay)}.",
-        basis_line(replay),
+        savings_rule(replay),
     ]
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")

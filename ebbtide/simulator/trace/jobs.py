@@ -117,7 +117,7 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     rows = _Rows(table, columns, times)
     span = _Span(reading)
     for row in table.rows(columns.names):
-        if rows.is_step(row) or rows.is_unseen(row):
+        if rows.is_left_out(row):
             continue
         at = rows.submitted(row)
         if isnan(at) or span.excludes(at, dated=rows.dated):
@@ -224,7 +224,9 @@ class _Span:
         if self._count > MOST_JOBS or (self._dated and self._last - self._first > MOST_DAYS * DAY_S):
             raise TraceError(f"{file}: {self._too_long()}")
         if not self._count:
-            raise TraceError(f"{file}: {self._none()}")
+            empty = "wanted a header and at least one job, found no job at all"
+            others = f"wanted jobs in the days of --from and --days, found {self._outside:,} rows, all of other days"
+            raise TraceError(f"{file}: {others if self._outside else empty}")
         jobs, begin = self._jobs, self.begin or 0.0
         jobs.sort(key=lambda job: job.submitted_at)
         if begin:
@@ -245,11 +247,6 @@ class _Span:
             f"wanted a span of at most {MOST_JOBS:,} jobs and {MOST_DAYS} days, found {self._count:,} jobs from "
             f"{self.date(self._first)} to {self.date(self._last)} (for example --from {first} --days {fitting})"
         )
-
-    def _none(self) -> str:
-        if not self._outside:
-            return "wanted a header and at least one job, found no job at all"
-        return f"wanted jobs in the days of --from and --days, found {self._outside:,} rows, all of other days"
 
 
 def midnight(at: float, zone: tzinfo) -> float:
@@ -275,19 +272,14 @@ class _Rows:
             if field in self._of
         }
 
-    def is_step(self, row: TraceRow) -> bool:
-        """Count a step of a Slurm job, such as 123.batch: its resources are the job's."""
+    def is_left_out(self, row: TraceRow) -> bool:
+        """Count a step of a Slurm job, whose resources are the job's, or a task that began before Flower."""
         step = self._slurm and "." in row.cells[self._of[JOB_ID]]
+        flower = self._columns.export is Export.FLOWER
+        unseen = flower and not any(row.cells[name] for name in self._columns.of[SUBMITTED])
         self._counts["steps"] += step
-        return step
-
-    def is_unseen(self, row: TraceRow) -> bool:
-        """Count a task of Flower whose sending and receipt were before Flower's start."""
-        unseen = self._columns.export is Export.FLOWER and not any(
-            row.cells[name] for name in self._columns.of[SUBMITTED]
-        )
         self._counts["unseen"] += unseen
-        return unseen
+        return step or unseen
 
     def submitted(self, row: TraceRow) -> float:
         """Return the time of submission; NaN for a bad one."""

@@ -73,10 +73,9 @@ def test_all_faults_are_reported_at_once_with_their_lines(tmp_path: Path) -> Non
         "2026-06-01T08:00Z,gpu,1",
     )
 
-    hour = "wanted the start of a clock hour of UTC from 2000 on, with a zone"
+    hour, bad = "wanted the start of a clock hour of UTC from 2000 on, with a zone", "2026-06-01T08:00"
     assert message == [
-        f"row 2, column hour: {hour}, found '2026-06-01T08:00' (for example 2026-06-01T08:00:00+00:00)"
-        "; 1 more like this",
+        f"row 2, column hour: {hour}, found {bad!r} (for example 2026-06-01T08:00:00+00:00); 1 more like this",
         "row 4, column group: wanted one of the stack: fixed, flexible, gpu, found 'fixd'",
         "row 5, column nodes: wanted a number, 0 or more, found '-1' (for example 3.5)",
         "row 6: wanted 3 columns, found 2",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ebbtide.simulator.trace.files import OpenFile
 from ebbtide.simulator.trace.requests import MEAN_WORKERS, batches_of
 from ebbtide.simulator.trace.table import Table, TraceRow
-from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace, read_trace
+from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace
 
 HEADER = "t_s,window_s,queue,requests,iat_cv,input_tokens,output_tokens"
 
@@ -26,7 +26,7 @@ _NO_FILE = OpenFile(header=(), delimiter=",", rows=lambda _columns, _note: iter(
 
 
 def traced(tmp_path: Path, *rows: str) -> Trace:
-    return read_trace(written(tmp_path, *rows))
+    return find_trace(written(tmp_path, *rows))
 
 
 def converted(windows: list[tuple[str, int]]) -> Trace:
@@ -107,7 +107,7 @@ def test_a_column_of_windows_given_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("t_s,window_s,queue,requests,requests\n0,600,m,1,2\n")
 
     with pytest.raises(TraceError, match="wanted every column once, found requests more often"):
-        read_trace(path)
+        find_trace(path)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10_000)), min_size=1, max_size=30))
