@@ -29,6 +29,11 @@ def main_strategy(replay: Replay) -> str | None:
     return (others or names or [None])[-1]
 
 
+def subject(replay: Replay) -> str:
+    """`demo on openb2023-a`; a trace that is named like its stack is called the trace."""
+    return f"{replay.stack} on {'its trace' if replay.trace == replay.stack else replay.trace}"
+
+
 def headline(replay: Replay) -> str:
     """At most 20 words: what the main strategy and the fixed fleet cost, and the interruptions; or the overload."""
     name = main_strategy(replay)

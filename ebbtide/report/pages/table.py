@@ -26,6 +26,7 @@ from ebbtide.report.pages.sentences import (
     savings_rule,
     scope_line,
     small_share,
+    subject,
     waits_worse,
 )
 from ebbtide.report.pages.sheets import Sheet, SheetRow
@@ -155,7 +156,7 @@ def _saves_sheet(results: Mapping[str, StrategyResult]) -> Sheet:
 
 def _table(view: StrategyTable, columns: Sequence[str]) -> Table:
     table = Table(
-        title=Text(f"{headline(view.replay)}.\n{view.replay.stack} on {view.replay.trace}", style="bold"),
+        title=Text(f"{headline(view.replay)}.\n{subject(view.replay)}", style="bold"),
         caption=Text(_caption(view.replay, assumptions=view.assumptions)),
         title_justify="left",
         caption_justify="left",

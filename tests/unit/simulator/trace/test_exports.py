@@ -231,6 +231,10 @@ def test_a_span_that_fits_is_found_in_a_file_with_more_jobs(tmp_path: Path, monk
             'created,duration,queue,memory\n5,20,a,"16,384 MB"\n',  # a comma is the decimal sign only beside semicolons
             "row 2, column memory: wanted bytes, at least a MiB, or an amount with its unit, found '16,384 MB'",
         ),
+        (
+            "created,elapsed,queue\n5,367-00:00:00,a\n",
+            "row 2, column elapsed: wanted [D-]HH:MM:SS of at most 366 days, found '367-00:00:00'",
+        ),
         ('{"created": 5, "duration": 6, "queue": "a"}\n[]\n', "row 2: wanted a JSON object, found something else"),
         ('[{"created": 5, "duration": 6, "queue": "a"}, {"cre', "wanted JSON: "),
         ("PAR1 and nothing", "wanted a Parquet file: "),
@@ -283,7 +287,44 @@ def test_jobs_that_have_not_ended_are_counted_and_left_out(tmp_path: Path) -> No
     trace = find_trace(written(tmp_path, f"created_at,started_at,finished_at,queue\n{rows}"))
 
     assert len(trace.jobs) == 1
-    assert "2 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
+    assert "Left out: 2 rows of jobs that have not ended, by a missing time or the state." in trace.assumptions
+    assert trace.summary.startswith("1 job, ")
+
+
+def test_rq_jobs_whose_times_are_the_text_none_are_left_out(tmp_path: Path) -> None:
+    at = "2026-05-04T10:00:00+00:00"
+    rows = f"default,{at},{at},2026-05-04T10:01:00+00:00\ndefault,None,None,None\ndefault,{at},{at},None\n"
+
+    trace = find_trace(written(tmp_path, f"origin,enqueued_at,started_at,ended_at\n{rows}"))
+
+    assert [job.duration_s for job in trace.jobs] == [60]
+    assert "Left out: 2 rows of jobs that have not ended, by a missing time or the state." in trace.assumptions
+
+
+@pytest.mark.parametrize("columns", [{}, {"duration": "took_ms"}])
+def test_a_duration_whose_name_says_milliseconds_is_read_as_such(tmp_path: Path, columns: dict[str, str]) -> None:
+    name = columns.get("duration", "duration_ms")
+    trace = find_trace(written(tmp_path, f"created,{name},queue\n5,1500,a\n"), Reading(columns=columns))
+
+    assert trace.jobs[0].duration_s == 1.5
+    assert f"{name} is read as milliseconds, by its name." in trace.summary
+
+
+def test_memory_that_only_some_rows_state_is_counted(tmp_path: Path) -> None:
+    trace = find_trace(written(tmp_path, "created,duration,queue,cpus,memory\n5,1,a,2,16Gi\n6,1,a,2,\n"))
+
+    assert [job.memory_gib for job in trace.jobs] == [16, 8]
+    assert "Without memory: 1 job; 64 GiB per GPU, or 4 GiB per core" in trace.summary
+
+
+def test_an_hour_that_clocks_skip_is_named_as_the_cause(tmp_path: Path) -> None:
+    row = "2026-03-29 01:00,2026-03-29 02:30,2026-03-29 03:10,a"
+    path = written(tmp_path, f"created,started,ended,queue\n{row}\n")
+
+    assert (
+        "row 2, column started: wanted a time that exists in Europe/Berlin, whose clocks skip this hour, found "
+        "'2026-03-29 02:30' (for example --timezone UTC)"
+    ) in refusal(path, Reading(zone="Europe/Berlin"))
 
 
 SACCT = """\
@@ -306,8 +347,8 @@ def test_sacct_leaves_out_steps_and_jobs_that_run_and_its_units_are_powers_of_10
         Job(8.5 * 3600, 60, "cpu", 2, 2 * 1500 / 1024, 0),
         Job(9 * 3600, 7200, "gpu", 8, 64, 2),
     )
-    assert "2 rows of job steps were left out: a step's resources are its job's." in trace.assumptions
-    assert "2 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
+    assert "Left out: 2 rows of job steps, since a step's resources are its job's." in trace.assumptions
+    assert "Left out: 2 rows of jobs that have not ended, by a missing time or the state." in trace.assumptions
 
 
 def test_memory_that_slurm_does_not_write_is_refused(tmp_path: Path) -> None:
@@ -358,9 +399,11 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         (36_001.5, 60, "train"),
         (36_001.5, 10, "train"),
     ]
-    assert any(sentence.startswith("3 tasks have no time of sending: they count as") for sentence in trace.assumptions)
-    assert "1 tasks without a time of sending or receipt were left out: Flower missed both." in trace.assumptions
-    assert "1 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
+    assert any(
+        sentence.startswith("Without a time of sending: 3 tasks, submitted here") for sentence in trace.assumptions
+    )
+    assert "Left out: 1 task whose sending and receipt Flower missed." in trace.assumptions
+    assert "Left out: 1 row of jobs that have not ended, by a missing time or the state." in trace.assumptions
 
 
 def test_bounded_memory_needs_no_whole_line_of_a_large_document(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def test_the_bundled_trace_is_found_by_its_name() -> None:
             "itp2021-a",
             24102,
             28,
-            ["24102 jobs state no cpu: 8 cores per GPU", "24102 jobs state no memory: 64 GiB per"],
+            ["Without cpu: 24,102 jobs; 8 cores per GPU", "Without memory: 24,102 jobs; 64 GiB per"],
         ),
-        ("surf2022-july", 45526, 28, ["45526 jobs state no memory: 64 GiB per GPU, or 4 GiB per core"]),
+        ("surf2022-july", 45526, 28, ["Without memory: 45,526 jobs; 64 GiB per GPU, or 4 GiB per core"]),
         (
             "requests-servegen-m-small",
             39581,
@@ -70,9 +70,9 @@ def test_a_job_without_cpu_and_memory_gets_the_stated_share_of_its_gpus(tmp_path
     trace = find_trace(written(tmp_path, "0,60,a,,,2"))
 
     assert (trace.jobs[0].cpu, trace.jobs[0].memory_gib) == (16, 128)
-    assert [sentence.split(":")[0] for sentence in trace.assumptions[:2]] == [
-        "1 jobs state no cpu",
-        "1 jobs state no memory",
+    assert [sentence.split(";")[0] for sentence in trace.assumptions[:2]] == [
+        "Without cpu: 1 job",
+        "Without memory: 1 job",
     ]
 
 
