@@ -95,7 +95,7 @@ def run() -> "Stack":
     root = pulumi.runtime.get_root_directory() or project_root()  # mocks and old CLIs pass none
     try:
         settings = parse_stack(
-            stack_config(), stack=name, file=f"Pulumi.{name}.yaml", beside=files_in(Path(root) / STACKS)
+            stack_config(), stack=name, file=f"{STACKS}/Pulumi.{name}.yaml", beside=files_in(Path(root) / STACKS)
         )
         stack = compose(
             settings, redis_password=redis_password(), secrets=stack_secrets(), new_token=lambda: token_hex(32)

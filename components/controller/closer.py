@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -58,6 +59,7 @@ class ClosingTime:
 _EVERY_DAY = ClosingTime(0, tuple(range(_DAYS_OF_WEEK)))
 
 
+@lru_cache
 def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, ...]:
     """Return one entry for each time of day at which an opening less the guard falls. Seconds are cut off, so it is
     never late.

@@ -33,9 +33,10 @@ COMMANDS = {
     "init": Command("ebbtide.cli.init", "", "Write a repository for your own stacks, program and workflows."),
     "new": Command("ebbtide.cli.new", "", "Write the stack file of a new customer."),
     "check": Command("ebbtide.cli.stacks", "", "Check stack files; print all errors at once, or a summary."),
+    "explain": Command("ebbtide.cli.explain", "", "Show the values of a stack, and the file and line of each."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
     "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
-    "changed": Command("ebbtide.cli.stacks", "", "List the stacks that differ from a git ref."),
+    "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),
@@ -69,7 +70,7 @@ COMMANDS = {
 
 
 PANELS = {
-    "Write and review": ("init", "new", "check", "render", "preview"),
+    "Write and review": ("init", "new", "check", "explain", "render", "preview"),
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
     "Operate": (
         *("status", "top", "why", "report"),

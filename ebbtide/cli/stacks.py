@@ -1,10 +1,8 @@
-"""Commands that only read stack files: `ebbtide check`, `ebbtide changed` and `ebbtide dashboards`.
+"""Commands that only read stack files: `ebbtide check` and `ebbtide dashboards`.
 
-They need no cloud, no cluster and no secrets. `changed` prints the array for a workflow's matrix to stdout and the
-reasons to stderr, where a job's log shows them.
+They need no cloud, no cluster and no secrets.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +11,7 @@ from rich.console import Console
 
 from ebbtide.cli.console import fail, write_json
 from ebbtide.cli.options import Stack
-from ebbtide.pull_requests.changed_stacks import GitFailed, changed_stacks
 from ebbtide.settings import StackInvalid, load_stack, stack_names, warnings_of
-from ebbtide.settings.load import project_root
 from ebbtide.settings.summary import summary
 from ebbtide.terminal import console
 
@@ -59,38 +55,6 @@ def _check_one(out: Console, stack: str) -> bool:
 
 def _title(stack: str) -> str:
     return Path(stack).name
-
-
-_AGAINST_HELP = "Branch, tag or commit to compare with, from the merge base on."
-
-
-@command.command(epilog="Example: ebbtide changed --against origin/main")
-def changed(
-    *,
-    against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/, without a comparison.")] = False,
-    gone: Annotated[bool, typer.Option("--gone", help="Print the stacks whose file was deleted instead.")] = False,
-) -> None:
-    """Print the stacks that differ from a git ref, as JSON."""
-    if (against is None) is not all_:
-        raise typer.BadParameter(
-            "wanted --against GIT_REF or --all (for example: ebbtide changed --against origin/main)"
-        )
-    try:
-        concerned = changed_stacks(against, project_root())
-    except GitFailed as error:
-        fail(error)
-    if concerned.cause:
-        typer.echo(f"all stacks: {concerned.cause}", err=True)
-    for name in concerned.gone:
-        typer.echo(
-            f"stack {name}: its file is gone; its resources stay until `pulumi destroy` (docs/how-to/life.md)", err=True
-        )
-    for name in concerned.misnamed:
-        typer.echo(f"stacks/Pulumi.{name}.yaml: wanted letters, digits, '-', '_', '.' in the stack's name", err=True)
-    typer.echo(json.dumps(concerned.gone if gone else concerned.stacks))
-    if concerned.misnamed:
-        raise typer.Exit(1)
 
 
 @command.command("dashboards", epilog="Example: ebbtide dashboards demo -o dashboards")

@@ -162,6 +162,8 @@ class _Leaf:
 
 
 def _fields(before: Resource, after: Resource) -> Iterator[FieldChange]:
+    if before.inputs == after.inputs:  # as for most resources of most changes
+        return
     old, new = _leaves_of(before), _leaves_of(after)
     for path in sorted(old.keys() | new.keys()):
         old_leaf, new_leaf = old.get(path), new.get(path)

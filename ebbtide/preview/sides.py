@@ -11,7 +11,9 @@ passed on: they could lead to another repository than the file's.
 """
 
 import os
+import posixpath
 import subprocess
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,7 +24,7 @@ from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
 from ebbtide.settings import Problem, StackInvalid, StackSettings, load_stack
-from ebbtide.settings.file.contents import Beside, files_in, no_files
+from ebbtide.settings.file.contents import PROJECT, STACKS, Beside, files_in
 from ebbtide.settings.file.document import encrypted_values
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
@@ -72,7 +74,7 @@ def side_at(stack: str, ref: str, root: Path) -> Side | None:
     text = _text_at(commit, stack_file, root)
     if text is not None:
         files = _files_beside(stack_file, commit, root)
-        return _side_of(text, stack=name_of(path), file=f"{stack_file} at {ref}", files=files)
+        return _side_of(text, stack=name_of(path), file=stack_file, files=files, at=f" at {ref}")
     try:
         customer = load_stack(stack, root).customer
     except StackInvalid:
@@ -98,19 +100,26 @@ def _unreadable(stack: str, root: Path) -> Side:
     return Side(stack=settings.stack, settings=settings, resources=record(settings))
 
 
-def _side_of(text: str, *, stack: str, file: str, files: Beside) -> Side:
+def _side_of(text: str, *, stack: str, file: str, files: Beside, at: str = "") -> Side:
+    """`at` follows the names of files in messages."""
     try:
-        return _valid_side(text, stack, files if "file:" in text else no_files)
+        settings = stack_of_text(text, stack=stack, file=file, beside=files)
     except StackInvalid as invalid:
-        return _invalid(stack, [replace(problem, file=file) for problem in invalid.problems])
-
-
-@lru_cache(maxsize=2)
-def _valid_side(text: str, stack: str, files: Beside) -> Side:
-    """Cached for the other side: if only the code changes, both sides have the same file."""
-    settings = stack_of_text(text, stack=stack, file="", beside=files)
+        return _invalid(stack, [replace(problem, file=f"{problem.file}{at}") for problem in invalid.problems])
     encrypted = encrypted_values(text) if "secure:" in text else {}
-    return Side(stack=stack, settings=settings, resources=record(settings), encrypted=encrypted)
+    return Side(stack=stack, settings=settings, resources=_resources_of(settings), encrypted=encrypted)
+
+
+_recent: deque[tuple[StackSettings, tuple[Resource, ...]]] = deque(maxlen=2)
+
+
+def _resources_of(settings: StackSettings) -> tuple[Resource, ...]:
+    """Cached for the other side: if only the code changes, both sides have the same settings."""
+    known = next((resources for recent, resources in _recent if recent == settings), None)
+    if known is None:
+        known = record(settings)
+        _recent.append((settings, known))
+    return known
 
 
 def _invalid(stack: str, problems: Sequence[Problem]) -> Side:
@@ -120,8 +129,11 @@ def _invalid(stack: str, problems: Sequence[Problem]) -> Side:
 def _files_beside(stack_file: str, commit: str, root: Path) -> Beside:
     """A reader of the commit's files in the stack file's folder."""
 
+    folder = PurePosixPath(stack_file).parent
+
     def read(path: str) -> bytes:
-        text = _text_at(commit, str(PurePosixPath(stack_file).parent / path), root)
+        outside = path == PROJECT and folder.name != STACKS
+        text = None if outside else _text_at(commit, posixpath.normpath(folder / path), root)
         if text is None:
             raise FileNotFoundError(path)
         return text.encode()
@@ -136,7 +148,7 @@ def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
         if text is None:
             continue
         files = _files_beside(path, commit, root)
-        side = _side_of(text, stack=name_of(Path(path)), file=f"{path} at {ref}", files=files)
+        side = _side_of(text, stack=name_of(Path(path)), file=path, files=files, at=f" at {ref}")
         if side.settings is not None and side.settings.customer == customer:
             line = (
                 f"{path} at {ref} has the same customer, {customer}: the stack was renamed, so it is compared with "
@@ -184,8 +196,9 @@ def _files_at(commit: str, root: Path) -> Sequence[str]:
     return [path for path in listed if Path(path).name.startswith("Pulumi.") and path.endswith(".yaml")]
 
 
+@lru_cache(maxsize=64)
 def _text_at(commit: str, path: str, root: Path) -> str | None:
-    """A file's text, or None if the commit has no such file."""
+    """A file's text, or None if the commit has no such file. Cached, since many stacks have the same bases."""
     listed = _git(root, "ls-tree", "-z", commit, "--", path).stdout
     if not listed:
         return None

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from ebbtide.files import Unwritable
 from ebbtide.settings.first_file import Answers, file_text
-from ebbtide.settings.json_schema import schema_text
+from ebbtide.settings.json_schema import base_schema_text, schema_text
 
 _TEMPLATES = Path(__file__).with_name("repository")
 _EXAMPLE = Answers(
@@ -45,6 +45,7 @@ def repository_files(wheel: Path) -> dict[str, bytes]:
     files[f"wheels/{wheel.name}"] = archive
     files[f"stacks/Pulumi.{_EXAMPLE.customer}.yaml"] = file_text(_EXAMPLE).encode()
     files["docs/stack.schema.json"] = schema_text().encode()
+    files["docs/base.schema.json"] = base_schema_text().encode()
     return files
 
 

@@ -1,21 +1,25 @@
 """The stacks that a change concerns, by the names of the changed files.
 
-A changed `stacks/Pulumi.X.yaml` concerns X. A file next to it that stack files name, before or after the change,
-concerns those stacks. Files that affect no stack (documents, tests, workflows) concern none, and every other file
-concerns all: an unlisted file causes a needless preview, but never a missing one.
+A changed `stacks/Pulumi.X.yaml` concerns X. A file next to it that stack files or their bases name, before or after
+the change, concerns those stacks. Files that affect no stack (documents, tests, workflows) concern none, and every
+other file concerns all: an unlisted file causes a needless preview, but never a missing one.
 
 The working tree is compared with its merge base, so that later changes of the other branch do not count; `main` and
 `main...`, the notation of a preview, are equal here. Git fetches nothing and asks for no password.
 """
 
 import os
+import posixpath
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ebbtide.files import read_file
+from ebbtide.settings.file.bases import merged
+from ebbtide.settings.file.contents import PROJECT, Beside, files_in
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.load import MOST_BYTES, STACKS, name_of, stack_names, stack_path
 from ebbtide.settings.reading import files_named
@@ -91,6 +95,13 @@ def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
     return concerned(paths, existing, _readers(paths, base, existing, root))
 
 
+def commits_of_head(root: Path) -> frozenset[str]:
+    """Return HEAD and all earlier commits. Raises `GitFailed` in a shallow clone too, which lacks some of them."""
+    if _git(root, "rev-parse", "--is-shallow-repository").strip() == "true":
+        raise GitFailed("the clone is shallow: expected all commits (git fetch --unshallow, or fetch-depth: 0)")
+    return frozenset(_git(root, "rev-list", "HEAD").split())
+
+
 def _is_harmless(path: str) -> bool:
     alone = "/" not in path and path.endswith(".md")
     return alone or path.startswith(_HARMLESS) or path in _HARMLESS_FILES
@@ -103,37 +114,74 @@ def _readers(paths: Sequence[str], base: str, existing: Sequence[str], root: Pat
         return {}
     readers: dict[str, set[str]] = {}
     unsure: set[str] = set()
-    for stack, text in _stack_files(paths, base, existing, root):
-        files = _files_of(text, root)
-        if files is None:
-            unsure.add(stack)
-        for file in files or ():
-            readers.setdefault(file, set()).add(stack)
+
+    def add(stacks: Iterable[tuple[str, str | None]], beside: Beside) -> None:
+        for stack, text in stacks:
+            files = _files_of(text, beside, root)
+            if files is None:
+                unsure.add(stack)
+            for file in files or ():
+                readers.setdefault(file, set()).add(stack)
+
+    now = dict(_texts(existing, root))
+    add(now.items(), files_in(root / STACKS))
+    former = _files_at(base, root)
+    changed = {name_of(Path(path)): path for path in filter(_STACK_FILE.fullmatch, paths)}
+    add(_former_texts(changed, base, root), former)
+    if not readers.keys() >= {*other_files}:  # a base may have named the file before
+        add(((stack, text) for stack, text in now.items() if stack not in changed), former)
     return {path: readers[path] | unsure for path in other_files if path in readers}
 
 
-def _stack_files(
-    paths: Sequence[str], base: str, existing: Sequence[str], root: Path
-) -> Iterator[tuple[str, str | None]]:
-    """The current text of each stack file and the former text of each changed one; None if it cannot be read."""
-    for stack in existing:
+def _texts(stacks: Iterable[str], root: Path) -> Iterator[tuple[str, str | None]]:
+    """The current text of each stack file; None if it cannot be read."""
+    for stack in stacks:
         try:
             yield stack, read_file(stack_path(stack, root), MOST_BYTES).decode()
         except (OSError, UnicodeDecodeError):
             yield stack, None
-    for path in filter(_STACK_FILE.fullmatch, paths):
+
+
+def _former_texts(changed: Mapping[str, str], base: str, root: Path) -> Iterator[tuple[str, str | None]]:
+    """The former text of each changed stack file that existed."""
+    for stack, path in changed.items():
         if _git(root, "ls-tree", "--name-only", base, "--", path):
-            yield name_of(Path(path)), _git(root, "show", f"{base}:./{path}")
+            yield stack, _git(root, "show", f"{base}:./{path}")
 
 
-def _files_of(text: str | None, root: Path) -> set[str] | None:
-    """Paths in the repository of the files that a stack file names, and of the targets of links."""
-    document = read_document(text, "") if text is not None else None
-    if document is None or document.problems:
+def _files_at(commit: str, root: Path) -> Beside:
+    """A reader of the commit's files next to the stack files."""
+
+    @cache
+    def read(path: str) -> bytes:
+        try:
+            return _git(root, "show", f"{commit}:./{posixpath.normpath(f'{STACKS}/{path}')}").encode()
+        except GitFailed:
+            raise FileNotFoundError(path) from None
+
+    return read
+
+
+def _files_of(text: str | None, beside: Beside, root: Path) -> set[str] | None:
+    """Paths in the repository of the bases of a stack file, of the files that they name, and of the targets of links;
+    None if they are unknown.
+    """
+    if text is None:
+        return None
+    paths: list[str] = []
+
+    def read(path: str) -> bytes:
+        paths.append(path)
+        return beside(path)
+
+    values = merged(read_document(text, ""), "", read)
+    if values.problems:
         return None
     home = (root / STACKS).resolve()
     files: set[str] = set()
-    for path in files_named(document.config):
+    for path in (*paths, *files_named(values.config)):
+        if path == PROJECT:
+            continue
         real = (home / path).resolve()
         files.add(f"{STACKS}/{PurePosixPath(path)}")
         if real.is_relative_to(home):

@@ -66,9 +66,10 @@ def local_volumes(pod: Item) -> list[str]:
 
 def covers(budget: Item, pod: Item) -> bool:
     """An empty selector covers the entire namespace; a missing one covers nothing."""
+    if _namespace(budget) != _namespace(pod):
+        return False
     selector = value_at(budget, "spec.selector")
-    same_namespace = _namespace(budget) == _namespace(pod)
-    return selector is not None and same_namespace and selects(selector, texts(value_at(pod, "metadata.labels")))
+    return selector is not None and selects(selector, texts(value_at(pod, "metadata.labels")))
 
 
 def _namespace(item: Item) -> str:

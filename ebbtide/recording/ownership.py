@@ -43,8 +43,8 @@ class OwnershipRow:
 
 
 def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
-    """One row per ignored field, in the order of registration."""
-    return tuple(
+    """One row per ignored field, sorted: the order of registration depends on the SDK."""
+    rows = [
         OwnershipRow(
             object=display_name(resource),
             field=field,
@@ -53,7 +53,8 @@ def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
         )
         for resource in resources
         for field in resource.ignore_changes
-    )
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.object, row.field)))
 
 
 def _owner(resource: Resource, field: str) -> str:

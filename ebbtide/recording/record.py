@@ -29,6 +29,7 @@ from pulumi.runtime import mocks, rpc, settings
 from pulumi.runtime.proto import resource_pb2
 
 from ebbtide.recording.answers import answer_call, identifier, outputs_of
+from ebbtide.recording.lean_sdk import lean_sdk
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
 
@@ -81,7 +82,8 @@ def record_program(
     program: Callable[[], object], *, stack: str = "dev", monitor: "RecordingMonitor | None" = None
 ) -> Recording:
     """Run `program` as the body of a Pulumi program, and raise what it raises. Another monitor may answer more."""
-    return copy_context().run(_run, program, stack, monitor or RecordingMonitor())
+    with lean_sdk():
+        return copy_context().run(_run, program, stack, monitor or RecordingMonitor())
 
 
 def record_directory(

@@ -1,6 +1,9 @@
-"""The JSON Schema of a stack file, generated from the settings' models, for completion and checks in editors.
+"""The JSON Schemas of stack files and bases, generated from the settings' models, for completion and checks in editors.
 
-It covers single values. `ebbtide check` covers relations between values.
+They cover single values. `ebbtide check` covers relations between values.
+
+A base and a stack file with a base may leave out any key, and remove one by null. A list replaces a base's list, so its
+items are complete.
 """
 
 import json
@@ -9,8 +12,9 @@ from typing import Any, cast
 
 import yaml
 
+from ebbtide.settings.file.bases import OF_ONE_STACK
 from ebbtide.settings.file.document import OURS, PULUMI_KEYS
-from ebbtide.settings.file.keys import HOURS, REDIS_PASSWORD
+from ebbtide.settings.file.keys import BASE, HOURS, REDIS_PASSWORD
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SET_DIGEST_KEY
@@ -24,6 +28,14 @@ _SECRET: dict[str, Any] = {
     "additionalProperties": False,
     "properties": {"secure": {}},
 }
+_STACK_FILE, _BASE_FILE = "stack.schema.json", "base.schema.json"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_BASES: dict[str, Any] = {
+    "description": "files whose values this file overrides, as a path or a list of paths from the stack file's folder; "
+    "mappings merge, other values replace, null removes, and a later file wins",
+    "examples": ["bases/production.yaml"],
+    "anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}}],
+}
 
 
 def json_schema() -> dict[str, Any]:
@@ -35,22 +47,27 @@ def json_schema() -> dict[str, Any]:
     definitions[NodeGroupSettings.__name__]["required"] = []  # every key has a default by kind
     _take_keys_of_variants(definitions[ServiceSettings.__name__], definitions[VariantSettings.__name__])
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": _DIALECT,
         "title": "Ebbtide stack file",
         "type": "object",
         "required": ["config"],
         "additionalProperties": False,
         "properties": {
             "config": {
-                "type": "object",
-                "required": list(_REQUIRED),
-                "additionalProperties": False,
-                "properties": _tidy(sections)
-                | {
-                    REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET,
-                    DIGEST_KEY: {"description": f"set with: {SET_DIGEST_KEY}"} | _SECRET,
+                "if": {"required": [BASE]},
+                "then": {"$ref": f"{_BASE_FILE}#/$defs/stack"},
+                "else": {
+                    "type": "object",
+                    "required": list(_REQUIRED),
+                    "additionalProperties": False,
+                    "properties": {BASE: _BASES}
+                    | _tidy(sections)
+                    | {
+                        REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET,
+                        DIGEST_KEY: {"description": f"set with: {SET_DIGEST_KEY}"} | _SECRET,
+                    },
+                    "patternProperties": {"^(aws|pulumi):": {}, "^(?!ebbtide:|aws:|pulumi:)[^:]+:": _SECRET},
                 },
-                "patternProperties": {"^(aws|pulumi):": {}, "^(?!ebbtide:|aws:|pulumi:)[^:]+:": _SECRET},
             },
             **{key: {"type": "string"} for key in PULUMI_KEYS},
         },
@@ -58,9 +75,66 @@ def json_schema() -> dict[str, Any]:
     }
 
 
+def config_schema(stack_schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of `config:` in a stack file without a base."""
+    return cast("dict[str, Any]", stack_schema["properties"]["config"]["else"])
+
+
+def base_schema() -> dict[str, Any]:
+    """Return the schema of a base; `$defs/stack` is that of `config:` in a stack file with a base."""
+    whole = json_schema()
+    config = config_schema(whole)
+    stack = {**_partial(config), "required": [OURS + "customer"]}
+    shared = {key: value for key, value in stack["properties"].items() if key not in OF_ONE_STACK}
+    return {
+        "$schema": _DIALECT,
+        "title": "Ebbtide base of stack files",
+        "type": "object",
+        "required": ["config"],
+        "additionalProperties": False,
+        "properties": {"config": {"type": "object", "additionalProperties": False, "properties": shared}},
+        "$defs": {"stack": stack, **{name: _partial(definition) for name, definition in whole["$defs"].items()}},
+    }
+
+
+def _partial(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema for a part of the values, of which null removes one."""
+    partial: dict[str, Any] = {}
+    for key, value in schema.items():
+        match key:
+            case "required" | "minProperties":
+                continue
+            case "properties" | "patternProperties":
+                partial[key] = {name: _or_null(inner) for name, inner in value.items()}
+            case "additionalProperties":
+                partial[key] = _or_null(value)
+            case "anyOf":
+                partial[key] = [_partial(choice) for choice in value]
+            case "items":
+                partial[key] = json.loads(json.dumps(value).replace('"#/', f'"{_STACK_FILE}#/'))
+            case _:
+                partial[key] = value
+    return partial
+
+
+def _or_null(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    return {"anyOf": [_partial(cast("Mapping[str, Any]", schema)), {"type": "null"}]}
+
+
 def schema_text() -> str:
     """Return the text of docs/stack.schema.json."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return _text(json_schema())
+
+
+def base_schema_text() -> str:
+    """Return the text of docs/base.schema.json."""
+    return _text(base_schema())
+
+
+def _text(schema: Mapping[str, Any]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _take_keys_of_variants(service: dict[str, Any], variant: dict[str, Any]) -> None:

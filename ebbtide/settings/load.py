@@ -11,40 +11,38 @@ from pathlib import Path
 from typing import Any, cast
 
 from ebbtide.files import read_file
+from ebbtide.settings.file.bases import Merged, merged
+from ebbtide.settings.file.contents import STACKS as STACKS  # part of this module's interface
 from ebbtide.settings.file.contents import Beside, files_in, no_files
-from ebbtide.settings.file.document import DEEPEST, OURS, REGION, Lines, StackDocument, nearest_line, read_document
+from ebbtide.settings.file.document import DEEPEST, MOST_BYTES, OURS, REGION, StackDocument, read_document
 from ebbtide.settings.file.keys import REDIS_PASSWORD
-from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, path_text
+from ebbtide.settings.file.problems import SECRET, Problem, StackInvalid
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import Sections
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
-STACKS = "stacks"
-MOST_BYTES = 2 * 2**20
-"""Largest stack file. Its certificates may take half of it; 500 pools and as many services take a tenth."""
 _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """A stack file before validation. Its settings can be validated with other values than the file's."""
+    """A stack file with its bases, before validation. Its settings can be validated with other values."""
 
     stack: str
     file: str  # what messages call it
     beside: Beside
-    document: StackDocument
+    merged: Merged
 
     def settings(self, config: Mapping[str, object] | None = None) -> StackSettings:
-        """Validate `config`, by default the file's own. Raises `StackInvalid`."""
-        document = self.document
-        if document.problems and not document.config:
-            raise StackInvalid(document.problems)
-        values = document.config if config is None else config
-        faults = list(document.problems)
+        """Validate `config`, by default the merged values. Raises `StackInvalid`."""
+        if not self.merged.complete:
+            raise StackInvalid(self.merged.problems)
+        values = self.merged.config if config is None else config
+        faults = list(self.merged.problems)
         if REDIS_PASSWORD in values and values[REDIS_PASSWORD] is not SECRET:
-            faults.append(_plain_password(self.file, document.lines))
-        return _parse(values, stack=self.stack, file=self.file, lines=document.lines, faults=faults, beside=self.beside)
+            faults.append(_plain_password(self.merged))
+        return _parse(values, stack=self.stack, merged=self.merged, faults=faults, beside=self.beside)
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
@@ -72,21 +70,21 @@ def read_stack(stack: str, root: Path | None = None) -> StackFile:
         raise StackInvalid(
             [Problem(code="file.unreadable", file=shown, line=None, path="", found=reason, wanted=_READABLE)]
         ) from None
-    return _file_of(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
+    return file_of_text(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
 
 
 def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
     """Return the settings of a stack file's text; messages call the file `file`. Raises `StackInvalid`."""
-    return _file_of(text, stack=stack, file=file, beside=beside).settings()
+    return file_of_text(text, stack=stack, file=file, beside=beside).settings()
 
 
-def _file_of(text: str, *, stack: str, file: str, beside: Beside) -> StackFile:
-    return StackFile(stack=stack, file=file, beside=beside, document=read_document(text, file))
+def file_of_text(text: str, *, stack: str, file: str, beside: Beside) -> StackFile:
+    return StackFile(stack=stack, file=file, beside=beside, merged=merged(read_document(text, file), file, beside))
 
 
 def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
-    """Return the settings of a mapping as below `config:`, with parsed values. Raises `StackInvalid`, without line
-    numbers.
+    """Return the settings of a mapping as Pulumi passes it, with parsed values. Raises `StackInvalid`, without line
+    numbers of the mapping.
 
     `ebbtide:redisPassword` may have any value, since Pulumi passes decrypted secrets; it is never read.
     """
@@ -99,7 +97,10 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: 
                 for key in deep
             ]
         )
-    return _parse(config, stack=stack, file=file, lines={}, faults=[], beside=beside)
+    values = merged(StackDocument(config=dict(config)), file, beside, passed_by_pulumi=True)
+    if not values.complete:
+        raise StackInvalid(values.problems)
+    return _parse(values.config, stack=stack, merged=values, faults=values.problems, beside=beside)
 
 
 def stack_path(stack: str, root: Path | None = None) -> Path:
@@ -130,18 +131,20 @@ def _parse(
     config: Mapping[str, object],
     *,
     stack: str,
-    file: str,
-    lines: Lines,
+    merged: Merged,
     faults: Sequence[Problem],
     beside: Beside,
 ) -> StackSettings:
     sections = Sections(config, beside)
     settings = sections.settings(stack)
     doubted = {problem.path for problem in faults}
-    section_problems = [problem for f in sections.findings if (problem := _problem(f, file, lines)).path not in doubted]
+    section_problems = [problem for f in sections.findings if (problem := merged.problem(f)).path not in doubted]
     problems = [*faults, *section_problems]
     if problems or settings is None:
-        raise StackInvalid(sorted(problems, key=lambda problem: (problem.line or 0, problem.path)))
+        first = merged.stack.file
+        raise StackInvalid(
+            sorted(problems, key=lambda each: (each.file != first, each.file, each.line or 0, each.path))
+        )
     return settings
 
 
@@ -153,19 +156,6 @@ def _is_deep(value: object, levels: int) -> bool:
     elif isinstance(value, list | tuple):
         inner = cast("Sequence[object]", value)
     return levels == 0 or any(_is_deep(item, levels - 1) for item in inner)
-
-
-def _problem(finding: Finding, file: str, lines: Lines) -> Problem:
-    return Problem(
-        code=finding.code,
-        file=file,
-        line=nearest_line(lines, finding.at),
-        path=path_text(finding.at),
-        found=finding.found,
-        wanted=finding.wanted,
-        example=finding.example,
-        hint=finding.hint,
-    )
 
 
 def _missing(stack: str, shown: str, root: Path | None) -> Problem:
@@ -182,11 +172,12 @@ def _missing(stack: str, shown: str, root: Path | None) -> Problem:
     )
 
 
-def _plain_password(shown: str, lines: Lines) -> Problem:
+def _plain_password(values: Merged) -> Problem:
+    file, line = values.owner((REDIS_PASSWORD,)).source((REDIS_PASSWORD,))
     return Problem(
         code="secret.in-the-clear",
-        file=shown,
-        line=lines.get((REDIS_PASSWORD,)),
+        file=file,
+        line=line,
         path=REDIS_PASSWORD,
         found="a value in the clear",
         wanted="a secure: value",

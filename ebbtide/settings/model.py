@@ -24,6 +24,7 @@ from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.settings.sections.redis import RedisSettings
+from ebbtide.settings.sections.rollout import RolloutSettings
 from ebbtide.settings.sections.secrets import SecretKeys
 from ebbtide.settings.sections.serving.gateway import ServingSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, served_workloads
@@ -63,6 +64,7 @@ class StackSettings(Settings):
     serving: ServingSettings = ServingSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
     costs: CostSettings = CostSettings()
+    rollout: RolloutSettings = RolloutSettings()
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="exceptions from policies for single resources, each with a reason and a last day"
     )

@@ -1,5 +1,6 @@
 """Change values in the text of a stack file and keep every other character, including comments.
 
+The file of a base is never changed: a value of a base is written in the stack file, where it overrides the base's.
 A change carries the value that it replaces. If the file has another value, that is a conflict and nothing changes.
 """
 
@@ -11,7 +12,9 @@ from typing import Any, cast
 
 import yaml
 
-from ebbtide.settings.file.document import StackDocument, nearest_line, read_document
+from ebbtide.settings.file.bases import Merged, merged, override
+from ebbtide.settings.file.contents import Beside, no_files
+from ebbtide.settings.file.document import nearest_line, read_document
 from ebbtide.settings.file.problems import Location, path_text, shortened, value_at
 from ebbtide.settings.file.scalars import differs
 
@@ -21,7 +24,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]*(?<!:)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One value below `config:`, as parsed YAML. None means that the key is missing."""
+    """One value of a stack with its bases, as parsed YAML. None means that the key is missing."""
 
     at: Location
     before: object
@@ -41,22 +44,25 @@ class PatchInvalid(ValueError):
         self.lines = tuple(lines)
 
 
-def patched(text: str, file: str, changes: Sequence[Change]) -> str:
+def patched(text: str, file: str, changes: Sequence[Change], beside: Beside = no_files) -> str:
     """Return the text of a valid stack file with the changes applied; messages call the file `file`. Raises
     `PatchInvalid`.
 
     Changes that are already applied are skipped, so a second run changes nothing.
     """
-    document = read_document(text, file)
-    pending = [change for change in changes if value_at(document.config, change.at) != change.after]
-    _require_fit(document, file, pending)
-    changed_text, changed_config = text, document.config
+    values = merged(read_document(text, file), file, beside)
+    pending = [change for change in changes if value_at(values.config, change.at) != change.after]
+    _require_fit(values, pending)
+    changed_text, changed_config, own = text, values.config, values.stack.config
     for change in pending:
-        changed_text = (
-            _without(changed_text, change.at) if change.after is None else _with(changed_text, change.at, change.after)
-        )
         changed_config = exchanged(changed_config, change.at, change.after)
-    if read_document(changed_text, file).config != changed_config:
+        at = _place(values, own, change.at)
+        below = value_at(values.below, at)
+        value = override(below, value_at(changed_config, at))
+        gone = value is None and below is None
+        changed_text = _without(changed_text, at) if gone else _with(changed_text, at, value)
+        own = exchanged(own, at, value)
+    if merged(read_document(changed_text, file), file, beside).config != changed_config:
         paths = ", ".join(change.path for change in pending)
         raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
     return changed_text
@@ -94,15 +100,26 @@ def _change(entry: object, where: str) -> Change:
     return Change(at=location, before=fields["before"], after=fields["after"], reason=str(fields.get("reason", "")))
 
 
-def _require_fit(document: StackDocument, file: str, changes: Sequence[Change]) -> None:
-    if document.problems:
-        raise PatchInvalid([str(problem) for problem in document.problems])
+def _place(values: Merged, own: Mapping[str, object], at: Location) -> Location:
+    """Return the location to write in the stack file. A project's key and a list of a base are written whole, since
+    those of the stack file replace them.
+    """
+    if at[0] in values.project and at[0] not in own:
+        return at[:1]
+    lists = (at[:end] for end in range(1, len(at)) if isinstance(at[end], int) and value_at(own, at[:end]) is None)
+    return next(lists, at)
+
+
+def _require_fit(values: Merged, changes: Sequence[Change]) -> None:
+    if values.problems:
+        raise PatchInvalid([str(problem) for problem in values.problems])
     lines: list[str] = []
     for change in changes:
-        here = value_at(document.config, change.at)
+        here = value_at(values.config, change.at)
         if here == change.before:
             continue
-        line = nearest_line(document.lines, change.at)
+        owner = values.owner(change.at)
+        file, line = owner.file, nearest_line(owner.lines, change.at)
         where = file if line is None else f"{file}:{line}"
         lines.append(
             f"{where}: {change.path}: wanted {_value_text(change.before)}, which the advice was made for, found "
@@ -113,7 +130,7 @@ def _require_fit(document: StackDocument, file: str, changes: Sequence[Change]) 
 
 
 def _value_text(value: object) -> str:
-    return "no such key" if value is None else shortened(_flow(value))
+    return "no such key" if value is None else shortened(on_one_line(value))
 
 
 def exchanged(values: Mapping[str, object], at: Location, after: object) -> dict[str, object]:
@@ -141,17 +158,19 @@ def _with(text: str, at: Location, after: object) -> str:
     for part in reversed(missing[1:]):
         after = {str(part): after}
     if not missing:
-        return _spliced(text, node, _flow(after))
+        return _spliced(text, node, on_one_line(after))
     key = str(missing[0])
     if not isinstance(node, yaml.MappingNode):
-        return _spliced(text, node, f"{'' if text[node.start_mark.index - 1] == ' ' else ' '}{_flow({key: after})}")
+        return _spliced(
+            text, node, f"{'' if text[node.start_mark.index - 1] == ' ' else ' '}{on_one_line({key: after})}"
+        )
     entries = _entries(node)
     if not entries:
-        return _spliced(text, node, _flow({key: after}))
+        return _spliced(text, node, on_one_line({key: after}))
     end = _end(entries[-1][1])
     if node.flow_style:
-        return f"{text[:end]}, {_flow(key)}: {_flow(after)}{text[end:]}"
-    entry = f"{key if _PLAIN_KEY.fullmatch(key) and not differs(key) else _flow(key)}: {_flow(after)}"
+        return f"{text[:end]}, {on_one_line(key)}: {on_one_line(after)}{text[end:]}"
+    entry = f"{key_text(key)}: {on_one_line(after)}"
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end
     return f"{text[:line_end]}\n{' ' * entries[0][0].start_mark.column}{entry}{text[line_end:]}"
@@ -215,12 +234,17 @@ def _spliced(text: str, node: yaml.Node, new: str) -> str:
     return text[: node.start_mark.index] + new + text[_end(node) :]
 
 
-def _flow(value: object) -> str:
-    """Return a value on one line, valid anywhere in a line of YAML."""
+def key_text(key: str) -> str:
+    """Return a key of a block mapping, quoted if need be."""
+    return key if _PLAIN_KEY.fullmatch(key) and not differs(key) else on_one_line(key)
+
+
+def on_one_line(value: object) -> str:
+    """Return a value as YAML that is valid anywhere in a line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(_pairs(cast("Mapping[str, object]", value))) + " }" if value else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, cast("Sequence[object]", value))) + "]"
+        return "[" + ", ".join(map(on_one_line, cast("Sequence[object]", value))) + "]"
     plain = yaml.safe_dump([value], default_flow_style=True, width=10**9, allow_unicode=True).strip()[1:-1]
     if isinstance(value, str) and (plain[0] in "'\"" or differs(value)):
         return yaml.safe_dump([value], default_flow_style=True, default_style='"', width=10**9).strip()[1:-1]
@@ -229,4 +253,4 @@ def _flow(value: object) -> str:
 
 def _pairs(values: Mapping[str, object]) -> Iterator[str]:
     for key, value in values.items():
-        yield f"{_flow(key)}: {_flow(value)}"
+        yield f"{on_one_line(key)}: {on_one_line(value)}"

@@ -33,6 +33,7 @@ from ebbtide.settings.file.keys import (
     RAY,
     REDIS,
     REDIS_PASSWORD,
+    ROLLOUT,
     SERVICES,
     SERVING,
     WORKERS,
@@ -67,6 +68,7 @@ from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import DEFAULT_REGION, NodeGroupSettings, filled_groups
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
 from ebbtide.settings.sections.redis import RedisSettings
+from ebbtide.settings.sections.rollout import RolloutSettings
 from ebbtide.settings.sections.secrets import secret_faults, secrets_of
 from ebbtide.settings.sections.serving.gateway import ServingSettings
 from ebbtide.settings.sections.serving.services import ALONE, INHERITED, ServiceSettings
@@ -104,6 +106,7 @@ FIELDS: Mapping[str, str] = {
     SERVING: "serving",
     MONITORING: "monitoring",
     COSTS: "costs",
+    ROLLOUT: "rollout",
     EXCEPTIONS: "exceptions",
 }
 
@@ -143,6 +146,7 @@ class Sections:
             "controller": self._section(CONTROLLER, ControllerSettings),
             "monitoring": self._section(MONITORING, MonitoringSettings),
             "costs": self._section(COSTS, CostSettings),
+            "rollout": self._section(ROLLOUT, RolloutSettings),
             "exceptions": self._exceptions(),
             "workloads": self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS)),
             "workers": self._read_all(WORKERS, WorkerSettings, self._pools()),

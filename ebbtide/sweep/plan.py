@@ -197,7 +197,7 @@ def _customer(
         return None
     for setting in settings:
         try:
-            by_setting[label(setting)] = file.settings(varied(file.document.config, setting)) if setting else base
+            by_setting[label(setting)] = file.settings(varied(file.merged.config, setting)) if setting else base
         except CannotVary as error:
             problems.append(f"{file.file}: {error}")
         except StackInvalid as error:

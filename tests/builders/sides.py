@@ -112,6 +112,11 @@ class Repository:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
+    def write_base(self, text: str) -> None:
+        path = self.root / "stacks" / "bases" / "more.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
     def at(self, ref: str, stack: str = "acme") -> Side:
         side = side_at(stack, ref, self.root)
         assert side is not None

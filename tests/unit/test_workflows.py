@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ebbtide.cli.__main__ import COMMANDS
+from ebbtide.settings.sections.rollout import Wave
 from tests.builders.components import ROOT
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
@@ -127,7 +128,8 @@ def test_a_job_with_more_rights_than_to_read_runs_no_code_of_a_pull_request(file
     ("name", "job", "more"),
     [
         ("preview", "plan", {"id-token: write"}),
-        ("up", "up", {"id-token: write"}),
+        ("up", "plan", {"deployments: read"}),
+        *(("up", wave, {"id-token: write"}) for wave in Wave),
         ("drift", "drift", {"id-token: write"}),
     ],
 )
@@ -143,7 +145,8 @@ def test_no_other_job_of_a_change_has_rights_of_its_own() -> None:
     names = ("ci", "preview", "up", "drift", "dependencies")
     own = {f"{name}.{job}" for name in names for job, it in named(name)["jobs"].items() if "permissions" in it}
 
-    assert own == {"preview.plan", "preview.comment", "up.up", "drift.drift", "dependencies.propose"}
+    waves = {f"up.{wave}" for wave in Wave}
+    assert own == {"preview.plan", "preview.comment", "up.plan", *waves, "drift.drift", "dependencies.propose"}
 
 
 def test_what_proposes_new_dependencies_runs_none_of_them() -> None:
@@ -178,13 +181,26 @@ def test_a_newer_preview_ends_the_older_one_of_its_pull_request() -> None:
     assert concurrency == {"group": "preview-${{ github.event.pull_request.number }}", "cancel-in-progress": True}
 
 
-def test_an_update_is_never_cut_short_and_goes_one_stack_at_a_time() -> None:
-    up = named("up")["jobs"]["up"]
+@pytest.mark.parametrize("wave", Wave)
+def test_an_update_is_never_cut_short_and_touches_few_stacks_at_a_time(wave: Wave) -> None:
+    up = named("up")["jobs"][wave]
 
-    assert "concurrency" not in named("up")  # it would let a waiting push of other stacks fall out
+    assert named("up")["concurrency"]["cancel-in-progress"] is False
     assert up["concurrency"] == {"group": "up-${{ matrix.stack }}", "cancel-in-progress": False}
-    assert (up["strategy"]["max-parallel"], up["strategy"]["fail-fast"]) == (1, False)
+    assert (up["strategy"]["max-parallel"], up["strategy"]["fail-fast"]) == (5, False)
     assert up["environment"] == "${{ matrix.stack }}"
+
+
+def test_the_waves_of_the_workflow_are_those_of_the_stack_files_and_differ_by_their_turn_alone() -> None:
+    plan, *waves = named("up")["jobs"].items()
+
+    assert [name for name, _ in waves] == list(Wave)
+    assert list(plan[1]["outputs"]) == list(Wave)
+    assert all(
+        job["strategy"]["matrix"] == {"stack": f"${{{{ fromJSON(needs.plan.outputs.{name}) }}}}"} for name, job in waves
+    )
+    parts = [{key: job[key] for key in job if key not in ("needs", "if", "strategy")} for _, job in waves]
+    assert parts == parts[:1] * 3
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem != "up"], ids=lambda file: file.stem)
@@ -197,7 +213,7 @@ def test_nothing_but_up_changes_a_stack(file: Path) -> None:
 
 
 def test_up_refreshes_and_never_skips_the_preview() -> None:
-    [script] = [s for s in scripts(ROOT / ".github" / "workflows" / "up.yml") if "pulumi up" in s]
+    [script] = {s for s in scripts(ROOT / ".github" / "workflows" / "up.yml") if "pulumi up" in s}
 
     assert "--refresh" in script
     assert "--skip-preview" not in script
@@ -207,7 +223,7 @@ def test_the_pulumi_cli_is_the_one_that_the_program_is_locked_to() -> None:
     [locked] = re.findall(r"^pulumi==([\d.]+)", SETUP_LOCK.read_text(), re.MULTILINE)
     installed = [step["with"] for file in FILES for step in steps(file) if "pulumi/actions" in step.get("uses", "")]
 
-    assert installed == [{"pulumi-version": locked}] * 4
+    assert installed == [{"pulumi-version": locked}] * 6
 
 
 @ALL
@@ -217,7 +233,7 @@ def test_every_command_of_ours_that_is_run_exists(file: Path) -> None:
 
 def test_an_update_is_judged_by_the_policies_before_anything_is_touched() -> None:
     """Policies on a whole stack are asked when a run has ended: without its preview that is too late."""
-    (update,) = [script for script in scripts(ROOT / ".github" / "workflows" / "up.yml") if "pulumi up" in script]
+    (update,) = {script for script in scripts(ROOT / ".github" / "workflows" / "up.yml") if "pulumi up" in script}
 
     _, _, pack = update.partition("--policy-pack ")
     assert (ROOT / pack.split()[0] / "PulumiPolicy.yaml").is_file()

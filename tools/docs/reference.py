@@ -1,4 +1,4 @@
-"""Generate documents from the code: the two JSON Schemas, and the tables of the reference pages.
+"""Generate documents from the code: the JSON Schemas, and the tables of the reference pages.
 
 `python -m tools.docs.reference` (`make schema`) writes; a test compares. In a page only the table between
 `<!-- generated: NAME -->` and `<!-- end -->` is generated.
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from ebbtide.files import write_file
 from ebbtide.policies import RULES
 from ebbtide.preview.render.as_json import schema_text as preview_schema
-from ebbtide.settings.json_schema import json_schema
+from ebbtide.settings.json_schema import base_schema_text, config_schema, json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
 from ebbtide.units.durations import format_duration
 from tests.aws.support.page import differences_table, faults_table, forgotten_table
@@ -66,6 +66,7 @@ def documents() -> dict[Path, str]:
 
     return {
         ROOT / "docs" / "stack.schema.json": stack_schema(),
+        ROOT / "docs" / "base.schema.json": base_schema_text(),
         ROOT / "docs" / "preview.schema.json": preview_schema(),
         **{path: _BLOCK.sub(filled, path.read_text(encoding="utf-8")) for path in pages},
     }
@@ -93,7 +94,7 @@ def stack_file_keys() -> str:
     A key that a section shares with workloads is explained only there; the section lists its name.
     """
     schema = json_schema()
-    config = schema["properties"]["config"]
+    config = config_schema(schema)
     parts: list[str] = []
     entry = f"{_NAMED}."
     workloads = _rows(_plain(config["properties"][_MODEL], schema), schema, "")

@@ -10,10 +10,9 @@ from typing import Any, cast
 
 from ebbtide.settings import StackSettings
 from ebbtide.settings.file.contents import Beside
-from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.entries import SERVICES, VARIANTS
 from ebbtide.settings.file.problems import Location, value_at
-from ebbtide.settings.load import parse_stack
+from ebbtide.settings.load import StackFile, file_of_text
 from ebbtide.settings.patch import Change, exchanged, patched
 from ebbtide.settings.sections.serving.services import ALONE, ServiceSettings, VariantSettings, pod_name
 
@@ -32,19 +31,23 @@ class StackText:
         return self.with_changes(())
 
     @cached_property
+    def source(self) -> StackFile:
+        return file_of_text(self.text, stack=self.stack, file=self.file, beside=self.beside)
+
+    @property
     def values(self) -> Mapping[str, object]:
-        """Values below `config:`, as YAML reads them."""
-        return read_document(self.text, self.file).config
+        """Values of the stack file and its bases, as YAML reads them."""
+        return self.source.merged.config
 
     def with_changes(self, changes: Sequence[Change]) -> StackSettings:
         """Apply the changes to the values alone, since parsing a large text is slow. Raises `StackInvalid`."""
         values = self.values
         for change in changes:
             values = exchanged(values, change.at, change.after)
-        return parse_stack(values, stack=self.stack, file=self.file, beside=self.beside)
+        return self.source.settings(values)
 
     def changed(self, changes: Sequence[Change]) -> str:
-        return patched(self.text, self.file, changes) if changes else self.text
+        return patched(self.text, self.file, changes, self.beside) if changes else self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

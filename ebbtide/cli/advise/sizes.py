@@ -12,8 +12,7 @@ from ebbtide.cli.cluster import Context, Kubeconfig, cluster
 from ebbtide.cli.console import fail
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
-from ebbtide.settings.file.document import read_document
-from ebbtide.settings.load import stack_path
+from ebbtide.settings.load import read_stack
 from ebbtide.units.durations import read_duration
 
 if TYPE_CHECKING:
@@ -111,9 +110,7 @@ def _advice(
         recorded = read_uses(asking, settings.customer, containers(settings), until, evidence)
     except NothingRecorded as nothing:
         fail(*nothing.lines)
-    path = stack_path(stack)
-    config = read_document(path.read_text(encoding="utf-8"), str(path)).config
-    advice = advise(settings, config, recorded, evidence, recommended)
+    advice = advise(settings, read_stack(stack).merged.config, recorded, evidence, recommended)
     return replace(advice, missing={**advice.missing, **unread})
 
 

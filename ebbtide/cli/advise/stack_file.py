@@ -62,8 +62,9 @@ def _patch(stack: str, changes: Sequence[Change]) -> str:
 def _changed(path: Path, text: str, changes: Sequence[Change]) -> str:
     """Return the changed and valid text, or end the command with one line for each fault."""
     try:
-        changed = patched(text, str(path), changes)
-        stack_of_text(changed, stack=name_of(path), file=str(path), beside=files_in(path.parent))
+        beside = files_in(path.parent)
+        changed = patched(text, str(path), changes, beside)
+        stack_of_text(changed, stack=name_of(path), file=str(path), beside=beside)
     except PatchInvalid as invalid:
         fail(*invalid.lines)
     except StackInvalid as invalid:

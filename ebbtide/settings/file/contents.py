@@ -5,20 +5,27 @@ stack file's folder and stay within it, so that a folder holds the entire stack.
 since they may lead outside.
 """
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias, cast
 
 from ebbtide.files import read_file
+from ebbtide.settings.file.document import MOST_BYTES
 from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 
-MOST_BYTES = 2**20
-"""Limit of one file: the size of a ConfigMap. Source: Kubernetes, ValidateConfigMap."""
+_MOST_OF_A_CONFIG_MAP = 2**20
+"""Limit of a file for pods: the size of a ConfigMap. Source: Kubernetes, ValidateConfigMap."""
 
 Beside: TypeAlias = Callable[[str], bytes]
 """Reads the file at a path from the stack file's folder. Raises OSError."""
+
+PROJECT = "../Pulumi.yaml"
+"""The only path outside the folder that a reader accepts: Pulumi's project file, for a stack file in `stacks/`."""
+
+STACKS = "stacks"
 
 _EXAMPLE = "conf/logging.yaml"
 _INSIDE = "a file in the stack file's folder or below it"
@@ -29,13 +36,17 @@ class Outside(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class FileFault:
     code: str
     found: str
     wanted: str
 
+    def finding(self, at: Location, path: str, example: str) -> Finding:
+        actual = f"{show(path)}: {self.found}"
+        return Finding(code=self.code, at=at, wanted=self.wanted, found=actual, example=example)
 
-_OUTSIDE = _Fault("file.outside", "a path that leads out of it", _INSIDE)
+
+_OUTSIDE = FileFault("file.outside", "a path that leads out of it", _INSIDE)
 
 
 def files_in(folder: Path) -> Beside:
@@ -43,9 +54,15 @@ def files_in(folder: Path) -> Beside:
 
     def read(path: str) -> bytes:
         home = folder.resolve()
+        if path == PROJECT:
+            if home.name != STACKS:
+                raise FileNotFoundError(path)
+            return read_file(home.parent / "Pulumi.yaml", MOST_BYTES)
         real_path = (home / path).resolve()  # links and all
         if not real_path.is_relative_to(home):
             raise Outside
+        if real_path.exists() and not real_path.is_file() and not real_path.is_dir():  # reading a pipe would wait
+            raise OSError(errno.EINVAL, "not a regular file")
         return read_file(real_path, MOST_BYTES)
 
     return read
@@ -63,11 +80,11 @@ def with_files(
     findings: list[Finding] = []
     replaced: dict[Location, str] = {}
     for at, path in _named_files(config, sections):
-        text = _text(read, path)
+        text = text_of(read, path, _MOST_OF_A_CONFIG_MAP)
         if isinstance(text, str):
             replaced[at] = text
         else:
-            findings.append(_finding(at, path, text))
+            findings.append(text.finding((*at, "file"), path, _EXAMPLE))
             replaced[at] = ""  # so that the entry has this one fault
     return cast("dict[str, Any]", _replaced(config, (), replaced)) if replaced else dict(config), findings
 
@@ -82,25 +99,24 @@ def _named_files(config: Mapping[str, object], sections: tuple[str, ...]) -> Ite
                     yield (*pod.at, "volumes", volume, "files", file), path
 
 
-def _text(read: Beside, path: str) -> "str | _Fault":
+def text_of(read: Beside, path: str, most_bytes: int) -> str | FileFault:
+    """Return the text of a file in the stack file's folder, or the reason why it cannot be used."""
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         return _OUTSIDE
     try:
-        return read(path).decode("utf-8")
+        data = read(path)
+        if len(data) > most_bytes:
+            raise OSError(errno.EFBIG, f"more than {most_bytes // 2**20} MiB")
+        return data.decode("utf-8")
     except Outside:
         return _OUTSIDE
     except FileNotFoundError:
-        return _Fault("file.missing", "no such file", _INSIDE)
+        return FileFault("file.missing", "no such file", _INSIDE)
     except UnicodeDecodeError:
-        return _Fault("file.not-utf-8", "other bytes", "UTF-8 text")
+        return FileFault("file.not-utf-8", "other bytes", "UTF-8 text")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "an error"
-        return _Fault("file.unreadable", reason, f"a readable file of at most {MOST_BYTES // 2**20} MiB")
-
-
-def _finding(at: Location, path: str, fault: _Fault) -> Finding:
-    actual = f"{show(path)}: {fault.found}"
-    return Finding(code=fault.code, at=(*at, "file"), wanted=fault.wanted, found=actual, example=_EXAMPLE)
+        return FileFault("file.unreadable", reason, f"a readable file of at most {most_bytes // 2**20} MiB")
 
 
 def _replaced(value: object, at: Location, texts: Mapping[Location, str]) -> object:

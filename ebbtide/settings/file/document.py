@@ -30,6 +30,14 @@ FOREIGN = ("aws:", "pulumi:")
 PULUMI_KEYS = ("encryptionsalt", "encryptedkey", "secretsprovider")
 """Top-level keys besides `config` that `pulumi` writes."""
 
+_ENVIRONMENT = (
+    "an environment of Pulumi ESC is read from Pulumi's service, so check and preview would not see its values; write "
+    "them here, or in a file that ebbtide:base names"
+)
+
+MOST_BYTES = 2 * 2**20
+"""Largest stack file. Its certificates may take half of it; 500 pools and as many services take a tenth."""
+
 DEEPEST = 20
 """Maximum levels of nesting; a valid file has seven. More would reach Python's recursion limit."""
 
@@ -48,17 +56,66 @@ class StackDocument:
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
-def read_document(text: str, file: str) -> StackDocument:
-    """Parse a stack file's text. Never raises for any text: all faults are in `problems`."""
+def read_document(text: str, file: str, beside_config: Sequence[str] = PULUMI_KEYS) -> StackDocument:
+    """Parse a stack file's text. Never raises for any text: all faults are in `problems`. `beside_config` are the
+    top-level keys that the file may have too.
+    """
+    root = _root(text, file)
+    return root if isinstance(root, StackDocument) else _Reader(file, beside_config).read(root)
+
+
+def project_document(text: str, file: str) -> StackDocument:
+    """Return the `config:` of Pulumi's project file as Pulumi passes it to a stack that does not have the keys.
+
+    A key without a namespace is in the project's. A mapping describes a key, and its value is the `default` or the
+    `value`. Source: pulumi/pulumi, pkg/workspace/config.go and sdk/go/common/workspace/project.go.
+    """
+    if re.search(r"^[\"']?config\b", text, re.MULTILINE) is None:
+        return StackDocument()
+    root = _root(text, file)
+    if isinstance(root, StackDocument):
+        return root
+    nodes = dict(_text_pairs(root))
+    name, config = nodes.get("name"), nodes.get("config")
+    if not isinstance(config, yaml.MappingNode):  # formerly the folder of the stack files
+        return StackDocument()
+    config.value = [
+        (_with_namespace(key, str(name.value) if isinstance(name, yaml.ScalarNode) else ""), value)
+        for key, described in cast("list[tuple[yaml.Node, yaml.Node]]", config.value)
+        if (value := _described_value(described)) is not None
+    ]
+    return _Reader(file, tuple(nodes)).read(root)
+
+
+def _with_namespace(key: yaml.Node, project: str) -> yaml.Node:
+    if isinstance(key, yaml.ScalarNode) and ":" not in key.value:
+        key.value = f"{project}:{key.value}"
+    return key
+
+
+def _described_value(node: yaml.Node) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return node
+    described = dict(_text_pairs(node))
+    return described.get("default", described.get("value"))
+
+
+def _text_pairs(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+        yield from ((str(key.value), value) for key, value in pairs if isinstance(key, yaml.ScalarNode))
+
+
+def _root(text: str, file: str) -> yaml.Node | StackDocument | None:
+    """Return the text's root node, or a document with the problem that prevents it."""
     try:
         events: list[yaml.Event] = []
         odd = next(_odd_nodes(_collected(text, events), file), None)
-        root = None if odd else _Composer(events).get_single_node()
+        return StackDocument(problems=[odd]) if odd else _Composer(events).get_single_node()
     except yaml.reader.ReaderError as error:
         return StackDocument(problems=[_unprintable(error, text, file)])
     except yaml.YAMLError as error:
         return StackDocument(problems=[_unreadable(error, file)])
-    return StackDocument(problems=[odd]) if odd else _Reader(file).read(root)
 
 
 def nearest_line(lines: Lines, at: Location) -> int | None:
@@ -69,7 +126,7 @@ def nearest_line(lines: Lines, at: Location) -> int | None:
 
 def encrypted_values(text: str) -> dict[Location, str]:
     """Return the encrypted text of each `secure:` value of a valid file."""
-    reader = _Reader("")
+    reader = _Reader("", PULUMI_KEYS)
     reader.read(cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader)))
     return reader.encrypted
 
@@ -77,8 +134,9 @@ def encrypted_values(text: str) -> dict[Location, str]:
 class _Reader:
     """Walks the nodes once, collecting values, lines and problems."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, beside_config: Sequence[str]) -> None:
         self._file = file
+        self._top_level = ("config", *beside_config)
         self._read = StackDocument()
         self.encrypted: dict[Location, str] = {}
 
@@ -92,15 +150,14 @@ class _Reader:
         for key, node in self._entries(root, ()):
             if key == "config":
                 config = node
-            elif key not in PULUMI_KEYS:
-                known_keys = ", ".join(("config", *PULUMI_KEYS))
+            elif key not in self._top_level:
                 self._problem(
                     "key.unknown",
                     (key,),
                     node,
                     wanted="a known key",
                     found=f"the key {shortened(key)!r}",
-                    hint=f"known here: {known_keys}",
+                    hint=_ENVIRONMENT if key == "environment" else f"known here: {', '.join(self._top_level)}",
                 )
         if not isinstance(config, yaml.MappingNode):
             actual = "nothing" if config is None else "something else"

@@ -4,6 +4,7 @@ from ebbtide.settings.file.document import OURS
 from ebbtide.settings.file.entries import RAY, SERVICES
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
+BASE = OURS + "base"
 CUSTOMER = OURS + "customer"
 HOURS = OURS + "businessHours"
 NETWORK = OURS + "network"
@@ -21,12 +22,14 @@ CRON_JOBS = OURS + "cronJobs"
 SERVING = OURS + "serving"
 MONITORING = OURS + "monitoring"
 COSTS = OURS + "costs"
+ROLLOUT = OURS + "rollout"
 EXCEPTIONS = OURS + "exceptions"
 
 PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
 """Sections with pods."""
 
 KEYS = (
+    BASE,
     CUSTOMER,
     HOURS,
     NETWORK,
@@ -48,5 +51,6 @@ KEYS = (
     SERVING,
     MONITORING,
     COSTS,
+    ROLLOUT,
     EXCEPTIONS,
 )

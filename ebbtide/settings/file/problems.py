@@ -99,8 +99,13 @@ def show(value: object) -> str:
     text = str(value)
     if len(text) > _LONGEST_LOOK:
         return f"{len(text)} characters"
-    text = shortened(_CREDENTIALS.sub("…@", text))
+    text = shortened(without_login(text))
     return repr(text) if isinstance(value, str) else text
+
+
+def without_login(text: str) -> str:
+    """Return the text with logins masked, as in URLs."""
+    return _CREDENTIALS.sub("…@", text)
 
 
 def shortened(text: str) -> str:

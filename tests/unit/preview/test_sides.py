@@ -25,9 +25,9 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return ()
 
     monkeypatch.setattr(sides, "record", nothing)
-    sides._valid_side.cache_clear()
+    sides._recent.clear()
     yield
-    sides._valid_side.cache_clear()
+    sides._recent.clear()
 
 
 @pytest.fixture
@@ -89,6 +89,36 @@ def test_a_file_that_was_invalid_says_where_and_the_other_side_is_still_there(re
     assert (before.settings, before.resources) == (None, ())
     assert before.problems[0].startswith("stacks/Pulumi.acme.yaml at HEAD:")
     assert (after.problems, after.settings is None) == ((), False)
+
+
+def test_each_side_has_the_base_of_its_time(repository: Repository) -> None:
+    stack = SHORTEST.replace("config:\n", "config:\n  ebbtide:base: bases/more.yaml\n").replace("max: 4, ", "")
+    repository.write_base("config: { ebbtide:workers: { train: { max: 5 } } }")
+    repository.commit(stack)
+    repository.write_base("config: { ebbtide:workers: { train: { max: 6 } } }")
+
+    assert most_workers(repository.at("HEAD")) == 5
+    assert most_workers(side_now("acme", repository.root)) == 6
+
+    repository.write_base("config: { ebbtide:workers: { train: { max: -6 } } }")
+    repository.commit(stack)
+
+    assert repository.at("HEAD").problems[0].startswith("stacks/bases/more.yaml at HEAD:1: ebbtide:workers.train.max")
+    assert side_now("acme", repository.root).problems[0].startswith("stacks/bases/more.yaml:1: ")
+
+
+def test_each_side_has_the_projects_configuration_of_its_time(repository: Repository) -> None:
+    project = "name: ebbtide\nconfig: {{ images: {{ default: {{ registry: {} }} }} }}\n"
+    (repository.root / "Pulumi.yaml").write_text(project.format("old.example.com"))
+    repository.commit()
+    (repository.root / "Pulumi.yaml").write_text(project.format("new.example.com"))
+
+    sides_ = (repository.at("HEAD"), side_now("acme", repository.root))
+
+    assert [side.settings and side.settings.images.registry for side in sides_] == [
+        "old.example.com",
+        "new.example.com",
+    ]
 
 
 def test_a_file_that_is_gone_now_is_named(repository: Repository) -> None:

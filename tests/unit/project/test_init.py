@@ -46,7 +46,8 @@ def test_the_repository_holds_a_project_a_program_a_stack_and_a_lock(tmp_path: P
     assert {"program/__main__.py", "policies/PulumiPolicy.yaml", "requirements.txt", "Makefile"} <= files_in(folder)
     assert {f"written: {folder / name}" for name in files_in(folder)} == set(done.output.splitlines()[:-1])
     assert load_stack("example", folder).customer == "example"
-    assert (folder / "docs/stack.schema.json").read_bytes() == (ROOT / "docs/stack.schema.json").read_bytes()
+    for schema in ("docs/stack.schema.json", "docs/base.schema.json"):
+        assert (folder / schema).read_bytes() == (ROOT / schema).read_bytes()
 
 
 def test_its_workflows_are_ours_with_its_policy_pack(wheel: Path) -> None:

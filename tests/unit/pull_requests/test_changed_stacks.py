@@ -165,6 +165,57 @@ def test_a_file_that_a_stack_no_longer_reads_concerns_that_stack(repository: Pat
     assert stacks() == ["acme"]
 
 
+def based(path: str) -> str:
+    return f"config: {{ ebbtide:base: {path} }}"
+
+
+def test_a_base_concerns_the_stacks_that_build_on_it(repository: Path) -> None:
+    write("stacks/Pulumi.acme.yaml", "stacks/Pulumi.beta.yaml", text=based("[bases/eu.yaml]"))
+    write("stacks/bases/eu.yaml", text=based("./bases/all.yaml"))
+    write("stacks/bases/all.yaml", text=reading("conf/web.conf"))
+    write("stacks/conf/web.conf")
+    commit()
+
+    for path, text in (
+        ("stacks/bases/eu.yaml", "config: {}"),
+        ("stacks/bases/all.yaml", "config: {}"),
+        ("stacks/conf/web.conf", "2"),
+    ):
+        git("checkout", "--", ".")
+        write(path, text=text)
+        assert stacks() == ["acme", "beta"], path
+
+
+def test_a_base_that_bases_no_longer_name_concerns_their_stacks(repository: Path) -> None:
+    write("stacks/Pulumi.acme.yaml", text=based("bases/eu.yaml"))
+    write("stacks/bases/eu.yaml", text=based("bases/all.yaml"))
+    write("stacks/bases/all.yaml")
+    commit()
+    write("stacks/bases/eu.yaml")
+    Path("stacks/bases/all.yaml").unlink()
+
+    assert stacks() == ["acme"]
+
+
+def test_a_stack_whose_base_is_gone_may_read_any_file(repository: Path) -> None:
+    write("stacks/Pulumi.acme.yaml", text=based("bases/eu.yaml"))
+    write("stacks/bases/eu.yaml", "stacks/conf/web.conf")
+    write("stacks/Pulumi.beta.yaml", text=reading("conf/web.conf"))
+    commit()
+    Path("stacks/bases/eu.yaml").unlink()
+    write("stacks/conf/web.conf", text="2")
+
+    assert stacks() == ["acme", "beta"]
+
+
+def test_the_projects_configuration_concerns_all_stacks(repository: Path) -> None:
+    write("Pulumi.yaml", text="name: ebbtide")
+    commit()
+    write("Pulumi.yaml", text="name: ebbtide\nconfig: { ebbtide:images: { value: { registry: example.com } } }")
+
+    assert stacks() == ["acme", "demo"]
+
+
 def test_a_stack_file_that_cannot_be_read_may_read_any_file(repository: Path) -> None:
     write("stacks/Pulumi.acme.yaml", text=reading("conf/web.conf"))
     write("stacks/Pulumi.broken.yaml", text="config: { a: [")

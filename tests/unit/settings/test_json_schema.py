@@ -1,11 +1,14 @@
 """The editors' schema accepts and refuses the same as the models."""
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
-from ebbtide.settings import json_schema
-from ebbtide.settings.json_schema import schema_text
+from ebbtide.settings.json_schema import base_schema, base_schema_text, json_schema, schema_text
 from tests.builders.settings import shortest
 from tests.paths import ROOT
 
@@ -14,19 +17,61 @@ pytestmark = pytest.mark.whole
 REGENERATE = "make schema"
 
 
-def faults(text: str) -> list[str]:
-    validator = Draft202012Validator(json_schema())
+SCHEMAS: Mapping[str, Any] = {"stack.schema.json": json_schema(), "base.schema.json": base_schema()}
+SIDE_BY_SIDE: Any = cast("Any", Registry)().with_resources(
+    [(name, cast("Any", Resource).from_contents(schema)) for name, schema in SCHEMAS.items()]
+)
+
+
+def faults(text: str, schema: str = "stack.schema.json") -> list[str]:
+    validator = Draft202012Validator(SCHEMAS[schema], registry=SIDE_BY_SIDE)
     return [error.json_path for error in validator.iter_errors(yaml.safe_load(text))]
 
 
-def test_the_written_schema_is_the_generated_one() -> None:
-    written = (ROOT / "docs" / "stack.schema.json").read_text(encoding="utf-8")
-
-    assert written == schema_text(), f"out of date; run: {REGENERATE}"
+def base_faults(*lines: str) -> list[str]:
+    return faults("\n  ".join(("config:", *lines)), "base.schema.json")
 
 
-def test_the_schema_is_one() -> None:
-    Draft202012Validator.check_schema(json_schema())
+@pytest.mark.parametrize(("name", "text"), [("stack", schema_text()), ("base", base_schema_text())])
+def test_the_written_schema_is_the_generated_one(name: str, text: str) -> None:
+    written = (ROOT / "docs" / f"{name}.schema.json").read_text(encoding="utf-8")
+
+    assert written == text, f"out of date; run: {REGENERATE}"
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schema_is_one(name: str) -> None:
+    Draft202012Validator.check_schema(SCHEMAS[name])
+
+
+def test_a_base_and_a_stack_file_on_a_base_may_be_partial() -> None:
+    pool = "ebbtide:workers: { train: { max: 9, source: { queues: [a] }, gpu: null }, night: null }"
+    hours = "ebbtide:businessHours: { week: null }"
+
+    assert base_faults(pool, hours, "ebbtide:base: [bases/other.yaml]", "ebbtide:monitoring: null") == []
+    assert faults(f"config: {{ ebbtide:base: bases/a.yaml, ebbtide:customer: acme, {pool}, aws:region: x }}") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ebbtide:customer: acme",
+        "ebbtide:secrets: {}",
+        "ebbtide:exceptions: []",
+        "aws:region: us-east-1",
+        "ebbtide:base: 3",
+        "ebbtide:workers: { train: { maxx: 3 } }",
+        "ebbtide:workers: { train: { max: many } }",
+        "ebbtide:businessHours: { overnight: [{ pool: train }] }",  # a list replaces the base's, so an item is complete
+    ],
+)
+def test_a_wrong_key_or_value_of_a_base_is_a_fault(line: str) -> None:
+    assert len(base_faults(line)) == 1
+
+
+def test_a_stack_file_on_a_base_has_its_customer_and_no_wrong_value() -> None:
+    assert faults("config: { ebbtide:base: bases/a.yaml }") == ["$.config"]
+    assert len(faults("config: { ebbtide:base: bases/a.yaml, ebbtide:customer: acme, ebbtide:workers: 3 }")) == 1
 
 
 @pytest.mark.parametrize("stack", ["demo", "example-berlin"])

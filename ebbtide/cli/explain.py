@@ -1,0 +1,34 @@
+"""`ebbtide explain`: show the values of a stack with its bases, and the file and line of each."""
+
+from typing import Annotated
+
+import typer
+
+from ebbtide.cli.console import fail
+from ebbtide.cli.options import Stack
+from ebbtide.settings import StackInvalid
+from ebbtide.settings.explain import explained
+from ebbtide.settings.load import read_stack
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@command.command(epilog="Example: ebbtide explain acme workers.train.max")
+def explain(
+    stack: Stack,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", show_default=False, help="Only this key, such as workers.train.max.")
+    ] = "",
+) -> None:
+    """Show the values of a stack, and the file and line of each.
+
+    Values of bases and of Pulumi.yaml are included. Encrypted values and those of other namespaces are hidden.
+    """
+    try:
+        values = read_stack(stack).merged
+        if values.problems:
+            raise StackInvalid(values.problems)
+        lines = list(explained(values, path))
+    except StackInvalid as invalid:
+        fail(invalid)
+    typer.echo("\n".join(lines))

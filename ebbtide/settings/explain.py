@@ -1,0 +1,112 @@
+"""The values of a stack with its bases as YAML, each with the file and line that it comes from."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+from ebbtide.settings.file.bases import Merged, is_mapping
+from ebbtide.settings.file.document import OURS
+from ebbtide.settings.file.keys import KEYS, REDIS_PASSWORD
+from ebbtide.settings.file.problems import (
+    Location,
+    Problem,
+    Secret,
+    StackInvalid,
+    did_you_mean,
+    path_text,
+    value_at,
+    without_login,
+)
+from ebbtide.settings.patch import key_text, on_one_line
+from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
+
+SECRET = "[secret]"
+
+_WIDEST = 72  # columns of values; the comments of wider lines are not aligned
+_ENCRYPTED = (REDIS_PASSWORD, DIGEST_KEY, SECRETS)
+
+
+def explained(values: Merged, path: str = "") -> Iterator[str]:
+    """Yield lines of YAML with comments, of all values or of those at a path such as `workers.train.max`.
+
+    The values that a single one replaces follow it. Raises `StackInvalid` for a path that does not exist.
+    """
+    at = _location(values, path) if path else ()
+    lines = list(_lines(values, at[:-1], [(at[-1], value_at(values.config, at))] if at else values.config.items(), ""))
+    width = min(max((len(text) for text, source in lines if source), default=0), _WIDEST)
+    for text, source in lines:
+        yield f"{text:<{width}}  # {source}" if source else text
+    if at and not is_mapping(value_at(values.config, at)):
+        for layer in reversed(values.layers):
+            replaced = value_at(layer.config, at)
+            if replaced is not None and layer is not values.owner(at):
+                yield f"# replaces {_shown(at, replaced)} of {_place(*layer.source(at))}"
+
+
+def _lines(
+    values: Merged, at: Location, entries: Iterable[tuple[str | int, object]], indent: str
+) -> Iterator[tuple[str, str]]:
+    """Yield each line and the place of its value, empty for a mapping's key."""
+    for key, value in entries:
+        here = (*at, key)
+        name = f"{indent}-" if isinstance(key, int) else f"{indent}{key_text(key)}:"
+        if is_mapping(value) and value and _is_shown(here):
+            yield name, ""
+            yield from _lines(values, here, value.items(), f"{indent}  ")
+        else:
+            yield f"{name} {_shown(here, value)}", _place(*values.owner(here).source(here))
+
+
+def _is_shown(at: Location) -> bool:
+    """False for other namespaces and for unknown keys: their values may be secrets."""
+    return at[0] in KEYS
+
+
+def _shown(at: Location, value: object) -> str:
+    if not _is_shown(at) or isinstance(value, Secret) or (at[0] in _ENCRYPTED and value != {}):
+        return SECRET
+    return on_one_line(_plain(value))
+
+
+def _plain(value: object) -> object:
+    if is_mapping(value):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in cast("Sequence[object]", value)]
+    if isinstance(value, Secret):
+        return SECRET
+    return without_login(value) if isinstance(value, str) else value
+
+
+def _place(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"
+
+
+def _location(values: Merged, path: str) -> Location:
+    """Return the location that a path names. Keys may have dots, so each key is tried that the path begins with."""
+    at, rest = min((_followed(values.config, text, ()) for text in (path, OURS + path)), key=lambda way: len(way[1]))
+    if not rest:
+        return at
+    last = value_at(values.config, at)
+    keys = list(last) if is_mapping(last) else []
+    word = re.split(r"[.\[]", rest)[0] or rest
+    file, line = values.owner(at).source(at) if at else (values.stack.file, None)
+    expected, actual = f"a key of {path_text(at) or 'the stack'}", repr(word.removeprefix(OURS))
+    hint = did_you_mean(word, keys)
+    problem = Problem(code="path.unknown", file=file, line=line, path=path, found=actual, wanted=expected, hint=hint)
+    raise StackInvalid([problem])
+
+
+def _followed(value: object, rest: str, at: Location) -> tuple[Location, str]:
+    """Follow a path as far as it exists. Return the location and the rest."""
+    ways = [(at, rest)]
+    if is_mapping(value) and rest:
+        for key, inner in value.items():
+            after = rest.removeprefix(key)
+            if rest.startswith(key) and (not after or after[0] in ".["):
+                ways.append(_followed(inner, after.removeprefix("."), (*at, key)))
+    elif isinstance(value, list) and (item := re.match(r"\[(\d{1,6})\]\.?", rest)):
+        items = cast("list[object]", value)
+        if int(item[1]) < len(items):
+            ways.append(_followed(items[int(item[1])], rest[item.end() :], (*at, int(item[1]))))
+    return min(ways, key=lambda way: len(way[1]))

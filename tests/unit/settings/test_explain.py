@@ -1,0 +1,132 @@
+"""`ebbtide explain`: each value of a stack with the file and line that it comes from."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ebbtide.cli.__main__ import app
+from ebbtide.settings.file.contents import no_files
+from ebbtide.settings.load import file_of_text
+from tests.builders.based import BASE, ON_PRODUCTION, PRODUCTION, STACK, BasedProject
+
+GPU = "stacks/bases/gpu.yaml"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BasedProject:
+    made = BasedProject(tmp_path)
+    made.write("Pulumi.yaml", "name: ebbtide\nconfig:\n  images: { default: { registry: mirror.example.com } }\n")
+    made.write(BASE, PRODUCTION)
+    made.write(GPU, 'config:\n  ebbtide:workers:\n    train: { max: 6, gpu: 1, env: { "A.B": x, C: "{ 22:00" } }\n')
+    made.write(
+        STACK,
+        ON_PRODUCTION.replace("bases/production.yaml", "[bases/production.yaml, bases/gpu.yaml]")
+        + "  ebbtide:workers:\n    train: { memory: 8Gi }\n",
+    )
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def explained(*path: str) -> str:
+    shown = CliRunner().invoke(app, ["explain", "acme", *path])
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+def refusal(*path: str) -> str:
+    refused = CliRunner().invoke(app, ["explain", "acme", *path])
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    return refused.stderr.rstrip("\n")
+
+
+def test_the_text_is_the_stack_as_one_file(project: BasedProject) -> None:
+    """Pulumi's own keys apart: the text without its comments is a stack file with the same values."""
+    below_config = "".join(f"  {line}\n" for line in explained().splitlines())
+
+    whole = file_of_text(f"config:\n{below_config}", stack="acme", file=STACK, beside=no_files)
+
+    assert whole.settings() == project.settings()
+
+
+def test_every_value_has_its_file_and_line(project: BasedProject) -> None:
+    lines = [line.split("#") for line in explained().splitlines() if "#" in line]
+    places = {text.split(":")[-2].strip(): place.strip() for text, place in lines if not text.lstrip().startswith("C:")}
+
+    assert places["registry"] == "Pulumi.yaml:3"
+    assert places["timezone"] == f"{BASE}:2"
+    assert places["cpu"] == f"{BASE}:8"
+    assert places["max"] == places["gpu"] == places["A.B"] == f"{GPU}:3"
+    assert places["memory"] == f"{STACK}:5"
+
+
+def test_one_value_is_shown_with_those_that_it_replaces(project: BasedProject) -> None:
+    project.write(GPU, "config:\n  ebbtide:workers:\n    train: { max: 6, memory: 9Gi }\n")
+
+    for path in ("workers.train.memory", "ebbtide:workers.train.memory"):
+        assert explained(path).splitlines() == [
+            f"memory: 8Gi  # {STACK}:5",
+            f"# replaces 9Gi of {GPU}:3",
+            f"# replaces 16Gi of {BASE}:9",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("workers.train.env.A.B", f"A.B: x  # {GPU}:3"),
+        ("workers.train.source.queues[0]", f"- train  # {BASE}:5"),
+        ("images", "images:\n"),
+        ("businessHours.week", "week:\n"),
+    ],
+)
+def test_a_path_leads_through_keys_with_dots_and_into_lists(project: BasedProject, path: str, line: str) -> None:
+    assert line in explained(path) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("workers.trian.max", f"{STACK}:5: workers.trian.max: wanted a key of ebbtide:workers, found 'trian'; did you"),
+        ("wokers", f"{STACK}: wokers: wanted a key of the stack, found 'wokers'; did you mean ebbtide:workers?"),
+        ("workers.train.source.queues[1]", "found '[1]'"),
+        ("workers.train.max.x", "wanted a key of ebbtide:workers.train.max, found 'x'"),
+        (".", "found '.'"),
+    ],
+)
+def test_a_path_that_does_not_exist_is_one_line_with_the_nearest_key(
+    project: BasedProject, path: str, told: str
+) -> None:
+    refused = refusal(path)
+
+    assert told in refused
+    assert "\n" not in refused
+
+
+def test_no_secret_and_no_foreign_value_is_shown(project: BasedProject) -> None:
+    canaries = {
+        "ebbtide:secrets": {"api": {"TOKEN": {"secure": "canary"}}},
+        "ebbtide:redisPassword": "canary",
+        "ebbtide:redisPasswrd": "canary",
+        "ebbtide:digestKey": {"secure": "canary"},
+        "ebbtide:redis": {"kind": "url", "url": "redis://user:canary@example.com:6379"},
+        "aws:secretKey": "canary",
+        "other:key": {"secure": "canary"},
+        "ebbtide:egress": {"allow": [{"secure": "canary"}]},
+    }
+    project.write(STACK, yaml.safe_dump({"config": {"ebbtide:base": "bases/production.yaml", **canaries}}))
+
+    shown = explained()
+
+    assert "canary" not in shown
+    assert shown.count("[secret]") == 8 - 1
+    for path in (*canaries, "secrets.api.TOKEN", "redis.url"):
+        assert "canary" not in explained(path)
+
+
+@pytest.mark.parametrize("path", [STACK, BASE, "Pulumi.yaml"])
+def test_files_that_cannot_be_merged_have_their_own_messages(project: BasedProject, path: str) -> None:
+    project.write(path, "config: [")
+
+    assert refusal().startswith(f"{path}:1: wanted YAML")
