@@ -113,7 +113,7 @@ def read_with_bar(name: str, reading: "Reading", stacks: "Sequence[StackSettings
     read = partial(trace_for, stacks) if stacks else find_trace
     if sys.stderr.isatty():
         with progress_bars([name]) as report:
-            trace = read(name, reading, lambda share: report(name, share))
+            trace = read(name, reading, partial(report, name))
     else:
         trace = read(name, reading)
     if trace.summary:
