@@ -14,8 +14,8 @@ HEADER = ("id", "created_at", "started_at", "finished_at", "queue", "cpus", "mem
 READ = """
 from datetime import datetime
 from pathlib import Path
-from ebbtide.simulator.trace.traces import Reading, read_trace
-trace = read_trace(Path({path!r}), Reading(since=datetime.fromisoformat("2026-02-01"), days={days}))
+from ebbtide.simulator.trace.traces import Reading, find_trace
+trace = find_trace(Path({path!r}), Reading(since=datetime.fromisoformat("2026-02-01"), days={days}))
 assert len(trace.jobs) > 90_000 * {days}
 """
 RUNS = 2

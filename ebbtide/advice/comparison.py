@@ -4,8 +4,8 @@ All are replayed from the same instant, the one that suits the first. If each we
 hours would move the jobs along with the hours and would show no effect.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,19 +28,17 @@ SCHEMA = 1
 Play = Callable[[StackSettings, Trace, ReplayOptions], Replay]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One strategy on a stack, minus the same strategy on the first stack."""
-
-    strategy: str
-    node_hours: float
-    vcpu_hours: float
-    usd: float | None  # None: a price is missing on a side
-    wait_p50_s: float
-    wait_p95_s: float
-    wait_p99_s: float
-    jobs_interrupted: int
-    jobs_unfinished: int
+FIGURES = (
+    "node_hours",
+    "vcpu_hours",
+    "usd",
+    "wait_p50_s",
+    "wait_p95_s",
+    "wait_p99_s",
+    "jobs_interrupted",
+    "jobs_unfinished",
+)
+"""Figures of a strategy that are compared, by their names in the JSON."""
 
 
 def replay_each(
@@ -61,25 +59,17 @@ def replay_shifted(
     return [first, *(play(stack, trace, replace(options, start=start)) for start in starts)]
 
 
-def differences(first: Replay, other: Replay) -> Iterator[Difference]:
-    """Yield a difference for each strategy that both replays have."""
-    for name, result in other.strategies.items():
-        if name in first.strategies:
-            yield _difference(name, first.strategies[name], result)
+def differences(first: Replay, other: Replay) -> dict[str, dict[str, Any]]:
+    """Return by strategy and figure: the other replay less the first; None if a price is missing on a side."""
+    return {
+        name: {figure: _less(getattr(result, figure), getattr(first.strategies[name], figure)) for figure in FIGURES}
+        for name, result in other.strategies.items()
+        if name in first.strategies
+    }
 
 
-def _difference(name: str, before: StrategyResult, after: StrategyResult) -> Difference:
-    return Difference(
-        strategy=name,
-        node_hours=after.node_hours - before.node_hours,
-        vcpu_hours=after.vcpu_hours - before.vcpu_hours,
-        usd=None if before.usd is None or after.usd is None else after.usd - before.usd,
-        wait_p50_s=after.wait_p50_s - before.wait_p50_s,
-        wait_p95_s=after.wait_p95_s - before.wait_p95_s,
-        wait_p99_s=after.wait_p99_s - before.wait_p99_s,
-        jobs_interrupted=after.jobs_interrupted - before.jobs_interrupted,
-        jobs_unfinished=after.jobs_unfinished - before.jobs_unfinished,
-    )
+def _less(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
 
 
 def comparison_json(replays: Sequence[Replay]) -> dict[str, Any]:
@@ -91,25 +81,9 @@ def comparison_json(replays: Sequence[Replay]) -> dict[str, Any]:
         "start": first.start.isoformat(),
         "stacks": [as_json(result) for result in replays],
         "differences": [
-            {"stack": other.stack, "against": first.stack, "strategies": _as_json(first, other)}
+            {"stack": other.stack, "against": first.stack, "strategies": differences(first, other)}
             for other in replays[1:]
         ],
-    }
-
-
-def _as_json(first: Replay, other: Replay) -> dict[str, Any]:
-    return {
-        difference.strategy: {
-            "node_hours": difference.node_hours,
-            "vcpu_hours": difference.vcpu_hours,
-            "usd": difference.usd,
-            "wait_p50_s": difference.wait_p50_s,
-            "wait_p95_s": difference.wait_p95_s,
-            "wait_p99_s": difference.wait_p99_s,
-            "jobs_interrupted": difference.jobs_interrupted,
-            "jobs_unfinished": difference.jobs_unfinished,
-        }
-        for difference in differences(first, other)
     }
 
 
@@ -143,15 +117,15 @@ def comparison_table(replays: Sequence[Replay], *, assumptions: bool) -> Table:
             if name in result.strategies:
                 table.add_row(name if result is first else "", result.stack, *_cells(result.strategies[name], measure))
         for other in replays[1:]:
-            change = next((row for row in differences(first, other) if row.strategy == name), None)
+            change = differences(first, other).get(name)
             if change is not None:
                 more = measure.of(other.strategies[name]) - measure.of(first.strategies[name])
                 cells = (
-                    _signed(count(abs(change.node_hours)), change.node_hours),
+                    _signed(count(abs(change["node_hours"])), change["node_hours"]),
                     _signed(_cell(measure, abs(more)), more),
-                    _signed(short(duration(abs(change.wait_p50_s))), change.wait_p50_s),
-                    _signed(short(duration(abs(change.wait_p95_s))), change.wait_p95_s),
-                    _signed(count(abs(change.jobs_interrupted)), change.jobs_interrupted),
+                    _signed(short(duration(abs(change["wait_p50_s"]))), change["wait_p50_s"]),
+                    _signed(short(duration(abs(change["wait_p95_s"]))), change["wait_p95_s"]),
+                    _signed(count(abs(change["jobs_interrupted"])), change["jobs_interrupted"]),
                 )
                 table.add_row("", f"  {other.stack} changes", *cells, style="bold")
     table.caption = Text(

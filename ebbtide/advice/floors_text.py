@@ -41,11 +41,6 @@ def _trial(trial: Trial, weeks: int) -> dict[str, Any]:
 def _outcome(verdict: TrialOutcome) -> dict[str, Any]:
     return {
         **asdict(verdict),
-        "usd": None if verdict.usd is None else list(verdict.usd),
-        "vcpu_hours": list(verdict.vcpu_hours),
-        "waited_hours": list(verdict.waited_hours),
-        "mean_wait_s": list(verdict.mean_wait_s),
-        "p95_wait_s": list(verdict.p95_wait_s),
         "usd_a_month": verdict.usd_a_month,
         "waited_hours_saved": verdict.saved_hours,
     }

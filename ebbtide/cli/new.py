@@ -141,7 +141,8 @@ def new(
     except Unwritable as error:
         fail(error)
     typer.echo(f"written: {path}")
-    typer.echo(f"next: ebbtide check {customer}; ebbtide render {customer}; pulumi stack init {customer}")
+    plan = f"ebbtide preview {customer}; ebbtide simulate {customer} --trace FILE"
+    typer.echo(f"next: ebbtide check {customer}; {plan}; pulumi stack init {customer}")
 
 
 def on_terminal() -> bool:

@@ -17,7 +17,7 @@ from ebbtide.files import Unwritable, write_directory
 from ebbtide.prices.aws_questions import Figures, NoAws, read_regions
 from ebbtide.prices.book import Book, PricesInvalid, RegionPrices, files_of
 from ebbtide.prices.listing import change_lines, overview_parts, region_parts
-from ebbtide.prices.tables import ENVIRONMENT, in_use, place_in_use, regions_in_use, replacement
+from ebbtide.prices.tables import ENVIRONMENT, in_use, place_in_use, priced_regions, replacement
 from ebbtide.prices.update import changed, updated
 from ebbtide.terminal import console
 
@@ -48,7 +48,7 @@ def show(
     """Show the prices in use: types, dates, sources."""
     out = console(min_width=_WIDTH)
     try:
-        regions = regions_in_use()
+        regions = priced_regions()
     except PricesInvalid as invalid:
         fail(*invalid.problems)
     if region is not None and region not in regions:
@@ -94,7 +94,7 @@ def update(
 
 def _with_services() -> list[str]:
     """The regions that a login can usually read: AWS answers for many others only after they are enabled."""
-    return [name for name in regions_in_use() if in_use(name).services]
+    return [name for name in priced_regions() if in_use(name).services]
 
 
 def _announced(regions: Sequence[str]) -> Iterator[str]:

@@ -32,12 +32,12 @@ from ebbtide.prices.rates import (
     on_demand,
     plans_are_derived,
     price_date,
-    priced_regions,
     service_price,
     shipped_on_demand,
     spot_typical,
     steady,
 )
+from ebbtide.prices.tables import priced_regions
 
 __all__ = [
     "Capacity",

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from ebbtide.prices.catalog import InstanceType, instance_type_names
 from ebbtide.prices.rows import NO_BAND, ListPrice, PlanDiscount, ServicePrice, SpotSaving
-from ebbtide.prices.tables import in_use, regions_in_use, shipped
+from ebbtide.prices.tables import in_use, priced_regions, shipped
 
 
 class NoPrice(LookupError):
@@ -53,10 +53,6 @@ class PriceDate:
     plans: date
     spot: date
     services: date
-
-
-def priced_regions() -> tuple[str, ...]:
-    return regions_in_use()
 
 
 def price_date(region: str) -> PriceDate:

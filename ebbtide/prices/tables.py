@@ -28,7 +28,7 @@ def in_use(region: str) -> RegionPrices:
     return shipped(region)
 
 
-def regions_in_use() -> tuple[str, ...]:
+def priced_regions() -> tuple[str, ...]:
     """The regions with prices, sorted."""
     book = replacement()
     return tuple(sorted(shipped_regions().union(book.regions if book else ())))

@@ -1,5 +1,6 @@
 """Figures as a reader wants them: dollars, durations, shares. One home, so that page and terminal never disagree."""
 
+from ebbtide.units.counts import several as several
 from ebbtide.units.durations import duration as duration
 from ebbtide.units.durations import latency as latency
 from ebbtide.units.durations import short as short
@@ -18,13 +19,6 @@ def percent(fraction: float) -> str:
 
 def count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def several(number: int, noun: str) -> str:
-    """`1 job`, `2 jobs`, `no jobs`."""
-    if number == 0:
-        return f"no {noun}s"
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def glued(text: str) -> str:

@@ -71,7 +71,11 @@ class SweepPlan:
 def plan_of(request: SweepRequest) -> SweepPlan:
     """Raises `SweepInvalid`."""
     problems: list[str] = []
-    objective = _objective(request.objective, problems)
+    objective = Objective(figure="usd")
+    try:
+        objective = read_objective(request.objective)
+    except ObjectiveError as error:
+        problems += str(error).splitlines()
     strategies = tuple(dict.fromkeys((request.strategy, *objective.strategies)))
     options = replace(request.options, strategies=strategies)
     settings = settings_of(list(_varies(request.vary, problems)))
@@ -134,14 +138,6 @@ def plan_of(request: SweepRequest) -> SweepPlan:
     )
 
 
-def _objective(text: str, problems: list[str]) -> Objective:
-    try:
-        return read_objective(text)
-    except ObjectiveError as error:
-        problems += str(error).splitlines()
-        return Objective(figure="usd")
-
-
 def _varies(texts: Sequence[str], problems: list[str]) -> Iterator[Vary]:
     seen: set[tuple[str, ...]] = set()
     for text in texts:
@@ -167,7 +163,8 @@ def _files(stacks: Sequence[str], problems: list[str]) -> Iterator[StackFile]:
 
 def _traces(request: SweepRequest, reading: Reading, digests: dict[str, str], problems: list[str]) -> Iterator[Trace]:
     """Read the traces, and add the digest of each trace's file with its options, the prices and the code."""
-    prices = _prices()
+    folder = Path(place_in_use())  # the shipped prices are part of the code's digest
+    prices = b"".join(path.read_bytes() for path in sorted(folder.glob("*.csv"))) if own_prices() else b""
     names: dict[str, str] = {}
     for path_or_name in dict.fromkeys(request.traces):
         try:
@@ -185,12 +182,6 @@ def _traces(request: SweepRequest, reading: Reading, digests: dict[str, str], pr
         digest.update(prices + digest_of(TASK).encode() + repr(reading).encode())
         digests[trace.name] = digest.hexdigest()
         yield trace
-
-
-def _prices() -> bytes:
-    """The prices in use instead of the shipped ones, which are part of the code's digest."""
-    folder = Path(place_in_use())
-    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.csv"))) if folder.is_dir() else b""
 
 
 def _customer(

@@ -9,7 +9,8 @@ never mixed.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -150,22 +151,13 @@ class Store:
         if partial != path:
             self._files.move(partial, path)
 
-    def _storage_errors(self, operation: str) -> "_StorageErrors":
-        return _StorageErrors(f"--results {self.place}: cannot be {operation}")
-
-
-class _StorageErrors:
-    """Converts errors of the storage into a `StoreError`."""
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
-        if error is not None and isinstance(error, OSError | pa.ArrowInvalid):
-            raise StoreError(f"{self._message}: {_message(error)}") from error
+    @contextmanager
+    def _storage_errors(self, operation: str) -> Generator[None]:
+        """Convert errors of the storage into a `StoreError`."""
+        try:
+            yield
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StoreError(f"--results {self.place}: cannot be {operation}: {_message(error)}") from error
 
 
 def _message(error: BaseException) -> str:

@@ -112,6 +112,7 @@ def summary_of(plan: SweepPlan, rows: Sequence[Row], errors: Mapping[str, str]) 
     ]
     settings = tuple(_over_all(setting, complete) for setting in plan.settings) if complete else ()
     best = _best_of_all(settings)
+    figures = sorted((task.customer, task.trace, task.setting, task.seed, _figures(rows)) for task, rows in played)
     return SweepSummary(
         objective=objective,
         strategy=strategy,
@@ -125,7 +126,7 @@ def summary_of(plan: SweepPlan, rows: Sequence[Row], errors: Mapping[str, str]) 
         missing=missing,
         replays=len(played),
         cpu_s=sum(next(iter(strategies.values()))["cpu_s"] for _, strategies in played),
-        digest=_digest(played),
+        digest=hashlib.sha256(json.dumps(figures).encode()).hexdigest()[:16],  # to the last bit, in a fixed order
         seeds_matter=_differ(played, lambda task: (task.customer, task.trace, task.setting)),
         settings_matter=_differ(played, lambda task: (task.customer, task.trace, task.seed)),
     )
@@ -207,12 +208,6 @@ def _differ(
     """True if two replays of one kind have different figures."""
     first: dict[object, object] = {}
     return any(_figures(rows) != first.setdefault(kind(task), _figures(rows)) for task, rows in played)
-
-
-def _digest(played: Sequence[tuple[SweepTask, Mapping[str, Row]]]) -> str:
-    """The digest of all figures to the last bit; it does not depend on machine and order of the replays."""
-    figures = sorted((task.customer, task.trace, task.setting, task.seed, _figures(rows)) for task, rows in played)
-    return hashlib.sha256(json.dumps(figures).encode()).hexdigest()[:16]
 
 
 def as_json(summary: SweepSummary) -> dict[str, Any]:

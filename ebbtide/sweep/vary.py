@@ -57,12 +57,10 @@ def label(setting: Setting) -> str:
 
 def settings_of(varied: Sequence[Vary]) -> list[Setting]:
     """Every combination, in the order of the options."""
-    return list(product(*(_values(vary) for vary in varied)))
-
-
-def _values(vary: Vary) -> Iterator[Value]:
-    for value, text in zip(vary.values, vary.texts, strict=True):
-        yield Value(vary.key, vary.path, value, text)
+    values = (
+        [Value(vary.key, vary.path, *value) for value in zip(vary.values, vary.texts, strict=True)] for vary in varied
+    )
+    return list(product(*values))
 
 
 def read_vary(text: str) -> Vary:

@@ -10,7 +10,7 @@ from redis import Redis
 from rq import Queue, SimpleWorker
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.simulator.trace.traces import read_trace
+from ebbtide.simulator.trace.traces import find_trace
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
@@ -27,7 +27,7 @@ def test_the_documented_command_prints_jobs_that_a_replay_reads(tmp_path: Path) 
 
     path = tmp_path / name
     path.write_bytes(printed)
-    trace = read_trace(path)
+    trace = find_trace(path)
 
     assert sorted(job.queue for job in trace.jobs) == ["prep", "prep", "train"]
     assert trace.start is not None

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controllers.process import ConfigFile
-from ebbtide.advice.savings.usage import UsageError, read_usage
+from ebbtide.advice.savings.usage import read_usage
 from ebbtide.preview.plan import PlanUnusable, planned_changes, read_plan
 from ebbtide.prices.book import PricesInvalid, read_book
 from ebbtide.recording.record import record
@@ -29,7 +29,7 @@ from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
 from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
 from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.trace.traces import TraceError, read_trace
+from ebbtide.simulator.trace.traces import TraceError, find_trace
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from tests.builders.prices import before
@@ -190,7 +190,7 @@ def _traces() -> dict[str, bytes]:
 
 def _read_trace(path: Path, random: Random) -> str:
     try:
-        trace = read_trace(path)
+        trace = find_trace(path)
     except TraceError as error:
         return str(error)
     if random.random() < 0.2 and len(trace.jobs) <= 2_000:
@@ -258,7 +258,7 @@ def _usage() -> dict[str, bytes]:
 def _read_usage(path: Path, _random: Random) -> str:
     try:
         read_usage(path, _demo())
-    except UsageError as error:
+    except TraceError as error:
         return str(error)
     return ""
 

@@ -227,7 +227,7 @@ def _layers(usage: Usage, prices: Mapping[str, float | None]) -> tuple[Layer, ..
     rest = {
         group: sum(usage.nodes[group]) - floors[group] * usage.hours - above[group] * busy_hours for group in prices
     }
-    peaks = {group: max(usage.nodes[group]) - floors[group] for group in prices}
+    peak_hours = sum(max(usage.nodes[group]) - floors[group] for group in prices) * usage.hours
     return (
         _layer("fixed floor", {g: n * usage.hours for g, n in floors.items()}, prices, usage.hours, 1.0),
         _layer(
@@ -237,13 +237,8 @@ def _layers(usage: Usage, prices: Mapping[str, float | None]) -> tuple[Layer, ..
             usage.hours,
             busy_hours / usage.hours,
         ),
-        _layer("the rest", rest, prices, usage.hours, _of_peak(rest, peaks, usage.hours)),
+        _layer("the rest", rest, prices, usage.hours, sum(rest.values()) / peak_hours if peak_hours else 0.0),
     )
-
-
-def _of_peak(rest: Mapping[str, float], peaks: Mapping[str, float], hours: int) -> float:
-    peak = sum(peaks.values()) * hours
-    return sum(rest.values()) / peak if peak else 0.0
 
 
 def _layer(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ebbtide.advice.savings.advice import Offer, SavingsAdvice, UnderLoad
+from ebbtide.advice.savings.advice import Offer, SavingsAdvice
 from ebbtide.report.pages.sentences import unpriced_line
 
 SCHEMA = 1
@@ -14,15 +14,10 @@ _LOADS = {0.5: "halves", 2.0: "doubles"}
 
 def as_json(advice: SavingsAdvice) -> dict[str, Any]:
     """Return plain values; `chosen` is the name of a plan, or null if no plan of a year pays."""
-    document = asdict(advice)
     chosen = advice.chosen
     return {
         "schema": SCHEMA,
-        **document,
-        "layers": list(document["layers"]),
-        "unpriced": list(document["unpriced"]),
-        "offers": list(document["offers"]),
-        "assumptions": list(advice.assumptions),
+        **asdict(advice),
         "prices_of": advice.prices_of.isoformat(),
         "plans_of": advice.plans_of.isoformat(),
         "chosen": None if chosen is None else chosen.plan,
@@ -80,14 +75,10 @@ def _verdict(advice: SavingsAdvice) -> Iterator[str]:
     yield f"Commit {amounts} as {chosen.plan}: {_month(chosen.usd)} a month, {chosen.saving:.1%} less{label}."
     for under in chosen.loads:
         if under.load in _LOADS:
-            yield _under_load(under)
-
-
-def _under_load(under: UnderLoad) -> str:
-    return (
-        f"If the load {_LOADS[under.load]}: {_month(under.usd)} a month, {_month(under.regret_usd)} more than with the "
-        "best commitment for that load."
-    )
+            yield (
+                f"If the load {_LOADS[under.load]}: {_month(under.usd)} a month, {_month(under.regret_usd)} more than "
+                "with the best commitment for that load."
+            )
 
 
 def _offer_row(offer: Offer) -> str:

@@ -66,11 +66,7 @@ def group_advice(
     for name, group in settings.node_groups.items():
         of_group = [pod for pod in pods if pod.group == name]
         if of_group:
-            trial = _Trial(settings, name, group, of_group, hours, sized)
-            try:
-                yield trial.advice()
-            except NoPrice as error:
-                yield trial.unpriced(str(error))
+            yield _Trial(settings, name, group, of_group, hours, sized).advice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +79,23 @@ class _Trial:
     sized: Sequence[Sized]
 
     def advice(self) -> GroupAdvice:
-        before, after = (self._on(self.group.instance_types, self._stays(part)) for part in ("before", "after"))
-        why = self._lacking_evidence()
-        other = None if why else self._other(after)
-        most = self.group.max if other is None else most_nodes(self.group, other.types, self._zones)
+        unpriced, now, after, other, why = "", None, None, None, self._lacking_evidence()
+        try:
+            now, after = (self._on(self.group.instance_types, self._stays(part)) for part in ("before", "after"))
+            other = None if why else self._other(after)
+            why = why or ("" if other else "none cheaper")
+        except NoPrice as error:
+            unpriced, why, now, after = str(error), "no price", None, None
         return GroupAdvice(
             name=self.name,
             kind=self.group.kind,
             hours=self.hours,
-            now=before,
+            now=now,
             sized=after,
             other=other,
-            most=most,
-            why=why or ("" if other else "none cheaper"),
-        )
-
-    def unpriced(self, reason: str) -> GroupAdvice:
-        return GroupAdvice(
-            name=self.name,
-            kind=self.group.kind,
-            hours=self.hours,
-            now=None,
-            sized=None,
-            other=None,
-            most=self.group.max,
-            why="no price",
-            unpriced=reason,
+            most=self.group.max if other is None else most_nodes(self.group, other.types, self._zones),
+            why=why,
+            unpriced=unpriced,
         )
 
     def _other(self, after: Shape | None) -> Shape | None:

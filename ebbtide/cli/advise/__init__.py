@@ -52,7 +52,7 @@ def savings(
     usage: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", dir_okay=False, help="Recorded usage instead of a trace: CSV with hour, group, nodes."
+            metavar="FILE", dir_okay=False, help="Recorded usage instead of a trace: a table with hour, group, nodes."
         ),
     ] = None,
     beyond_floor: Annotated[
@@ -69,7 +69,7 @@ def savings(
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
     from ebbtide.advice.savings.advice import savings_advice
     from ebbtide.advice.savings.text import as_json, as_text
-    from ebbtide.advice.savings.usage import UsageError, read_usage, usage_of
+    from ebbtide.advice.savings.usage import read_usage, usage_of
 
     if (trace is None) is (usage is None):
         raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
@@ -90,7 +90,7 @@ def savings(
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
             _say_where_jobs_go(jobs, settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
-    except (UsageError, TraceError) as error:
+    except TraceError as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
 

@@ -21,13 +21,14 @@ from ebbtide.preview.cost.monthly import (
     disk_usd_per_node_hour,
     group_costs,
     not_in_figures,
+    price_hint,
     sum_known,
     unpriced,
 )
 from ebbtide.preview.cost.shares import ServiceCost, about_cron_jobs, service_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine
 from ebbtide.prices import GroupRate, plans_are_derived
-from ebbtide.prices.missing import how_to_price, named
+from ebbtide.prices.missing import named
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import coming_years
@@ -226,7 +227,8 @@ def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], ye
 
 def _unpriced(side: _Side, region: str) -> list[str]:
     names = _without(side)
-    return [f"without {named(names)}, whose prices are not known ({how_to_price(region)})"] if names else []
+    hint = price_hint(side.lines, region)
+    return [f"without {named(names)}, whose prices are not known{hint and f' ({hint})'}"] if names else []
 
 
 def _about_usage(stated: Mapping[str, float], groups: Mapping[str, NodeGroupSettings], new: _Side) -> list[str]:

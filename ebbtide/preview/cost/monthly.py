@@ -28,6 +28,7 @@ from ebbtide.prices import (
     service_price,
     spot_typical,
 )
+from ebbtide.prices.missing import how_to_price
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.network import called_services
@@ -76,6 +77,11 @@ def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None 
 def unpriced(lines: Sequence[GroupCost]) -> list[str]:
     """The lines without a price, which every sum lacks."""
     return [line.name for line in lines if line.usd_at_min is None]
+
+
+def price_hint(lines: Sequence[GroupCost], region: str) -> str:
+    """Return how to price the lines without a price; "" if no table has theirs: volumes of own storage classes."""
+    return how_to_price(region) if any(line.usd_at_min is None and line.assumption for line in lines) else ""
 
 
 def sum_known(lines: Sequence[GroupCost], amount_of: Callable[[GroupCost], float | None]) -> float | None:
@@ -262,6 +268,7 @@ def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
             None,
             price_date(settings.region).services,
             note=f"not priced: what volumes of class {class_} cost is not known here",
+            assumption="",
         )
 
 
@@ -291,7 +298,9 @@ def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
     yield from _unpriced_volumes(settings)
 
 
-def _same_at_any_size(name: str, month: float | None, priced: date, *, note: str) -> GroupCost:
+def _same_at_any_size(
+    name: str, month: float | None, priced: date, *, note: str, assumption: str = "on-demand"
+) -> GroupCost:
     return GroupCost(
         name=name,
         node_group=False,
@@ -300,7 +309,7 @@ def _same_at_any_size(name: str, month: float | None, priced: date, *, note: str
         usd_at_max=month,
         usd_at_usage=month,
         node_hours=None,
-        assumption="on-demand",
+        assumption=assumption,
         approximate=False,
         price_date=priced,
         note=note,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.console import RenderableType
 
-from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures, sum_known, unpriced
+from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures, price_hint, sum_known, unpriced
 from ebbtide.preview.cost.shares import service_costs
-from ebbtide.prices.missing import how_to_price, named
+from ebbtide.prices.missing import named
 from ebbtide.prices.tables import place_in_use
 from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.ownership import lasting_rows, ownership_rows
@@ -61,11 +61,11 @@ def cost_parts(lines: Sequence[GroupCost], region: str, missing: Sequence[str] =
     rows = [_cost_row(line) for line in lines]
     at_min, at_max = (sum_known(lines, lambda line: line.usd_at_min), sum_known(lines, lambda line: line.usd_at_max))
     sums = (at_min, at_max, sum_known(lines, lambda line: line.usd_at_usage))
-    without = unpriced(lines)
+    without, hint = unpriced(lines), price_hint(lines, region)
     basis = f"at least, without {named(without)}" if without else ""
     rows.append(("total", *map(whole_dollars, sums), basis))
     costs = table(("line", ">at min", ">at max", ">at usage", "price basis"), rows, fold=("price basis",))
-    notes = [*_notes(lines), *([f"{how_to_price(region)}."] if without else []), *missing]
+    notes = [*_notes(lines), *([f"{hint}."] if hint else []), *missing]
     dates = sorted({line.price_date.isoformat() for line in lines})
     usage = "" if any(line.node_hours for line in lines) else "; usage: not stated (costs.expectedNodeHours)"
     return [costs, *notes, f"list prices of {', '.join(dates)} ({place_in_use()}){usage}"]

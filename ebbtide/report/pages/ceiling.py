@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ebbtide.report.charts.by_strategy import retained_reasons
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT
 from ebbtide.report.charts.scales import Stretch, amounts_of, stretch_of
-from ebbtide.report.pages.sentences import attainable_of, headline, main_strategy, reached_of
+from ebbtide.report.pages.sentences import headline, main_strategy, reached_of
 from ebbtide.report.words import count, dollars, percent
 from ebbtide.simulator.results import Replay
 
@@ -30,14 +30,11 @@ def ceiling_lines(replay: Replay) -> list[str]:
 
 
 def _attainable(replay: Replay, name: str) -> Iterator[str]:
-    ceiling, fleet = attainable_of(replay), replay.strategies.get(FLEET)
+    ceiling, fleet = replay.attainable, replay.strategies.get(FLEET)
     if not replay.states_saving:
         yield f"{headline(replay)}. No saving is stated."
         return
-    if ceiling is None:
-        if replay.unpriced:
-            return
-        yield f"The attainable saving is unknown: it needs {FLEET} and {BOUND} in the same replay."
+    if ceiling is None:  # a price is missing
         return
     usd = None if fleet is None else fleet.usd
     bill = "the fixed fleet's dollars" if usd is None else f"the fixed fleet's {dollars(usd)}"

@@ -73,9 +73,11 @@ def write_comparison(replays: Sequence[Replay], path: Path, *, title: str = "Ebb
 
 def render_comparison(replays: Sequence[Replay], *, title: str) -> str:
     sides = sides_of(replays)
+    starts = f"{sides.first.stack}, {several(len(sides.replays), 'start')},"
+    names = " and ".join(sides.replays) if sides.one_start else starts
     return rendered(
         "comparison.html.j2",
-        title=f"{title}: {_sides_title(sides)} on {sides.first.trace}",
+        title=f"{title}: {names} on {sides.first.trace}",
         verdict=verdict(sides),
         scope=_scope(sides),
         comparisons=[*main_sheets(sides), strategies_sheet(sides)],
@@ -84,12 +86,6 @@ def render_comparison(replays: Sequence[Replay], *, title: str) -> str:
         commands=[sentences.command(replay) for replay in sides.replays.values()],
         seed=sides.first.seed,
     )
-
-
-def _sides_title(sides: Sides) -> str:
-    if sides.one_start:
-        return " and ".join(sides.replays)
-    return f"{sides.first.stack}, {several(len(sides.replays), 'start')},"
 
 
 def _scope(sides: Sides) -> str:
@@ -173,12 +169,11 @@ def main_sheets(sides: Sides) -> list[Sheet]:
 def _cells(sides: Sides, name: str) -> dict[str, str]:
     replay, base = sides.replays[name], next(iter(sides.replays))
     row = next(row for row in strategy_rows(replay) if row.strategy == sides.strategy)
-    ceiling = sentences.attainable_of(replay)
     paid, before = (sides.measure.of(sides.result(side)) for side in (name, base))
     return {
         **row.cells,
         _CHANGE: DASH if name == base else sides.measure.change(paid - before),
-        "attainable": DASH if ceiling is None else percent(ceiling),
+        "attainable": DASH if replay.attainable is None else percent(replay.attainable),
         _JOBS: percent(replay.coverage.jobs),
         _CPU_HOURS: percent(replay.coverage.cpu_hours),
     }

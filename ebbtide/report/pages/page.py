@@ -43,7 +43,7 @@ def render(replay: Replay, *, live: Mapping[str, str], title: str, step: LoadSte
     strategy = sentences.main_strategy(replay)
     return rendered(
         "page.html.j2",
-        title=title,
+        title=f"{title}: {sentences.subject(replay)}",
         replay=replay,
         live=live,
         step=step_pictures(step) if step else {},

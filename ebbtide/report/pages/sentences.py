@@ -29,13 +29,20 @@ def main_strategy(replay: Replay) -> str | None:
     return (others or names or [None])[-1]
 
 
+def subject(replay: Replay) -> str:
+    """`demo on openb2023-a`; a trace that is named like its stack is called the trace."""
+    return f"{replay.stack} on {'its trace' if replay.trace == replay.stack else replay.trace}"
+
+
 def headline(replay: Replay) -> str:
     """At most 20 words: what the main strategy and the fixed fleet cost, and the interruptions; or the overload."""
     name = main_strategy(replay)
     if name is None:
         return "No strategy was replayed"
     if replay.overloads:
-        return f"Demand exceeds the stack: {overload_line(replay)}"
+        worst = max(replay.overloads, key=lambda overload: overload.needed - overload.max)
+        others = f" ({len(replay.overloads) - 1} more too small)" if len(replay.overloads) > 1 else ""
+        return f"Demand exceeds the stack: {worst}{others}"
     if replay.constant_nodes:
         return f"{_who(name)} leaves {empty_nodes(replay, name)} over {_over(replay)}"
     result, fleet = replay.strategies[name], replay.strategies.get(FLEET)
@@ -64,13 +71,6 @@ def slow_line(replay: Replay) -> str | None:
     return f"The p95 wait is long: {', '.join(slow)}." if slow else None
 
 
-def overload_line(replay: Replay) -> str:
-    """The pool that lacks the most workers; empty without an overload."""
-    worst = max(replay.overloads, key=lambda overload: overload.needed - overload.max, default=None)
-    others = f" ({len(replay.overloads) - 1} more too small)" if len(replay.overloads) > 1 else ""
-    return f"{worst or ''}{others}"
-
-
 def empty_nodes(replay: Replay, name: str) -> str:
     """Mean number of nodes that could be switched off outside business hours; `name` is the strategy."""
     empty = sum(replay.strategies[name].empty_nodes.values())
@@ -85,16 +85,13 @@ def _over(replay: Replay) -> str:
     return glued(several(replay.days, "day"))
 
 
-def _leeway(p95_s: float) -> float:
-    return max(_SAME_WAIT_S, _SAME_WAIT * p95_s)
-
-
 def waits_worse(replay: Replay, name: str) -> bool:
     """True if the p95 wait is worse than the one at which savings are quoted: such a saving does not count."""
     reference = replay.strategies.get(PRODUCT) or replay.strategies.get(FLEET)
     if reference is None:
         return False
-    return replay.strategies[name].wait_p95_s > reference.wait_p95_s + _leeway(reference.wait_p95_s)
+    leeway = max(_SAME_WAIT_S, _SAME_WAIT * reference.wait_p95_s)
+    return replay.strategies[name].wait_p95_s > reference.wait_p95_s + leeway
 
 
 def coverage_line(replay: Replay) -> str:
@@ -126,28 +123,17 @@ def zone_name(replay: Replay) -> str:
     return str(getattr(zone, "key", None) or replay.start.tzname() or "local time")
 
 
-def attainable_of(replay: Replay) -> float | None:
-    """The share of the fixed fleet's dollars that the zero-wait bound would save; None where it is not known."""
-    fleet, bound = replay.strategies.get(FLEET), replay.strategies.get(BOUND)
-    if replay.attainable is not None or not replay.states_saving or fleet is None or bound is None:
-        return replay.attainable
-    if bound.usd is None or not fleet.usd:
-        return None
-    return 1 - bound.usd / fleet.usd
-
-
 def reached_of(replay: Replay, name: str) -> float | None:
     """Return the reached share of the attainable saving; None if nothing is attainable or known."""
-    ceiling, saving = attainable_of(replay), replay.strategies[name].saving_vs_fixed_fleet
+    ceiling, saving = replay.attainable, replay.strategies[name].saving_vs_fixed_fleet
     if ceiling is None or saving is None or ceiling <= 0 or name in (FLEET, BOUND):
         return None
     return saving / ceiling
 
 
 def attainable_line(replay: Replay) -> str | None:
-    """Return the saving attainable without queueing; None without the bound or the fleet."""
-    ceiling = attainable_of(replay)
-    return None if ceiling is None else f"attainable without queueing: {glued(percent(ceiling))}"
+    """Return the saving attainable without queueing; None where no saving is stated."""
+    return None if replay.attainable is None else f"attainable without queueing: {glued(percent(replay.attainable))}"
 
 
 def nodes_line(replay: Replay, strategy: str) -> str:
@@ -225,33 +211,30 @@ def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
 
 
 def savings_rule(replay: Replay) -> str:
+    """Name missing prices, and the baseline of savings or why no saving is stated."""
     if replay.overloads:
-        return "No saving is stated: demand exceeds what the stack can run."
-    if replay.constant_nodes:
-        return (
+        rule = "No saving is stated: demand exceeds what the stack can run."
+    elif replay.constant_nodes:
+        rule = (
             f"No saving is stated: the nodes of {', '.join(replay.constant_nodes)} have no autoscaler. Those without a "
             "pod could be switched off."
         )
-    rule = (
-        "Savings are relative to the smallest fixed fleet that is as good for each pool: the p95 wait is no longer "
-        f"than that of {PRODUCT}, and no more jobs are unfinished."
-    )
-    return " ".join(filter(None, (slow_line(replay), rule)))
-
-
-def basis_line(replay: Replay) -> str:
-    """How strategies are compared: missing prices, and the baseline of savings or why none is stated."""
-    unpriced = unpriced_line(replay.unpriced)
-    if unpriced is None or not replay.states_saving:
-        return f"{unpriced or ''} {savings_rule(replay)}".strip()
-    return unpriced
+    elif measure_of(replay.strategies.values()) is VCPU_HOURS:
+        rule = slow_line(replay)
+    else:
+        baseline = (
+            "Savings are relative to the smallest fixed fleet that is as good for each pool: the p95 wait is no longer "
+            f"than that of {PRODUCT}, and no more jobs are unfinished."
+        )
+        rule = " ".join(filter(None, (slow_line(replay), baseline)))
+    return " ".join(filter(None, (unpriced_line(replay.unpriced), rule)))
 
 
 def savings_line(replay: Replay) -> str:
     """Explain the baseline of savings, and list strategies that cost less than the page's main one."""
     line = savings_rule(replay)
     if measure_of(replay.strategies.values()) is VCPU_HOURS:
-        return basis_line(replay)
+        return line
     if any(waits_worse(replay, name) for name in replay.strategies):
         line = f"{line} {WORSE_WAIT} {SAME_WAIT_RULE}"
     main = main_strategy(replay)

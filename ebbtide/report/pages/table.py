@@ -16,7 +16,6 @@ from ebbtide.report.pages.sentences import (
     SAME_WAIT_RULE,
     WORSE_WAIT,
     attainable_line,
-    basis_line,
     coverage_line,
     headline,
     interrupted_or_saved,
@@ -24,8 +23,10 @@ from ebbtide.report.pages.sentences import (
     queue_line,
     reached_of,
     saves_lines,
+    savings_rule,
     scope_line,
     small_share,
+    subject,
     waits_worse,
 )
 from ebbtide.report.pages.sheets import Sheet, SheetRow
@@ -155,7 +156,7 @@ def _saves_sheet(results: Mapping[str, StrategyResult]) -> Sheet:
 
 def _table(view: StrategyTable, columns: Sequence[str]) -> Table:
     table = Table(
-        title=Text(f"{headline(view.replay)}.\n{view.replay.stack} on {view.replay.trace}", style="bold"),
+        title=Text(f"{headline(view.replay)}.\n{subject(view.replay)}", style="bold"),
         caption=Text(_caption(view.replay, assumptions=view.assumptions)),
         title_justify="left",
         caption_justify="left",
@@ -241,7 +242,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
         f"Covers {coverage_line(replay)}.",
         queue_line(replay),
         f"Replayed: {scope_line(replay)}.",
-        basis_line(replay),
+        savings_rule(replay),
     ]
     if any(waits_worse(replay, name) for name in replay.strategies):
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")

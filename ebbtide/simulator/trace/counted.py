@@ -5,7 +5,6 @@ missing has no count. `iat_cv`, the coefficient of variation of the times betwee
 and in a cell; the default is independent requests (1).
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,19 +67,12 @@ def _read(path_or_name: str) -> RequestTrace:
         windows: list[Window] = []
         for row, window in windows_of(table, table.rows((*required, CV) if CV in header else required)):
             windows.append(window)
-            variations.append(_variation(row.cells.get(CV, "")))
+            variation = table.read_number(row.cells.get(CV, ""))
+            variations.append(variation if 0 < variation < 1000 else 1.0)  # independent requests
         table.refuse()
     if not sum(window.requests for window in windows):
         raise TraceError(f"{path}: wanted at least one request in all, found none in {len(windows)} windows")
     return _counted(trace_name(path), windows, variations)
-
-
-def _variation(text: str) -> float:
-    try:
-        variation = float(text)
-    except ValueError:
-        return 1.0
-    return variation if math.isfinite(variation) and 0 < variation < 1000 else 1.0
 
 
 def _counted(name: str, windows: Sequence[Window], variations: Sequence[float]) -> RequestTrace:

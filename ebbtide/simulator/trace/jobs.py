@@ -32,6 +32,7 @@ from ebbtide.simulator.trace.columns import (
 )
 from ebbtide.simulator.trace.table import Number, Table, TraceError, TraceRow
 from ebbtide.simulator.trace.times import LONGEST_S, SECONDS, TimeColumns
+from ebbtide.units.counts import several
 from ebbtide.units.durations import DAY_S
 from ebbtide.units.quantities import EXPORTED_MEMORY_UNITS, SLURM_MEMORY_UNITS, read_quantity
 from ebbtide.vocabulary.windows import zone_of
@@ -43,6 +44,7 @@ MOST_JOBS = 500_000
 MOST_DAYS = 366
 
 _DURATION = Number(DURATION_S, "seconds, 0 to 31622400 (366 days)", "1080", most=LONGEST_S)
+_DURATION_MS = Number(DURATION, "milliseconds, 0 to 31622400000 (366 days)", "1080000", most=LONGEST_S * 1000)
 _CPU = Number(CPU, "cores, 0 to 1000000", "12", most=1e6)
 _MEMORY = Number(MEMORY_GIB, "GiB, 0 to 1000000", "16", most=1e6)
 _GPU = Number(GPU, "GPUs, 0 to 100000", "0.5", most=1e5)
@@ -117,7 +119,7 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     rows = _Rows(table, columns, times)
     span = _Span(reading)
     for row in table.rows(columns.names):
-        if rows.is_step(row) or rows.is_unseen(row):
+        if rows.is_left_out(row):
             continue
         at = rows.submitted(row)
         if isnan(at) or span.excludes(at, dated=rows.dated):
@@ -128,7 +130,7 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     table.refuse()
     jobs = span.jobs_of(str(table.path))
     start = None if span.begin is None else datetime.fromtimestamp(span.begin, UTC)
-    summary = f"{len(jobs):,} jobs, {_dates(span, jobs)}, times read as {times.forms[rows.submission].name}"
+    summary = f"{several(len(jobs), 'job')}, {_dates(span, jobs)}, times read as {times.forms[rows.submission].name}"
     if times.without_zone():
         summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"
     if renamed := ", ".join(columns.renamed()):
@@ -148,8 +150,7 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
 def _dates(span: "_Span", jobs: Sequence[Job]) -> str:
     last = jobs[-1].submitted_at
     if span.begin is None:
-        days = int(last // DAY_S) + 1
-        return f"{days} days" if days > 1 else "1 day"
+        return several(int(last // DAY_S) + 1, "day")
     return f"{span.date(span.begin + jobs[0].submitted_at)} to {span.date(span.begin + last)}"
 
 
@@ -224,7 +225,9 @@ class _Span:
         if self._count > MOST_JOBS or (self._dated and self._last - self._first > MOST_DAYS * DAY_S):
             raise TraceError(f"{file}: {self._too_long()}")
         if not self._count:
-            raise TraceError(f"{file}: {self._none()}")
+            empty = "wanted a header and at least one job, found no job at all"
+            others = f"wanted jobs in the days of --from and --days, found {self._outside:,} rows, all of other days"
+            raise TraceError(f"{file}: {others if self._outside else empty}")
         jobs, begin = self._jobs, self.begin or 0.0
         jobs.sort(key=lambda job: job.submitted_at)
         if begin:
@@ -246,11 +249,6 @@ class _Span:
             f"{self.date(self._first)} to {self.date(self._last)} (for example --from {first} --days {fitting})"
         )
 
-    def _none(self) -> str:
-        if not self._outside:
-            return "wanted a header and at least one job, found no job at all"
-        return f"wanted jobs in the days of --from and --days, found {self._outside:,} rows, all of other days"
-
 
 def midnight(at: float, zone: tzinfo) -> float:
     """Return the local midnight before an instant, in seconds of the epoch."""
@@ -268,26 +266,26 @@ class _Rows:
         self.dated = False
         self._slurm = columns.export is Export.SACCT
         duration = self._of.get(DURATION_S) or self._of.get(DURATION)
-        self._duration = None if duration is None else replace(_DURATION, column=duration)
+        self._in_ms = DURATION_S not in self._of and (duration or "").lower().endswith("_ms")
+        limits = _DURATION_MS if self._in_ms else _DURATION
+        self._duration = None if duration is None else replace(limits, column=duration)
         self._numbers = {
             field: replace(number, column=self._of[field])
             for field, number in ((CPU, _CPU), (MEMORY_GIB, _MEMORY), (GPU, _GPU), (TASKS, _TASKS))
             if field in self._of
         }
 
-    def is_step(self, row: TraceRow) -> bool:
-        """Count a step of a Slurm job, such as 123.batch: its resources are the job's."""
+    def is_left_out(self, row: TraceRow) -> bool:
+        """Count a step of a Slurm job, a task that began before Flower, or an RQ job that was not enqueued."""
         step = self._slurm and "." in row.cells[self._of[JOB_ID]]
+        flower = self._columns.export is Export.FLOWER
+        unseen = flower and not any(row.cells[name] for name in self._columns.of[SUBMITTED])
+        submission = row.cells[self._columns.of[SUBMITTED][0]].lower()
+        unsent = self._columns.export is Export.RQ and submission in _NO_TIME
         self._counts["steps"] += step
-        return step
-
-    def is_unseen(self, row: TraceRow) -> bool:
-        """Count a task of Flower whose sending and receipt were before Flower's start."""
-        unseen = self._columns.export is Export.FLOWER and not any(
-            row.cells[name] for name in self._columns.of[SUBMITTED]
-        )
         self._counts["unseen"] += unseen
-        return unseen
+        self._counts["unfinished"] += unsent
+        return step or unseen or unsent
 
     def submitted(self, row: TraceRow) -> float:
         """Return the time of submission; NaN for a bad one."""
@@ -319,15 +317,17 @@ class _Rows:
     def assumptions(self, jobs: Sequence[Job], span: _Span) -> Iterator[str]:
         counts, export = self._counts, self._columns.export
         if counts["steps"]:
-            yield f"{counts['steps']:,} rows of job steps were left out: a step's resources are its job's."
+            yield f"Left out: {several(counts['steps'], 'row')} of job steps, since a step's resources are its job's."
         if counts["unfinished"]:
-            yield f"{counts['unfinished']:,} rows without a start or an end were left out: these jobs have not ended."
+            rows = several(counts["unfinished"], "row")
+            yield f"Left out: {rows} of jobs that have not ended, by a missing time or the state."
         if counts["unseen"]:
-            yield f"{counts['unseen']:,} tasks without a time of sending or receipt were left out: Flower missed both."
+            yield f"Left out: {several(counts['unseen'], 'task')} whose sending and receipt Flower missed."
         if counts["received"]:
             yield (
-                f"{counts['received']:,} tasks have no time of sending: they count as submitted when a worker received "
-                "them, so earlier waits are missing (Celery's task_send_sent_event records the sending, and the queue)."
+                f"Without a time of sending: {several(counts['received'], 'task')}, submitted here when a worker "
+                "received them, so earlier waits are missing (Celery's task_send_sent_event records the sending, and "
+                "the queue)."
             )
         if export is Export.RQ and span.begin is not None:
             oldest = datetime.fromtimestamp(span.begin + jobs[0].submitted_at, span.zone)
@@ -335,14 +335,17 @@ class _Rows:
                 f"The jobs reach back to {oldest:%Y-%m-%d %H:%M}: RQ drops a finished job after its result_ttl (500 "
                 "seconds by default)."
             )
+        if self._in_ms:
+            yield f"{self._of[DURATION]} is read as milliseconds, by its name."
         if not {CPU, GPU, TRES} & self._of.keys():
             yield "The file states no CPUs and no GPUs: every job takes one worker of its pool, of whatever size."
         if counts["cpu"]:
-            yield f"{counts['cpu']} jobs state no cpu: {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)"
+            jobs_without = several(counts["cpu"], "job")
+            yield f"Without cpu: {jobs_without}; {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)."
         if counts["memory"]:
             yield (
-                f"{counts['memory']} jobs state no memory: {GIB_PER_GPU:g} GiB per GPU, or {GIB_PER_CORE:g} GiB per "
-                "core without a GPU, were assumed (a rule, not data)"
+                f"Without memory: {several(counts['memory'], 'job')}; {GIB_PER_GPU:g} GiB per GPU, or {GIB_PER_CORE:g} "
+                "GiB per core without a GPU, were assumed (a rule, not data)."
             )
 
     def _duration_of(self, row: TraceRow) -> float | None:
@@ -360,15 +363,22 @@ class _Rows:
         text = row.cells[stated.column]
         clock = None if stated.column == self._of.get(DURATION_S) else _CLOCK.fullmatch(text)
         if clock is None:
-            return self._table.number(row, stated)
+            return self._table.number(row, stated) / (1000 if self._in_ms else 1)
         days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        duration = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        if duration > LONGEST_S:
+            self._table.bad_cell(row, Number(stated.column, "[D-]HH:MM:SS of at most 366 days", "1-00:00:00"), text)
+        return duration
 
     def _between(self, row: TraceRow, started: str, finished: str) -> float:
         begin, end = self._times.seconds(row, started), self._times.seconds(row, finished)
         if end < begin:
             end = self._times.seconds(row, finished, fold=1)  # in an hour that a clock change repeats
         if end < begin or end - begin > LONGEST_S:
+            if skipped := next((name for name in (started, finished) if self._times.skips(row, name)), ""):
+                wanted = f"a time that exists in {self._times.zone}, whose clocks skip this hour"
+                self._table.bad_cell(row, Number(skipped, wanted, "--timezone UTC"), row.cells[skipped])
+                return nan
             wanted = "an end after its start, by at most 366 days"
             found = f"{row.cells[finished]} for a start at {row.cells[started]}"
             self._table.bad_cell(row, Number(finished, wanted, ""), found)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import isnan
 
+from ebbtide.simulator.trace.jobs import Job, Trace
 from ebbtide.simulator.trace.table import Number, Table, TraceError, TraceRow
 from ebbtide.units.durations import DAY_S
 
@@ -40,24 +41,8 @@ class Window:
     requests: float
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    at: float
-    queue: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batches:
-    """Batches in the order of submission, each of `duration_s`. `gaps`: spans without data, in seconds."""
-
-    batches: tuple[Batch, ...]
-    duration_s: float
-    gaps: tuple[tuple[float, float], ...]
-    assumptions: tuple[str, ...]
-
-
-def batches_of(table: Table, rows: Iterator[TraceRow]) -> Batches:
-    """Read the windows and turn them into batches. Raises `TraceError`."""
+def batches_of(table: Table, name: str, rows: Iterator[TraceRow]) -> Trace:
+    """Read the windows and turn them into batches, which are jobs. Raises `TraceError`."""
     windows = [window for _, window in windows_of(table, rows)]
     table.refuse()
     total = sum(window.requests for window in windows)
@@ -69,13 +54,8 @@ def batches_of(table: Table, rows: Iterator[TraceRow]) -> Batches:
     known_s = length * sum(not any(begin <= t < until for begin, until in gaps) for t in starts)
     duration = length * BATCH_OF_WINDOW
     per_batch = total * duration / (MEAN_WORKERS * known_s)
-    batches = sorted(_spread(windows, per_batch), key=lambda batch: (batch.at, batch.queue))
-    return Batches(
-        batches=tuple(batches),
-        duration_s=duration,
-        gaps=gaps,
-        assumptions=tuple(_remarks(gaps, per_batch, duration)),
-    )
+    batches = sorted(_spread(windows, per_batch), key=lambda job: (job.submitted_at, job.queue))
+    return Trace(name, tuple(batches), tuple(_remarks(gaps, per_batch, duration)), gaps, counted=True)
 
 
 def windows_of(table: Table, rows: Iterator[TraceRow]) -> Iterator[tuple[TraceRow, Window]]:
@@ -117,7 +97,7 @@ def gaps_of(windows: Sequence[Window], length: float) -> tuple[tuple[float, floa
     return tuple(joined)
 
 
-def _spread(windows: Sequence[Window], per_batch: float) -> Iterator[Batch]:
+def _spread(windows: Sequence[Window], per_batch: float) -> Iterator[Job]:
     """The batches of each queue, evenly over the window in which they became complete."""
     submitted: Counter[str] = Counter()
     requests: dict[str, float] = {}
@@ -126,7 +106,8 @@ def _spread(windows: Sequence[Window], per_batch: float) -> Iterator[Batch]:
         count = int(requests[window.queue] / per_batch + 0.5) - submitted[window.queue]
         submitted[window.queue] += count
         for i in range(count):
-            yield Batch(window.t_s + (i + 0.5) / count * window.window_s, window.queue)
+            at = window.t_s + (i + 0.5) / count * window.window_s
+            yield Job(at, window.window_s * BATCH_OF_WINDOW, window.queue, CORES, MEMORY_GIB, GPUS)
 
 
 def _remarks(gaps: Sequence[tuple[float, float]], per_batch: float, duration: float) -> Iterator[str]:

@@ -60,7 +60,9 @@ class Table:
 
     def rows(self, columns: Sequence[str]) -> Iterator[TraceRow]:
         """Yield the cells of these columns, in any order of the file; skip blank lines and rows without data."""
-        for count, (number, cells) in enumerate(self.file.rows(columns, self._bad_row)):
+        for count, (number, cells) in enumerate(
+            self.file.rows(columns, lambda number, fault: self.note("row", f"row {number}: {fault}"))
+        ):
             if count % _PROGRESS_ROWS == _PROGRESS_ROWS - 1:
                 self.progress(self.file.done())
             yield TraceRow(number, dict(zip(columns, map(str.strip, cells), strict=True)))
@@ -109,14 +111,8 @@ class Table:
     def refuse(self) -> None:
         """Raises `TraceError` with all problems, if there are any."""
         if self._problems:
-            raise TraceError("\n".join(problem + _more(self._counts[at]) for at, problem in self._problems.items()))
-
-    def _bad_row(self, number: int, fault: str) -> None:
-        self.note("row", f"row {number}: {fault}")
-
-
-def _more(count: int) -> str:
-    return "" if count == 1 else f"; {count - 1:,} more like this"
+            more = {cause: f"; {count - 1:,} more like this" for cause, count in self._counts.items() if count > 1}
+            raise TraceError("\n".join(problem + more.get(cause, "") for cause, problem in self._problems.items()))
 
 
 @contextmanager
@@ -144,15 +140,10 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".csv.gz") for path in _DATA.glob("*.csv.gz")))
 
 
-def bundled_path(name: str) -> Path:
-    """The path of a bundled trace."""
-    return _DATA / f"{name}.csv.gz"
-
-
-def trace_path(path_or_name: str) -> Path:
+def trace_path(path_or_name: Path | str) -> Path:
     """The path of a file, or of a bundled trace by its name."""
     path = Path(path_or_name)
-    return bundled_path(path_or_name) if path_or_name in bundled() and not path.is_file() else path
+    return _DATA / f"{path}.csv.gz" if str(path) in bundled() and not path.is_file() else path
 
 
 def trace_name(path: Path) -> str:

@@ -59,6 +59,15 @@ class TimeColumns:
         """Return True if a column has times without a zone."""
         return not all(self.aware.values())
 
+    def skips(self, row: TraceRow, column: str) -> bool:
+        """Return True for a time without a zone that clocks skip, as in the night when summer time begins."""
+        time = _parsed(row.cells[column])
+        if time is None or time.tzinfo is not None:
+            return False
+        return (
+            datetime.fromtimestamp(time.replace(tzinfo=self.zone).timestamp(), self.zone).replace(tzinfo=None) != time
+        )
+
     def _form_of(self, column: str, text: str) -> _Form:
         number = self.table.read_number(text)
         form = next((form for form in (SECONDS, _EPOCH, _MILLISECONDS) if form.least <= number <= form.most), _UNKNOWN)

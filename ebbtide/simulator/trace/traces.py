@@ -15,7 +15,6 @@ from pathlib import Path
 from ebbtide.simulator.trace import requests as request_trace
 from ebbtide.simulator.trace.columns import Columns, columns_of, missing_fields
 from ebbtide.simulator.trace.jobs import Job, Reading, Trace, read_jobs
-from ebbtide.simulator.trace.requests import Batches, batches_of
 from ebbtide.simulator.trace.table import (
     Progress,
     Table,
@@ -28,7 +27,7 @@ from ebbtide.simulator.trace.table import (
 )
 from ebbtide.units.durations import DAY_S
 
-__all__ = ["Job", "Reading", "Trace", "TraceError", "bundled", "find_trace", "read_trace", "trace_path"]
+__all__ = ["Job", "Reading", "Trace", "TraceError", "bundled", "find_trace", "trace_path"]
 
 GAP_S = DAY_S
 """A time without submissions that an assumption mentions: quiet times of the bundled traces are shorter."""
@@ -40,23 +39,19 @@ QUIET_END_S = DAY_S / 2
 """A time after the last submission that an assumption mentions, since entire days are replayed."""
 
 
-def find_trace(path_or_name: str, reading: Reading | None = None, progress: Progress | None = None) -> Trace:
-    """Read a file, or a bundled trace by its name. Raises `TraceError`."""
-    return read_trace(trace_path(path_or_name), reading, progress)
-
-
-def read_trace(path: Path, reading: Reading | None = None, progress: Progress | None = None) -> Trace:
-    """Read a file of jobs, or of requests per window. Raises `TraceError`."""
-    name, reading = trace_name(path), reading or Reading()
+def find_trace(path_or_name: Path | str, reading: Reading | None = None, progress: Progress | None = None) -> Trace:
+    """Read a file of jobs or of requests per window, or a bundled trace by its name. Raises `TraceError`."""
+    path, reading = trace_path(path_or_name), reading or Reading()
+    name = trace_name(path)
     with open_table(path, progress) as table:
         if set(request_trace.COLUMNS) <= set(table.header):
             if reading.columns or reading.since is not None:
                 raise TraceError(f"{path}: wanted a trace of jobs with --columns and --from, found requests per window")
             table.once(request_trace.COLUMNS)
-            work = batches_of(table, table.rows(request_trace.COLUMNS))
-            return _plausible(path, Trace(name, _jobs_of(work), work.assumptions, work.gaps, counted=True))
+            return _plausible(path, request_trace.batches_of(table, name, table.rows(request_trace.COLUMNS)))
         trace = read_jobs(table, name, _columns(table, reading.columns), reading)
-    gaps = _gaps(trace.jobs)
+    times = [0.0, *(job.submitted_at for job in trace.jobs)]
+    gaps = tuple((before, after) for before, after in pairwise(times) if after - before >= GAP_S)
     assumptions = (*trace.assumptions, *_gap_assumptions(trace.jobs, gaps))
     return _plausible(path, replace(trace, assumptions=assumptions, gaps=gaps))
 
@@ -100,25 +95,6 @@ def _moment(trace: Trace, second: float) -> str:
     if trace.start is None:
         return f"second {second:.10g}"
     return f"{trace.start + timedelta(seconds=second):%Y-%m-%dT%H:%MZ}"
-
-
-def _jobs_of(work: Batches) -> tuple[Job, ...]:
-    return tuple(
-        Job(
-            batch.at,
-            work.duration_s,
-            batch.queue,
-            request_trace.CORES,
-            request_trace.MEMORY_GIB,
-            request_trace.GPUS,
-        )
-        for batch in work.batches
-    )
-
-
-def _gaps(jobs: Sequence[Job]) -> tuple[tuple[float, float], ...]:
-    times = [0.0, *(job.submitted_at for job in jobs)]
-    return tuple((before, after) for before, after in pairwise(times) if after - before >= GAP_S)
 
 
 def _gap_assumptions(jobs: Sequence[Job], gaps: Sequence[tuple[float, float]]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from ebbtide.simulator.trace.traces import Job
 from ebbtide.simulator.world.gangs import NODE_GPUS, is_gang, members_of
 from ebbtide.simulator.world.ray.drivers import DrivenGroup, driven_groups
 from ebbtide.simulator.world.ray.work import RayWork
+from ebbtide.units.counts import several
 
 _ROUNDING = 1e-6
 
@@ -139,14 +140,14 @@ def gang_assumptions(assignment: Assignment) -> Iterator[str]:
     if gangs:
         most = max(job.members for job in gangs)
         yield (
-            f"{len(gangs)} jobs above {NODE_GPUS} GPUs run as 2 to {most} members of at most {NODE_GPUS} GPUs, one "
-            "worker each: a worker with its member waits, busy, until all have theirs, and that is the job's start; "
-            "the queue counts members, and one that is lost interrupts them all."
+            f"{several(len(gangs), 'job')} above {NODE_GPUS} GPUs run as 2 to {most} members of at most {NODE_GPUS} "
+            "GPUs, one worker each: a worker with its member waits, busy, until all have theirs, and that is the job's "
+            "start; the queue counts members, and one that is lost interrupts them all."
         )
     if left_out:
         yield (
-            f"{left_out} jobs above {NODE_GPUS} GPUs have more members than any pool can promise to start together "
-            "(its max, its node group's max, one such pool per node group): they were left out."
+            f"Left out: {several(left_out, 'job')} above {NODE_GPUS} GPUs with more members than any pool can promise "
+            "to start together (its max, its node group's max, one such pool per node group)."
         )
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.savings.usage import Usage, UsageError, read_usage, replayed_usage
+from ebbtide.advice.savings.usage import Usage, read_usage, replayed_usage
 from ebbtide.simulator.results import Series
+from ebbtide.simulator.trace.table import TraceError
 from tests.builders.simulator import a_stack
 
 HEADER = "hour,group,nodes"
@@ -21,7 +22,7 @@ def read(tmp_path: Path, *rows: str, header: str = HEADER) -> Usage:
 
 
 def refused(tmp_path: Path, *rows: str, header: str = HEADER) -> list[str]:
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(TraceError) as error:
         read(tmp_path, *rows, header=header)
     return [line.removeprefix(f"{tmp_path / 'usage.csv'}: ") for line in str(error.value).splitlines()]
 
@@ -72,21 +73,14 @@ def test_all_faults_are_reported_at_once_with_their_lines(tmp_path: Path) -> Non
         "2026-06-01T08:00Z,gpu,1",
     )
 
-    assert [line.partition(" found ")[0] for line in message] == [
-        "line 2:",
-        "line 3:",
-        "line 4:",
-        "line 5:",
-        "line 6: wanted 3 columns,",
-        "line 8:",
+    hour, bad = "wanted the start of a clock hour of UTC from 2000 on, with a zone", "2026-06-01T08:00"
+    assert message == [
+        f"row 2, column hour: {hour}, found {bad!r} (for example 2026-06-01T08:00:00+00:00); 1 more like this",
+        "row 4, column group: wanted one of the stack: fixed, flexible, gpu, found 'fixd'",
+        "row 5, column nodes: wanted a number, 0 or more, found '-1' (for example 3.5)",
+        "row 6: wanted 3 columns, found 2",
+        "row 8, column group: wanted each hour and group once, found 'gpu a second time'",
     ]
-    assert (
-        "wanted the start of a clock hour of UTC from 2000 on, with a zone (for example 2026-06-01T08:00:00+00:00)"
-        in message[0]
-    )
-    assert "group 'fixd', wanted one of the stack: fixed, flexible, gpu" in message[2]
-    assert "nodes '-1', wanted a number, 0 or more" in message[3]
-    assert "gpu at 2026-06-01T08:00Z a second time" in message[5]
 
 
 def test_a_zone_that_is_half_an_hour_off_has_hours_at_half_past(tmp_path: Path) -> None:
@@ -99,8 +93,8 @@ def test_a_zone_that_is_half_an_hour_off_has_hours_at_half_past(tmp_path: Path) 
     ("rows", "header", "message"),
     [
         ((), HEADER, "found no hour at all"),
-        ((), "hour,nodes", "line 1: no column group: found hour,nodes, wanted hour,group,nodes"),
-        ((), "", "line 1: no column hour, group, nodes: found an empty file"),
+        ((), "hour,nodes", "row 1: no column group: found hour,nodes, wanted hour,group,nodes"),
+        ((), "", "row 1: no column hour, group, nodes: found an empty file"),
     ],
 )
 def test_a_file_without_figures_is_refused(tmp_path: Path, rows: tuple[str, ...], header: str, message: str) -> None:
@@ -114,15 +108,17 @@ def test_a_line_that_is_no_csv_is_named(tmp_path: Path) -> None:
 
     (line,) = refused(tmp_path, "2026-06-01T08:00Z,fixed,2", f"2026-06-01T09:00Z,fixed,{long}")
 
-    assert line.startswith("line 3: wanted CSV: field larger than")
+    assert line.startswith("row 3: wanted CSV: field larger than")
 
 
-def test_the_list_of_faults_is_limited(tmp_path: Path) -> None:
-    message = refused(tmp_path, *["2026-06-01T08:00Z,nobody,1"] * 50)
+def test_a_spreadsheet_with_semicolons_is_read_too(tmp_path: Path) -> None:
+    usage = read(tmp_path, "2026-06-01T12:00Z;flexible;3,5", header=HEADER.replace(",", ";"))
 
-    assert (len(message), message[-1]) == (21, "and 30 more")
+    assert usage.nodes == {"flexible": (3.5,)}
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.csv: no such file; wanted CSV with the columns hour,group,nodes"):
+    with pytest.raises(
+        TraceError, match=r"nowhere\.csv: no such file; wanted a table with the columns hour,group,nodes"
+    ):
         read_usage(tmp_path / "nowhere.csv", a_stack())

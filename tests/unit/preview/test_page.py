@@ -13,7 +13,7 @@ from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import plan_of
 from ebbtide.settings import load_stack
 from ebbtide.simulator.trace.counted import find_requests
-from ebbtide.simulator.trace.traces import Trace, read_trace
+from ebbtide.simulator.trace.traces import Trace, find_trace
 from tests.builders.preview import policy
 from tests.builders.recorded import record
 from tests.builders.settings import SHORTEST, shortest
@@ -184,7 +184,7 @@ def trace(folder: Path, *submitted: int, cpu: int = 4) -> Trace:
     path = folder / "small.csv"
     rows = [f"{at},600,train,{cpu},8,0" for at in submitted]
     path.write_text("\n".join(["submitted_at,duration_s,queue,cpu,memory_gib,gpu", *rows]) + "\n")
-    return read_trace(path)
+    return find_trace(path)
 
 
 def test_a_trace_is_played_on_both_sides(repository: Repository, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_trace_of_requests_is_played_on_services_where_there_are_any(repositor
     path = tmp_path / "requests.csv"
     rows = [f"{600 * place},600,train,{12 if place % 2 else 24}" for place in range(12)]
     path.write_text("\n".join(["t_s,window_s,queue,requests", *rows]) + "\n")
-    jobs, requests = read_trace(path), find_requests(str(path))
+    jobs, requests = find_trace(path), find_requests(str(path))
     pools = repository.customer(trace=jobs, requests=requests)
     repository.file.write_text(with_services())
     services = repository.customer(trace=jobs, requests=requests)

@@ -26,6 +26,11 @@ def words_of(row: StrategyRow, *headings: str) -> list[str]:
     return " ".join((row.strategy, *(short(row.cells[heading]) for heading in headings), evictions)).split()
 
 
+def test_a_trace_named_like_its_stack_is_not_named_twice() -> None:
+    assert "mumbai on its trace" in printed(replace(REPLAY, stack="mumbai", trace="mumbai"))
+    assert f"{REPLAY.stack} on {REPLAY.trace}" in printed(REPLAY)
+
+
 def test_strategies_stand_in_the_order_in_which_they_build_on_each_other() -> None:
     turned = replace(REPLAY, strategies=dict(reversed(list(REPLAY.strategies.items()))))
 

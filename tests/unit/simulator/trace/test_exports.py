@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.simulator.trace.traces import Job, Reading, TraceError, read_trace
+from ebbtide.simulator.trace.traces import Job, Reading, TraceError, find_trace
 
 pa: Any = import_module("pyarrow")  # has no types
 pq: Any = import_module("pyarrow.parquet")
@@ -40,7 +40,7 @@ def written(folder: Path, text: str | bytes, name: str = "jobs.csv") -> Path:
 
 def refusal(path: Path, reading: Reading | None = None) -> str:
     with pytest.raises(TraceError) as refused:
-        read_trace(path, reading)
+        find_trace(path, reading)
     return str(refused.value).removeprefix(f"{path}: ")
 
 
@@ -64,7 +64,7 @@ def parquet(path: Path, table: Any) -> Path:
     ],
 )
 def test_each_format_gives_the_same_jobs(tmp_path: Path, name: str, content: str | bytes) -> None:
-    trace = read_trace(written(tmp_path, content, name), KOLKATA)
+    trace = find_trace(written(tmp_path, content, name), KOLKATA)
 
     assert (trace.name, trace.jobs) == ("jobs", JOBS)
     assert trace.start == datetime.fromisoformat("2026-05-04T00:00+05:30")
@@ -78,7 +78,7 @@ def test_parquet_with_its_own_types_gives_the_same_jobs(tmp_path: Path) -> None:
     for name in HEADER[1:4]:
         columns[name] = [datetime.fromisoformat(text) for text in columns[name]]
 
-    assert read_trace(parquet(tmp_path / "jobs.parquet", pa.table(columns)), KOLKATA).jobs == JOBS
+    assert find_trace(parquet(tmp_path / "jobs.parquet", pa.table(columns)), KOLKATA).jobs == JOBS
 
 
 @given(
@@ -109,24 +109,24 @@ def test_json_parquet_and_epochs_agree(
     )
     arrow = pa.table({name: [row[name] for row in objects] for name in objects[0]} | {"submitted": pa.array(instants)})
 
-    trace = read_trace(lines)
+    trace = find_trace(lines)
 
-    assert read_trace(epoch).jobs == trace.jobs
-    assert read_trace(parquet(folder / "jobs.parquet", arrow)).jobs == trace.jobs
+    assert find_trace(epoch).jobs == trace.jobs
+    assert find_trace(parquet(folder / "jobs.parquet", arrow)).jobs == trace.jobs
     assert trace.jobs[0].submitted_at < 86_400
 
 
 def test_a_comma_is_the_decimal_sign_beside_semicolons(tmp_path: Path) -> None:
     path = written(tmp_path, "submitted_at;duration_s;queue;cpu;memory_gib;gpu\n0,5;60;a;1,5;2;0\n")
 
-    assert read_trace(path).jobs == (Job(0.5, 60, "a", 1.5, 2, 0),)
+    assert find_trace(path).jobs == (Job(0.5, 60, "a", 1.5, 2, 0),)
 
 
 def test_times_without_a_zone_are_in_the_stacks_or_in_the_chosen_one(tmp_path: Path) -> None:
     path = written(tmp_path, "created,duration,queue\n2026-05-04 00:30:00,60,a\n")
 
-    own = read_trace(path, KOLKATA)
-    chosen = read_trace(path, Reading(zone="Asia/Kolkata", timezone="UTC"))
+    own = find_trace(path, KOLKATA)
+    chosen = find_trace(path, Reading(zone="Asia/Kolkata", timezone="UTC"))
 
     assert own.jobs[0].submitted_at == 1800
     assert "times read as ISO 8601 in Asia/Kolkata (--timezone sets another zone)" in own.assumptions[0]
@@ -140,7 +140,7 @@ def test_a_clock_change_neither_loses_nor_adds_an_hour_of_a_job(tmp_path: Path) 
     back = "2026-10-25 02:50:00,2026-10-25 02:50:00,2026-10-25 02:10:00,a\n"
 
     jobs = [
-        read_trace(written(tmp_path, header + row), Reading(zone="Europe/Berlin")).jobs[0] for row in (forward, back)
+        find_trace(written(tmp_path, header + row), Reading(zone="Europe/Berlin")).jobs[0] for row in (forward, back)
     ]
 
     assert [(job.submitted_at, job.duration_s) for job in jobs] == [(5400, 3600), (10_200, 1200)]
@@ -150,9 +150,9 @@ def test_a_span_of_days_is_chosen_and_replayed_from_its_midnight(tmp_path: Path)
     rows = "".join(f"2026-05-{day:02d}T12:00:00Z,60,a\n" for day in (9, 3, 4, 8, 5))
     path = written(tmp_path, f"created,duration,queue\n{rows}")
 
-    first = read_trace(path, Reading(days=2))
-    chosen = read_trace(path, Reading(since=datetime.fromisoformat("2026-05-04"), days=4))
-    with_gap = read_trace(path, Reading(since=datetime(2026, 5, 5, tzinfo=UTC), days=3))
+    first = find_trace(path, Reading(days=2))
+    chosen = find_trace(path, Reading(since=datetime.fromisoformat("2026-05-04"), days=4))
+    with_gap = find_trace(path, Reading(since=datetime(2026, 5, 5, tzinfo=UTC), days=3))
 
     assert (str(first.start), len(first.jobs), first.days) == ("2026-05-03 00:00:00+00:00", 2, 2)
     assert [job.submitted_at for job in chosen.jobs] == [43_200, 86_400 + 43_200]
@@ -194,8 +194,8 @@ def test_a_span_that_fits_is_found_in_a_file_with_more_jobs(tmp_path: Path, monk
     rows = "".join(f"2026-05-{day:02d}T12:00:00Z,60,a\n" for day in (4, 3, 9, 8, 5))
     seconds = "".join(f"{day * 86_400},60,a\n" for day in range(5))
 
-    assert len(read_trace(written(tmp_path, f"created,duration,queue\n{rows}"), Reading(days=2)).jobs) == 2
-    assert len(read_trace(written(tmp_path, f"submitted_at,duration_s,queue\n{seconds}"), Reading(days=2)).jobs) == 2
+    assert len(find_trace(written(tmp_path, f"created,duration,queue\n{rows}"), Reading(days=2)).jobs) == 2
+    assert len(find_trace(written(tmp_path, f"submitted_at,duration_s,queue\n{seconds}"), Reading(days=2)).jobs) == 2
     assert "--from" not in refusal(written(tmp_path, f"submitted_at,duration_s,queue\n{seconds}"), Reading(days=3))
 
 
@@ -231,6 +231,10 @@ def test_a_span_that_fits_is_found_in_a_file_with_more_jobs(tmp_path: Path, monk
             'created,duration,queue,memory\n5,20,a,"16,384 MB"\n',  # a comma is the decimal sign only beside semicolons
             "row 2, column memory: wanted bytes, at least a MiB, or an amount with its unit, found '16,384 MB'",
         ),
+        (
+            "created,elapsed,queue\n5,367-00:00:00,a\n",
+            "row 2, column elapsed: wanted [D-]HH:MM:SS of at most 366 days, found '367-00:00:00'",
+        ),
         ('{"created": 5, "duration": 6, "queue": "a"}\n[]\n', "row 2: wanted a JSON object, found something else"),
         ('[{"created": 5, "duration": 6, "queue": "a"}, {"cre', "wanted JSON: "),
         ("PAR1 and nothing", "wanted a Parquet file: "),
@@ -261,14 +265,14 @@ def test_columns_that_are_named_replace_the_recognized_ones(tmp_path: Path) -> N
     path = written(tmp_path, "born,created_at,took,where,duration_s\n7,5,60,a,1\n")
     columns = {"submitted_at": "born", "duration": "took", "queue": "where"}
 
-    trace = read_trace(path, Reading(columns=columns))
+    trace = find_trace(path, Reading(columns=columns))
 
     assert trace.jobs == (Job(7, 60, "a", 0, 0, 0),)
     assert "missing column nowhere: found born," in refusal(path, Reading(columns={**columns, "gpu": "nowhere"}))
 
 
 def test_an_export_without_sizes_says_that_a_job_takes_a_worker(tmp_path: Path) -> None:
-    trace = read_trace(written(tmp_path, "enqueued_at,duration,queue\n5,00:01:00,a\n6,1-00:00:00,a\n"))
+    trace = find_trace(written(tmp_path, "enqueued_at,duration,queue\n5,00:01:00,a\n6,1-00:00:00,a\n"))
 
     assert [(job.duration_s, job.cpu, job.memory_gib, job.gpu) for job in trace.jobs] == [
         (60, 0, 0, 0),
@@ -280,10 +284,47 @@ def test_an_export_without_sizes_says_that_a_job_takes_a_worker(tmp_path: Path) 
 def test_jobs_that_have_not_ended_are_counted_and_left_out(tmp_path: Path) -> None:
     at = "2026-05-04T10:00Z"
     rows = f"{at},,,a\n{at},{at},NULL,a\n{at},{at},2026-05-04T11:00Z,a\n"
-    trace = read_trace(written(tmp_path, f"created_at,started_at,finished_at,queue\n{rows}"))
+    trace = find_trace(written(tmp_path, f"created_at,started_at,finished_at,queue\n{rows}"))
 
     assert len(trace.jobs) == 1
-    assert "2 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
+    assert "Left out: 2 rows of jobs that have not ended, by a missing time or the state." in trace.assumptions
+    assert trace.summary.startswith("1 job, ")
+
+
+def test_rq_jobs_whose_times_are_the_text_none_are_left_out(tmp_path: Path) -> None:
+    at = "2026-05-04T10:00:00+00:00"
+    rows = f"default,{at},{at},2026-05-04T10:01:00+00:00\ndefault,None,None,None\ndefault,{at},{at},None\n"
+
+    trace = find_trace(written(tmp_path, f"origin,enqueued_at,started_at,ended_at\n{rows}"))
+
+    assert [job.duration_s for job in trace.jobs] == [60]
+    assert "Left out: 2 rows of jobs that have not ended, by a missing time or the state." in trace.assumptions
+
+
+@pytest.mark.parametrize("columns", [{}, {"duration": "took_ms"}])
+def test_a_duration_whose_name_says_milliseconds_is_read_as_such(tmp_path: Path, columns: dict[str, str]) -> None:
+    name = columns.get("duration", "duration_ms")
+    trace = find_trace(written(tmp_path, f"created,{name},queue\n5,1500,a\n"), Reading(columns=columns))
+
+    assert trace.jobs[0].duration_s == 1.5
+    assert f"{name} is read as milliseconds, by its name." in trace.summary
+
+
+def test_memory_that_only_some_rows_state_is_counted(tmp_path: Path) -> None:
+    trace = find_trace(written(tmp_path, "created,duration,queue,cpus,memory\n5,1,a,2,16Gi\n6,1,a,2,\n"))
+
+    assert [job.memory_gib for job in trace.jobs] == [16, 8]
+    assert "Without memory: 1 job; 64 GiB per GPU, or 4 GiB per core" in trace.summary
+
+
+def test_an_hour_that_clocks_skip_is_named_as_the_cause(tmp_path: Path) -> None:
+    row = "2026-03-29 01:00,2026-03-29 02:30,2026-03-29 03:10,a"
+    path = written(tmp_path, f"created,started,ended,queue\n{row}\n")
+
+    assert (
+        "row 2, column started: wanted a time that exists in Europe/Berlin, whose clocks skip this hour, found "
+        "'2026-03-29 02:30' (for example --timezone UTC)"
+    ) in refusal(path, Reading(zone="Europe/Berlin"))
 
 
 SACCT = """\
@@ -299,15 +340,15 @@ JobID|JobName|Partition|Submit|Start|End|Elapsed|State|NCPUS|ReqMem|ReqTRES|Allo
 
 
 def test_sacct_leaves_out_steps_and_jobs_that_run_and_its_units_are_powers_of_1024(tmp_path: Path) -> None:
-    trace = read_trace(written(tmp_path, SACCT, "sacct.txt"), Reading(zone="Europe/Berlin"))
+    trace = find_trace(written(tmp_path, SACCT, "sacct.txt"), Reading(zone="Europe/Berlin"))
 
     assert trace.jobs == (
         Job(8 * 3600, 25 * 3600, "cpu", 2, 4000 / 1024, 0),
         Job(8.5 * 3600, 60, "cpu", 2, 2 * 1500 / 1024, 0),
         Job(9 * 3600, 7200, "gpu", 8, 64, 2),
     )
-    assert "2 rows of job steps were left out: a step's resources are its job's." in trace.assumptions
-    assert "2 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
+    assert "Left out: 2 rows of job steps, since a step's resources are its job's." in trace.assumptions
+    assert "Left out: 2 rows of jobs that have not ended, by a missing time or the state." in trace.assumptions
 
 
 def test_memory_that_slurm_does_not_write_is_refused(tmp_path: Path) -> None:
@@ -350,7 +391,7 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         flower("d", state="STARTED", succeeded=None, runtime=None),
         flower("e", received=None, started=None),
     ]
-    trace = read_trace(written(tmp_path, json.dumps({task["uuid"]: task for task in tasks}), "tasks.json"))
+    trace = find_trace(written(tmp_path, json.dumps({task["uuid"]: task for task in tasks}), "tasks.json"))
 
     assert str(trace.start) == "2026-05-04 00:00:00+00:00"
     assert [(job.submitted_at, job.duration_s, job.queue) for job in trace.jobs] == [
@@ -358,9 +399,11 @@ def test_flowers_tasks_count_from_their_sending_and_else_from_their_receipt(tmp_
         (36_001.5, 60, "train"),
         (36_001.5, 10, "train"),
     ]
-    assert any(sentence.startswith("3 tasks have no time of sending: they count as") for sentence in trace.assumptions)
-    assert "1 tasks without a time of sending or receipt were left out: Flower missed both." in trace.assumptions
-    assert "1 rows without a start or an end were left out: these jobs have not ended." in trace.assumptions
+    assert any(
+        sentence.startswith("Without a time of sending: 3 tasks, submitted here") for sentence in trace.assumptions
+    )
+    assert "Left out: 1 task whose sending and receipt Flower missed." in trace.assumptions
+    assert "Left out: 1 row of jobs that have not ended, by a missing time or the state." in trace.assumptions
 
 
 def test_bounded_memory_needs_no_whole_line_of_a_large_document(tmp_path: Path) -> None:
@@ -368,13 +411,13 @@ def test_bounded_memory_needs_no_whole_line_of_a_large_document(tmp_path: Path) 
         f"{at:05d}": flower(f"{at:05d}", args="x" * 500, sent=1777888800 + at) for at in range(4_000)
     }  # 4 MB in a line
 
-    assert len(read_trace(written(tmp_path, json.dumps(tasks), "tasks.json")).jobs) == 4_000
+    assert len(find_trace(written(tmp_path, json.dumps(tasks), "tasks.json")).jobs) == 4_000
 
 
 @pytest.mark.parametrize(("column", "number"), [("mem_kb", "4194304"), ("mem_KiB", "4194304"), ("ram_gib", "4")])
 def test_the_unit_in_the_name_of_a_memory_column_counts(tmp_path: Path, column: str, number: str) -> None:
     path = written(tmp_path, f"created,duration,queue,cpu,{column}\n5,20,a,1,{number}\n")
 
-    (job,) = read_trace(path, Reading(columns={"memory": column})).jobs
+    (job,) = find_trace(path, Reading(columns={"memory": column})).jobs
 
     assert job.memory_gib == pytest.approx(4, rel=0.03)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.simulator.trace.files import OpenFile
-from ebbtide.simulator.trace.requests import MEAN_WORKERS, Batches, batches_of
+from ebbtide.simulator.trace.requests import MEAN_WORKERS, batches_of
 from ebbtide.simulator.trace.table import Table, TraceRow
-from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace, read_trace
+from ebbtide.simulator.trace.traces import Trace, TraceError, find_trace
 
 HEADER = "t_s,window_s,queue,requests,iat_cv,input_tokens,output_tokens"
 
@@ -26,17 +26,16 @@ _NO_FILE = OpenFile(header=(), delimiter=",", rows=lambda _columns, _note: iter(
 
 
 def traced(tmp_path: Path, *rows: str) -> Trace:
-    return read_trace(written(tmp_path, *rows))
+    return find_trace(written(tmp_path, *rows))
 
 
-def converted(windows: list[tuple[str, int]]) -> Batches:
+def converted(windows: list[tuple[str, int]]) -> Trace:
     """Windows of 100 s, one after the other, each of one queue."""
     cells = [
         {"t_s": str(100 * i), "window_s": "100", "queue": q, "requests": str(n)} for i, (q, n) in enumerate(windows)
     ]
-    return batches_of(
-        Table(Path("made-up.csv"), _NO_FILE, print), (TraceRow(i + 2, row) for i, row in enumerate(cells))
-    )
+    rows = (TraceRow(i + 2, row) for i, row in enumerate(cells))
+    return batches_of(Table(Path("made-up.csv"), _NO_FILE, print), "made-up", rows)
 
 
 def test_a_batch_is_half_a_window_long_and_the_mean_is_ten_workers(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_a_column_of_windows_given_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("t_s,window_s,queue,requests,requests\n0,600,m,1,2\n")
 
     with pytest.raises(TraceError, match="wanted every column once, found requests more often"):
-        read_trace(path)
+        find_trace(path)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10_000)), min_size=1, max_size=30))
@@ -119,11 +118,11 @@ def test_no_queue_gains_or_loses_more_than_half_a_batch(windows: list[tuple[str,
     if not requests.total():
         return
     trace = converted(windows)
-    per_batch = requests.total() * trace.duration_s / (MEAN_WORKERS * _known_s(windows))
-    made = Counter(batch.queue for batch in trace.batches)
+    per_batch = requests.total() * trace.jobs[0].duration_s / (MEAN_WORKERS * _known_s(windows))
+    made = Counter(batch.queue for batch in trace.jobs)
 
     assert all(abs(made[queue] - requests[queue] / per_batch) <= 0.5 + 1e-6 for queue in requests)
-    assert [batch.at for batch in trace.batches] == sorted(batch.at for batch in trace.batches)
+    assert [batch.submitted_at for batch in trace.jobs] == sorted(batch.submitted_at for batch in trace.jobs)
 
 
 def _known_s(windows: list[tuple[str, int]]) -> float:

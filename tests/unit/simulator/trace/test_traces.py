@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace, read_trace
+from ebbtide.simulator.trace.traces import TraceError, bundled, find_trace
 
 HEADER = "submitted_at,duration_s,queue,cpu,memory_gib,gpu"
 
@@ -30,9 +30,9 @@ def test_the_bundled_trace_is_found_by_its_name() -> None:
             "itp2021-a",
             24102,
             28,
-            ["24102 jobs state no cpu: 8 cores per GPU", "24102 jobs state no memory: 64 GiB per"],
+            ["Without cpu: 24,102 jobs; 8 cores per GPU", "Without memory: 24,102 jobs; 64 GiB per"],
         ),
-        ("surf2022-july", 45526, 28, ["45526 jobs state no memory: 64 GiB per GPU, or 4 GiB per core"]),
+        ("surf2022-july", 45526, 28, ["Without memory: 45,526 jobs; 64 GiB per GPU, or 4 GiB per core"]),
         (
             "requests-servegen-m-small",
             39581,
@@ -55,29 +55,29 @@ def test_plain_and_gzipped_files_read_the_same(tmp_path: Path) -> None:
     zipped = tmp_path / "jobs.csv.gz"
     zipped.write_bytes(gzip.compress(plain.read_bytes()))
 
-    assert read_trace(plain) == read_trace(zipped)
+    assert find_trace(plain) == find_trace(zipped)
 
 
 def test_columns_may_come_in_any_order_with_others_between(tmp_path: Path) -> None:
     path = written(tmp_path, "x,2,0,4,60,7,q", header="note,cpu,gpu,memory_gib,duration_s,submitted_at,queue")
 
-    job = read_trace(path).jobs[0]
+    job = find_trace(path).jobs[0]
 
     assert (job.submitted_at, job.duration_s, job.queue, job.cpu, job.memory_gib, job.gpu) == (7, 60, "q", 2, 4, 0)
 
 
 def test_a_job_without_cpu_and_memory_gets_the_stated_share_of_its_gpus(tmp_path: Path) -> None:
-    trace = read_trace(written(tmp_path, "0,60,a,,,2"))
+    trace = find_trace(written(tmp_path, "0,60,a,,,2"))
 
     assert (trace.jobs[0].cpu, trace.jobs[0].memory_gib) == (16, 128)
-    assert [sentence.split(":")[0] for sentence in trace.assumptions[:2]] == [
-        "1 jobs state no cpu",
-        "1 jobs state no memory",
+    assert [sentence.split(";")[0] for sentence in trace.assumptions[:2]] == [
+        "Without cpu: 1 job",
+        "Without memory: 1 job",
     ]
 
 
 def test_a_fraction_of_a_gpu_is_kept_and_so_are_very_short_and_very_long_jobs_and_ties(tmp_path: Path) -> None:
-    jobs = read_trace(written(tmp_path, "5,0.1,a,1,2,0.25", "5,2592000,b,1,2,1.5", "5,0.1,a,1,2,0.25")).jobs
+    jobs = find_trace(written(tmp_path, "5,0.1,a,1,2,0.25", "5,2592000,b,1,2,1.5", "5,0.1,a,1,2,0.25")).jobs
 
     assert [(job.submitted_at, job.duration_s, job.gpu) for job in jobs] == [
         (5, 0.1, 0.25),
@@ -87,12 +87,12 @@ def test_a_fraction_of_a_gpu_is_kept_and_so_are_very_short_and_very_long_jobs_an
 
 
 def test_a_hundred_thousand_rows_are_read(tmp_path: Path) -> None:
-    assert len(read_trace(written(tmp_path, *(f"{i},60,a,1,2,0" for i in range(100_000)))).jobs) == 100_000
+    assert len(find_trace(written(tmp_path, *(f"{i},60,a,1,2,0" for i in range(100_000)))).jobs) == 100_000
 
 
 def test_a_day_without_a_submission_is_named_and_an_ordinary_night_is_not(tmp_path: Path) -> None:
-    quiet = read_trace(written(tmp_path, "0,60,a,1,2,0", "43201,60,a,1,2,0"))
-    trace = read_trace(written(tmp_path, "90000,60,a,1,2,0", "90001,60,a,1,2,0", "600000,60,a,1,2,0"))
+    quiet = find_trace(written(tmp_path, "0,60,a,1,2,0", "43201,60,a,1,2,0"))
+    trace = find_trace(written(tmp_path, "90000,60,a,1,2,0", "90001,60,a,1,2,0", "600000,60,a,1,2,0"))
 
     assert (quiet.gaps, quiet.assumptions) == ((), ())
     assert trace.gaps == ((0, 90000), (90001, 600000))
@@ -101,7 +101,7 @@ def test_a_day_without_a_submission_is_named_and_an_ordinary_night_is_not(tmp_pa
 
 
 def test_a_day_that_is_empty_after_the_last_job_is_named(tmp_path: Path) -> None:
-    (result,) = read_trace(written(tmp_path, "0,60,a,1,2,0", "3600,60,a,1,2,0")).assumptions
+    (result,) = find_trace(written(tmp_path, "0,60,a,1,2,0", "3600,60,a,1,2,0")).assumptions
 
     assert result.startswith(
         "The last job is submitted at hour 1, and a replay of all days goes on to the end of that day"
@@ -109,7 +109,7 @@ def test_a_day_that_is_empty_after_the_last_job_is_named(tmp_path: Path) -> None
 
 
 def test_memory_alone_may_be_missing_without_a_gpu(tmp_path: Path) -> None:
-    assert read_trace(written(tmp_path, "0,60,a,16,,0")).jobs[0].memory_gib == 64
+    assert find_trace(written(tmp_path, "0,60,a,16,,0")).jobs[0].memory_gib == 64
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_bad_row_is_named_with_its_place(tmp_path: Path, rows: list[str], mess
     path = written(tmp_path, *rows)
 
     with pytest.raises(TraceError) as caught:
-        read_trace(path)
+        find_trace(path)
 
     assert str(caught.value).startswith(str(path))
     assert message in str(caught.value)
@@ -149,7 +149,7 @@ def test_all_bad_cells_are_named_together(tmp_path: Path) -> None:
     path = written(tmp_path, "0,soon,a,x,2,0", "9,60,a,1,2", "8,60,a,1,nan,0", "-7,60,a,1,2,0")
 
     with pytest.raises(TraceError) as caught:
-        read_trace(path)
+        find_trace(path)
 
     places = [line.removeprefix(f"{path}: ").split(":")[0] for line in str(caught.value).splitlines()]
     assert places == [
@@ -163,7 +163,7 @@ def test_all_bad_cells_are_named_together(tmp_path: Path) -> None:
 
 def test_of_a_cause_the_first_row_is_shown_and_the_others_are_counted(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
-        read_trace(written(tmp_path, *["0,soon,a,1,2,0"] * 1000))
+        find_trace(written(tmp_path, *["0,soon,a,1,2,0"] * 1000))
 
     (line,) = str(caught.value).splitlines()
     assert "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found 'soon'" in line
@@ -183,14 +183,14 @@ def test_of_a_cause_the_first_row_is_shown_and_the_others_are_counted(tmp_path: 
 )
 def test_a_bad_header_is_named_beside_what_was_found(tmp_path: Path, header: str, message: str) -> None:
     with pytest.raises(TraceError) as caught:
-        read_trace(written(tmp_path, "0,600,m,12", header=header))
+        find_trace(written(tmp_path, "0,600,m,12", header=header))
 
     assert message in str(caught.value)
 
 
 def test_a_job_after_a_year_is_refused_instead_of_replayed_day_by_day(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
-        read_trace(written(tmp_path, "0,60,a,1,2,0", "31000000,60,a,1,2,0"))
+        find_trace(written(tmp_path, "0,60,a,1,2,0", "31000000,60,a,1,2,0"))
 
     assert str(caught.value) == (
         f"{tmp_path}/jobs.csv: wanted a submission at least every 31 days, found none from second 0 to second 31000000 "
@@ -199,21 +199,21 @@ def test_a_job_after_a_year_is_refused_instead_of_replayed_day_by_day(tmp_path: 
 
 
 def test_a_quiet_month_is_read(tmp_path: Path) -> None:
-    assert read_trace(written(tmp_path, "0,60,a,1,2,0", f"{31 * 86_400},60,a,1,2,0")).days == 32
+    assert find_trace(written(tmp_path, "0,60,a,1,2,0", f"{31 * 86_400},60,a,1,2,0")).days == 32
 
 
 @pytest.mark.parametrize("cell", ["1e7,60,a,1e7,2,0", "0,1e300,a,1,2,0", "0,60,a,1,1e300,0", "0,60,a,1,2,1e300"])
 def test_amounts_that_no_machine_has_are_refused(tmp_path: Path, cell: str) -> None:
     with pytest.raises(TraceError, match=r"row 2, column (cpu|duration_s|memory_gib|gpu): wanted .* 0 to"):
-        read_trace(written(tmp_path, cell))
+        find_trace(written(tmp_path, cell))
 
 
 def test_more_jobs_than_a_replay_takes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.simulator.trace.jobs.MOST_JOBS", 3)
 
-    assert len(read_trace(written(tmp_path, *["0,60,a,1,2,0"] * 3)).jobs) == 3
+    assert len(find_trace(written(tmp_path, *["0,60,a,1,2,0"] * 3)).jobs) == 3
     with pytest.raises(TraceError, match="wanted at most 3 jobs, found 4"):
-        read_trace(written(tmp_path, *["0,60,a,1,2,0"] * 4))
+        find_trace(written(tmp_path, *["0,60,a,1,2,0"] * 4))
 
 
 def test_an_empty_file_is_no_trace(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_an_empty_file_is_no_trace(tmp_path: Path) -> None:
     path.touch()
 
     with pytest.raises(TraceError, match="found an empty file"):
-        read_trace(path)
+        find_trace(path)
 
 
 def test_a_missing_file_names_the_bundled_traces(tmp_path: Path) -> None:
@@ -234,22 +234,22 @@ def test_gzip_is_recognized_under_any_name_and_another_encoding_is_refused(tmp_p
     zipped.write_bytes(gzip.compress(f"{HEADER}\n0,60,a,1,2,0\n".encode()))
     latin.write_bytes(f"{HEADER}\n0,60,Z\u00fcrich,1,2,0\n".encode("latin-1"))
 
-    assert len(read_trace(zipped).jobs) == 1
+    assert len(find_trace(zipped).jobs) == 1
     with pytest.raises(TraceError, match=r"latin\.csv: wanted UTF-8 text, found another encoding"):
-        read_trace(latin)
+        find_trace(latin)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300])
 def test_what_is_no_file_is_no_trace(tmp_path: Path, name: str) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
-        read_trace(tmp_path / name)
+        find_trace(tmp_path / name)
 
 
 def test_a_column_of_tasks_may_be_there_and_its_cells_may_be_empty(tmp_path: Path) -> None:
     path = tmp_path / "drivers.csv"
     path.write_text("submitted_at,duration_s,queue,cpu,memory_gib,gpu,tasks\n0,60,q,1,2,0,40\n1,60,q,1,2,0,\n")
 
-    assert [job.tasks for job in read_trace(path).jobs] == [40, 0]
+    assert [job.tasks for job in find_trace(path).jobs] == [40, 0]
 
 
 @pytest.mark.parametrize("cell", ["0", "1.5", "-1", "100001", "many", "nan"])
@@ -258,7 +258,7 @@ def test_what_is_no_number_of_tasks_is_named_once_with_its_place(tmp_path: Path,
     path.write_text(f"submitted_at,duration_s,queue,cpu,memory_gib,gpu,tasks\n0,60,q,1,2,0,{cell}\n")
 
     with pytest.raises(TraceError) as refused:
-        read_trace(path)
+        find_trace(path)
 
     assumptions = (
         f"{path}: row 2, column tasks: wanted a whole number of tasks, 1 to 100000, or nothing, found {cell!r}"
@@ -272,4 +272,4 @@ def test_more_tasks_than_a_replay_can_hold_are_refused(tmp_path: Path) -> None:
     path.write_text(f"submitted_at,duration_s,queue,cpu,memory_gib,gpu,tasks\n{rows}")
 
     with pytest.raises(TraceError, match="wanted at most 500000 tasks of all jobs together, found 600000"):
-        read_trace(path)
+        find_trace(path)

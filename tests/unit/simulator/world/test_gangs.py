@@ -159,7 +159,7 @@ def test_gangs_are_said_with_their_number_and_those_left_out_too() -> None:
     ran, left_out = gang_assumptions(assign(jobs, {"train": eight()}, {"train": 4}))
 
     assert ran.startswith("2 jobs above 8 GPUs run as 2 to 4 members of at most 8 GPUs")
-    assert left_out.startswith("1 jobs above 8 GPUs have more members than any pool can promise")
+    assert left_out.startswith("Left out: 1 job above 8 GPUs with more members than any pool can promise")
     assert list(gang_assumptions(assign(jobs[:1], {"train": eight()}, {"train": 4}))) == []
 
 
