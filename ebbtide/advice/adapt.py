@@ -19,9 +19,13 @@ from ebbtide.advice.suggest import (
 )
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
+from ebbtide.settings.file.bases import is_mapping
 from ebbtide.settings.file.contents import Beside
+from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.keys import GROUPS, WORKERS
-from ebbtide.settings.load import stack_of_text
+from ebbtide.settings.file.problems import Location
+from ebbtide.settings.load import file_of_text, stack_of_text
+from ebbtide.settings.patch import Change, patched
 from ebbtide.settings.placement import pod_size
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.shapes import NodeShape, Reserved
@@ -43,7 +47,8 @@ def adapted_stack(text: str, file: str, beside: Beside, trace: Trace, max_job_s:
     pools = suggested_pools(jobs, settings.region, settings.costs.pricing_assumption, remaining)
     if not pools:
         raise nothing_fits(trace, len(jobs), settings.region)
-    adapted = _with_sections(text, {WORKERS: _workers(pools, trace), GROUPS: _groups(pools, remaining, settings)})
+    sections = {WORKERS: _workers(pools, trace), GROUPS: _groups(pools, remaining, settings)}
+    adapted = _without_bases(_with_sections(text, sections), file, beside, "".join(sections.values()))
     try:
         stack_of_text(adapted, stack=file, file=file, beside=beside)
     except StackInvalid as invalid:
@@ -52,6 +57,24 @@ def adapted_stack(text: str, file: str, beside: Beside, trace: Trace, max_job_s:
             f"{file}: with pools made for {trace.name} other lines of it no longer hold; change these first:\n{faults}"
         ) from None
     return adapted
+
+
+def _without_bases(text: str, file: str, beside: Beside, sections: str) -> str:
+    """Return the text with null for what bases add to the sections."""
+    values = file_of_text(text, stack=file, file=file, beside=beside).merged.config
+    wanted = read_document(f"config:\n{sections}", file).config
+    removed = [change for key in (WORKERS, GROUPS) for change in _removals((key,), values[key], wanted[key])]
+    return patched(text, file, removed, beside) if removed else text
+
+
+def _removals(at: Location, value: object, wanted: object) -> Iterator[Change]:
+    if is_mapping(value) and is_mapping(wanted):
+        for key, inner in value.items():
+            here = (*at, key)
+            if key not in wanted:
+                yield Change(at=here, before=inner, after=None, reason="of a base")
+            else:
+                yield from _removals(here, inner, wanted[key])
 
 
 def _remaining_groups(settings: StackSettings) -> dict[str, NodeGroupSettings]:

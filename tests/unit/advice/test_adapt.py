@@ -118,3 +118,23 @@ def test_an_unsound_file_and_an_existing_cluster_are_refused() -> None:
     )
     with pytest.raises(ReplayError, match="wanted a stack that creates its nodes, found an existing cluster"):
         adapted_stack(existing, "acme.yaml", no_files, JOBS)
+
+
+def test_pools_and_groups_of_a_base_go_too() -> None:
+    start, end = FILE.index("  ebbtide:nodeGroups:"), FILE.index("\n  # about services")
+    base = f"config:\n{FILE[start:end]}  ebbtide:workers: {{ jobs-8cpu: {{ env: {{ A: x }} }}, old: {{ max: 3 }} }}\n"
+    file = (FILE[:start] + FILE[end + 1 :]).replace("config:\n", "config:\n  ebbtide:base: base.yaml\n")
+    file = file.replace("  ebbtide:workers:\n", "  ebbtide:workers:\n    jobs-8cpu: null\n    old: null\n")
+
+    def beside(path: str) -> bytes:
+        if path != "base.yaml":
+            raise FileNotFoundError(path)
+        return base.encode()
+
+    whole = stack_of_text(adapted_stack(FILE, "acme.yaml", no_files, JOBS), stack="acme", file="acme.yaml")
+
+    adapted = adapted_stack(file, "acme.yaml", beside, JOBS)
+    after = stack_of_text(adapted, stack="acme", file="acme.yaml", beside=beside)
+
+    assert (after.workers, after.node_groups) == (whole.workers, whole.node_groups)
+    assert "old: null" in adapted
