@@ -1,12 +1,12 @@
 """A page as a comment on a pull request, in GitHub Flavored Markdown.
 
 The verdict comes first and every danger is visible; the other parts are folded. Customers with equal changes are one
-group, whose changes are shown once. A comment holds 65,536 characters, which fifty customers exceed. So the folded
-parts are added by rank, customer after customer, until the limit: first the changes of groups, then the parts of the
-customers in no group, then those of the groups' members. Of these, resource changes are dropped first and the cost
-last, and a line names the omissions. Dangers that several customers share are one line with all names, or the names of
-groups. Dangers are never dropped before all folded parts are; first they lose their advice. Each blocked customer is
-named in any case.
+group, whose changes are shown once. Dangers that several customers share are one line with all names, or groups.
+
+A comment holds 65,536 characters, which fifty customers exceed. So the folded parts are added until the limit: the
+changes of groups, the parts of the customers in no group, and those of the groups' members. Among customers they are
+added by rank: the cost first and resource changes last, but second beside groups. A line names the omissions. Dangers
+are never dropped before all folded parts are; first they lose their advice. Each blocked customer is named in any case.
 """
 
 from collections import Counter
@@ -70,6 +70,9 @@ _RANKS = (
     _Rank(name="resource changes", make=differences_section),
 )
 
+_RANKS_BESIDE_GROUPS = (_RANKS[0], _RANKS[-1], *_RANKS[1:-1])
+"""Beside groups, the changes of the exceptions are what the reader looks for."""
+
 
 def markdown(document: PreviewDocument, limit: int = LIMIT) -> str:
     """At most `limit` characters."""
@@ -94,7 +97,7 @@ def markdown(document: PreviewDocument, limit: int = LIMIT) -> str:
     for customers in (others, members):
         frames = [_frame(customer) if several else ("", "") for customer in customers]
         space = room - sum(len(begin) + len(end) for begin, end in frames)
-        bodies, lacking = _chosen(customers, 0 if left_out else space)
+        bodies, lacking = _chosen(customers, 0 if left_out else space, _RANKS_BESIDE_GROUPS if groups else _RANKS)
         left_out += lacking
         added = [begin + "".join(parts) + end for (begin, end), parts in zip(frames, bodies, strict=True) if parts]
         framed += "".join(added)
@@ -123,14 +126,16 @@ def _members_of(group: ChangeGroup, customers: Sequence[CustomerPreview]) -> str
     )
 
 
-def _chosen(customers: Sequence[CustomerPreview], room: int) -> tuple[list[list[str]], Counter[str]]:
+def _chosen(
+    customers: Sequence[CustomerPreview], room: int, ranks: Sequence[_Rank]
+) -> tuple[list[list[str]], Counter[str]]:
     """The folded parts of each customer that fit, and the number of omitted parts of each kind.
 
     After the first kind that does not fit completely, no lower rank is added, so that only the end is missing.
     """
     bodies: list[list[str]] = [[] for _ in customers]
     left_out: Counter[str] = Counter()
-    for rank in _RANKS:
+    for rank in ranks:
         full = bool(left_out)
         for body, customer in zip(bodies, customers, strict=True):
             section = rank.make(customer)
