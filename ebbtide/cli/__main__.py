@@ -35,6 +35,7 @@ COMMANDS = {
     "check": Command("ebbtide.cli.stacks", "", "Check stack files; print all errors at once, or a summary."),
     "explain": Command("ebbtide.cli.explain", "", "Show the values of a stack, and the file and line of each."),
     "render": Command("ebbtide.cli.render", "provision", "Show the resources and cost of a stack, offline."),
+    "stacks": Command("ebbtide.cli.stacks", "", "Show all customers in one table, offline."),
     "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
     "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
@@ -70,7 +71,7 @@ COMMANDS = {
 
 
 PANELS = {
-    "Write and review": ("init", "new", "check", "explain", "render", "preview"),
+    "Write and review": ("init", "new", "check", "stacks", "explain", "render", "preview"),
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
     "Operate": (
         *("status", "top", "why", "report"),

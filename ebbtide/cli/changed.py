@@ -16,7 +16,7 @@ from ebbtide.preview.nights.windows import window_of
 from ebbtide.pull_requests.changed_stacks import ChangedStacks, GitFailed, changed_stacks
 from ebbtide.pull_requests.deployments import DeploymentsUnknown, read_deployments
 from ebbtide.pull_requests.waves import Remaining, WaveTooLarge, document, plan_waves, reasons, undeployed
-from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.settings import StackInvalid, load_stack, stack_names
 from ebbtide.settings.load import project_root
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -30,7 +30,7 @@ _WAVES_HELP = (
     "Print the waves of a rollout: the stacks that may be changed now, those in business hours (deferred), "
     "failed ones, and those that an earlier wave holds."
 )
-_RETRY_HELP = "With --deployed: take failed stacks too, which otherwise wait for a commit that changes them."
+_RETRY_HELP = "With --deployed --waves: take failed stacks too, which otherwise wait for a commit that changes them."
 _HOURS_HELP = "With --waves: ignore business hours."
 
 
@@ -51,12 +51,14 @@ def changed(
         raise typer.BadParameter(
             "expected --against GIT_REF, --all or --deployed (for example: ebbtide changed --against origin/main)"
         )
-    if gone and (deployed or waves):
-        raise typer.BadParameter("--gone: expected --against GIT_REF, without --waves")
+    if (gone and (deployed or waves)) or ((retry or during_business_hours) and not waves):
+        raise typer.BadParameter(
+            "expected --retry and --during-business-hours with --waves, and --gone without --waves and --deployed"
+        )
     root = project_root()
     try:
         concerned = changed_stacks(against, root)
-        names = _chosen(concerned.stacks, only or (), exact=against is None)
+        names = _chosen(concerned.stacks, only or (), root)
         failures: Mapping[str, datetime | None] = dict.fromkeys(names)
         if deployed:
             failures = undeployed(read_deployments(names), root)
@@ -76,9 +78,9 @@ def changed(
         raise typer.Exit(1)
 
 
-def _chosen(stacks: Sequence[str], only: Collection[str], *, exact: bool) -> list[str]:
-    """Return the stacks that are asked for. With `exact` each of them must exist."""
-    unknown = sorted(set(only) - set(stacks)) if exact else []
+def _chosen(stacks: Sequence[str], only: Collection[str], root: Path) -> list[str]:
+    """Return those of the stacks that `only` names, or all without names. Each name must be that of a stack file."""
+    unknown = sorted(set(only) - set(stack_names(root)))
     if unknown:
         fail(*(f"stack {name}: expected the file stacks/Pulumi.{name}.yaml, got no such file" for name in unknown))
     return [name for name in stacks if not only or name in only]

@@ -14,7 +14,7 @@ import typer
 from ebbtide.files import Unwritable, write_file
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.progress import Progress
 
     from ebbtide.settings import StackSettings
@@ -50,7 +50,7 @@ def write_json(path: Path, document: Any) -> None:
     write(path, json.dumps(document, indent=2) + "\n")
 
 
-def finish(json_file: Path | None, document: Any, shown: "RenderableType") -> None:
+def finish(json_file: Path | None, document: Any, shown: "RenderableType", out: "Console | None" = None) -> None:
     """Write the JSON file, then show the figures. The file `-` prints only the JSON."""
     from ebbtide.terminal import console
 
@@ -59,7 +59,7 @@ def finish(json_file: Path | None, document: Any, shown: "RenderableType") -> No
         return
     if json_file is not None:
         write_json(json_file, document)
-    console(fold=True).print(shown)
+    (out or console(fold=True)).print(shown)
 
 
 def with_assumptions(shown: "RenderableType", *, full: bool) -> "RenderableType":

@@ -5,7 +5,7 @@ terminal the question is repeated. An existing file is never changed.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,11 @@ import typer
 
 from ebbtide.cli.console import fail
 from ebbtide.files import Unwritable, write_file
-from ebbtide.settings.first_file import Answers, file_text, problems_of
+from ebbtide.settings import StackInvalid
+from ebbtide.settings.file.contents import files_in
+from ebbtide.settings.file.keys import HOURS, WORKERS
+from ebbtide.settings.file.problems import Location, value_at
+from ebbtide.settings.first_file import Answers, Base, file_text, problems_of, read_base
 from ebbtide.settings.load import stack_path
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -53,6 +57,7 @@ class Question:
     option: str
     words: str
     default: Callable[[Mapping[str, str]], str]  # from the answers so far; "" if a guess could do harm
+    at: Location = ()  # a base with this value answers the question
 
 
 def _none(_: Mapping[str, str]) -> str:
@@ -66,15 +71,26 @@ def _region_near(answers: Mapping[str, str]) -> str:
 
 
 QUESTIONS = (
-    Question("timezone", "--timezone", "Time zone of the people who work there (Europe/Berlin)", _none),
-    Question("hours", "--hours", "Business hours; other days are closed", lambda _: _VALID.hours),
+    Question(
+        "timezone", "--timezone", "Time zone of the people who work there (Europe/Berlin)", _none, (HOURS, "timezone")
+    ),
+    Question("hours", "--hours", "Business hours; other days are closed", lambda _: _VALID.hours, (HOURS, "week")),
     Question("region", "--region", "AWS region", _region_near),
-    Question("queue", "--queue", "First queue", lambda _: _VALID.queue),
-    Question("image", "--image", "Image of its workers (registry.example.com/ml/train:1)", _none),
-    Question("longest_job", "--longest-job", "Longest job; a stopping worker gets this time to finish (12h)", _none),
+    Question("queue", "--queue", "First queue", lambda _: _VALID.queue, (WORKERS,)),
+    Question("image", "--image", "Image of its workers (registry.example.com/ml/train:1)", _none, (WORKERS,)),
+    Question(
+        "longest_job",
+        "--longest-job",
+        "Longest job; a stopping worker gets this time to finish (12h)",
+        _none,
+        (WORKERS,),
+    ),
 )
 
 
+_BASE_HELP = (
+    "Build on this base, such as bases/production.yaml (a path from stacks/): what it has is neither asked nor written."
+)
 _YES_HELP = "Do not ask. Requires --timezone, --image and --longest-job, and --region for a zone such as UTC."
 
 
@@ -96,6 +112,7 @@ def new(
     queue: Annotated[str | None, typer.Option(help="The first pool's queue.")] = None,
     longest_job: Annotated[str | None, typer.Option(help="Longest run time of a job, such as 12h.")] = None,
     gpu: Annotated[bool | None, typer.Option(help="Request one GPU for each worker.")] = None,
+    base: Annotated[str | None, typer.Option(metavar="FILE", help=_BASE_HELP)] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=_YES_HELP)] = False,
 ) -> None:
     """Write the stack file of a new customer."""
@@ -105,14 +122,22 @@ def new(
     path = stack_path(customer)
     _refuse_existing(path)
     try:
-        answers = (
-            _from_dialogue(customer, flags, gpu) if on_terminal() and not yes else _from_flags(customer, flags, gpu)
-        )
+        known = None if base is None else read_base(base, str(path), files_in(path.parent))
+    except StackInvalid as invalid:
+        fail(invalid)
+    questions = _open_questions(known, flags)
+    if known and known.timezone:
+        flags.setdefault("timezone", known.timezone)  # for the default of the region
+    ask = _from_dialogue if on_terminal() and not yes else _from_flags
+    try:
+        answers = ask(customer, questions, flags, gpu)
     except typer.Abort:
         fail("\ninterrupted; nothing was written", code=130)
     _refuse_existing(path)  # again: questions take their time
+    if known is not None and (problems := problems_of(answers, str(path), known)):
+        fail("on this base the stack file would not be sound; nothing was written:", *problems)
     try:
-        write_file(path, file_text(answers))
+        write_file(path, file_text(answers, known))
     except Unwritable as error:
         fail(error)
     typer.echo(f"written: {path}")
@@ -124,43 +149,70 @@ def on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _from_dialogue(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
+def _open_questions(base: Base | None, flags: Mapping[str, str]) -> list[Question]:
+    """Return the questions that the base does not answer. A flag for a new pool opens all questions about the pool."""
+    flagged = {question.at for question in QUESTIONS if question.field in flags}
+    return [
+        question
+        for question in QUESTIONS
+        if not (base and question.at) or question.at in flagged or value_at(base.values, question.at) is None
+    ]
+
+
+_UNANSWERED = dict.fromkeys((question.field for question in QUESTIONS), "")
+
+
+def _from_dialogue(
+    customer: str,
+    questions: Sequence[Question],
+    flags: Mapping[str, str],
+    gpu: bool | None,  # noqa: FBT001 - as the flag has it
+) -> Answers:
     """Ask for each answer that is missing on the command line or wrong."""
-    answers: dict[str, str] = {}
-    for question in QUESTIONS:
+    asked = [question.field for question in questions]
+    answers = {field: answer for field, answer in flags.items() if field not in asked}
+    for question in questions:
         answer = flags.get(question.field)
         while answer is None or _is_refused(question.field, answer, question.option):
             answer = str(typer.prompt(question.words, default=question.default(answers) or None))
         answers[question.field] = answer
-    needs = typer.confirm("Do its workers need a GPU each?", default=False) if gpu is None else gpu
-    return Answers(customer=customer, gpu=needs, **answers)
+    needs = bool(gpu)
+    if gpu is None and "queue" in answers:
+        needs = typer.confirm("Do its workers need a GPU each?", default=False)
+    return Answers(customer=customer, gpu=needs, **{**_UNANSWERED, **answers})
 
 
-def _from_flags(customer: str, flags: Mapping[str, str], gpu: bool | None) -> Answers:  # noqa: FBT001 - as the flag has it
+def _from_flags(
+    customer: str,
+    questions: Sequence[Question],
+    flags: Mapping[str, str],
+    gpu: bool | None,  # noqa: FBT001 - as the flag has it
+) -> Answers:
     """Use only flags and defaults; all missing and wrong answers are reported together."""
     answers = dict(flags)
-    for question in QUESTIONS:
+    for question in questions:
         if question.field not in answers and (default := question.default(answers)):
             answers[question.field] = default
     wrong = [
         question.field
-        for question in QUESTIONS
+        for question in questions
         if question.field in answers and _is_refused(question.field, answers[question.field], question.option)
     ]
-    no_zone = "timezone" not in answers or "timezone" in wrong  # the region's default depends on it
+    asked = [question.field for question in questions]
+    no_zone = "timezone" in asked and ("timezone" not in answers or "timezone" in wrong)  # the region depends on it
     missing = [
         question.option
-        for question in QUESTIONS
+        for question in questions
         if question.field not in answers and not (question.field == "region" and no_zone)
     ]
     if missing:
         typer.echo(f"wanted {', '.join(missing)} too: they have no default", err=True)
     if missing or wrong:
         raise typer.Exit(2)
-    defaults = [_default_text(question, answers) for question in QUESTIONS if question.field not in flags]
+    defaults = [_default_text(question, answers) for question in questions if question.field not in flags]
     if defaults:
         typer.echo(f"not given, so: {', '.join(defaults)}", err=True)
-    return Answers(customer=customer, gpu=bool(gpu), **answers)
+    return Answers(customer=customer, gpu=bool(gpu), **{**_UNANSWERED, **answers})
 
 
 def _default_text(question: Question, answers: Mapping[str, str]) -> str:

@@ -1,21 +1,25 @@
-"""Commands that only read stack files: `ebbtide check` and `ebbtide dashboards`.
+"""Commands that only read stack files: `ebbtide check`, `ebbtide stacks` and `ebbtide dashboards`.
 
 They need no cloud, no cluster and no secrets.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 
-from ebbtide.cli.console import fail, write_json
-from ebbtide.cli.options import Stack
-from ebbtide.settings import StackInvalid, load_stack, stack_names, warnings_of
+from ebbtide.cli.console import fail, finish, write_json
+from ebbtide.cli.options import JsonFile, Stack
+from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_names, warnings_of
+from ebbtide.settings.checks.customers import shared_names
 from ebbtide.settings.summary import summary
 from ebbtide.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_WIDTH = 200  # columns: enough for a row where the output is a file
 
 _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths; default: all in stacks/."
 
@@ -24,16 +28,24 @@ _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths; default: all 
 def check(stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", help=_STACKS_HELP)] = None) -> None:
     """Check stack files; print all errors at once, or a summary."""
     out = console()
-    names = stacks or list(stack_names())
-    if not names:
-        out.print("no stacks: there is no stacks/Pulumi.<name>.yaml here")
-        raise typer.Exit(1)
-    ok = [_check_one(out, name) for name in names]
+    valid: list[StackSettings] = []
+    ok = [_check_one(out, name, valid) for name in stacks or _all_names()]
+    for warning in () if stacks else dict.fromkeys(shared_names(valid).values()):
+        out.print(f"warning: {warning}", style="yellow")
     if not all(ok):
         raise typer.Exit(1)
 
 
-def _check_one(out: Console, stack: str) -> bool:
+def _all_names() -> list[str]:
+    names = list(stack_names())
+    if not names:
+        console().print("no stacks: there is no stacks/Pulumi.<name>.yaml here")
+        raise typer.Exit(1)
+    return names
+
+
+def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
+    """Print the result, and add the settings of a valid stack to the list."""
     try:
         settings = load_stack(stack)
     except StackInvalid as invalid:
@@ -42,6 +54,7 @@ def _check_one(out: Console, stack: str) -> bool:
         for problem in invalid.problems:
             out.print(f"  {problem}")
         return False
+    valid.append(settings)
     warnings = warnings_of(settings)
     blocked = any(warning.blocks for warning in warnings)
     out.print(f"{_title(stack)}: {'blocked' if blocked else 'OK'}", style="bold red" if blocked else "bold green")
@@ -55,6 +68,18 @@ def _check_one(out: Console, stack: str) -> bool:
 
 def _title(stack: str) -> str:
     return Path(stack).name
+
+
+@command.command("stacks", epilog="Example: ebbtide stacks --json -")
+def stacks_command(json_file: JsonFile = None) -> None:
+    """Show all customers in one table: images, versions, business hours, cost of nodes, warnings."""
+    from ebbtide.preview.customers import as_document, customer_parts, customer_rows  # not needed by check
+
+    rows = customer_rows(_all_names(), datetime.now(UTC))
+    out = console(min_width=_WIDTH)
+    finish(json_file, as_document(rows), Group(*customer_parts(rows)), out)
+    if not all(row.passes for row in rows):
+        raise typer.Exit(1)
 
 
 @command.command("dashboards", epilog="Example: ebbtide dashboards demo -o dashboards")

@@ -247,8 +247,31 @@ class CustomerPreview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeGroup:
+    """At least two customers with equal changes, none of them blocked. The URNs of the changes are empty."""
+
+    stacks: tuple[str, ...]
+    verdict: StackVerdict
+    changes: tuple[ResourceChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTotal:
+    """US dollars a month of all customers with a known cost."""
+
+    stacks: int
+    before: Amounts | None  # None if all of them are new
+    after: Amounts
+    not_counted: tuple[str, ...] = ()  # customers whose cost is not known
+    incomplete: tuple[str, ...] = ()  # customers of which a line lacks a price, so the total is "at least"
+    estimated: tuple[str, ...] = ()  # customers with an estimated price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewDocument:
     against: str  # the git ref; "" for nothing to compare with
     customers: tuple[CustomerPreview, ...]
     notes: tuple[str, ...] = field(default=())
     problems: tuple[str, ...] = field(default=())  # of no single customer; each hides a requested part
+    groups: tuple[ChangeGroup, ...] = field(default=())  # the largest first
+    total: CostTotal | None = None  # of several customers

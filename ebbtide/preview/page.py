@@ -33,6 +33,7 @@ from ebbtide.preview.document import (
     SimulatedServices,
     StackVerdict,
 )
+from ebbtide.preview.groups import change_groups, cost_total
 from ebbtide.preview.nights.coming import coming_nights, eviction_cautions
 from ebbtide.preview.plan import EnginePlan, PlanUnusable, planned_changes
 from ebbtide.preview.sides import NoSuchRef, Side, code_note, side_at, side_now
@@ -89,6 +90,8 @@ def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processe
         customers=tuple(customers),
         notes=_code_note(request.against, root),
         problems=tuple(problems),
+        groups=change_groups(customers),
+        total=cost_total(customers),
     )
 
 

@@ -13,12 +13,14 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 _STACKS_PER_QUERY = 50
 _FIELDS = "{ nodes { commitOid statuses(first: 20) { nodes { state createdAt } } } }"
 _NEWEST = "first: 20, orderBy: { field: CREATED_AT, direction: DESC }"
+_Node = TypeVar("_Node", bound=BaseModel)
 
 
 class DeploymentsUnknown(Exception):
@@ -42,21 +44,17 @@ class _Status(BaseModel):
     createdAt: datetime  # noqa: N815 - GitHub's name
 
 
-class _Statuses(BaseModel):
-    nodes: list[_Status]
+class _Nodes(BaseModel, Generic[_Node]):
+    nodes: list[_Node]
 
 
 class _Deployment(BaseModel):
     commitOid: str  # noqa: N815 - GitHub's name
-    statuses: _Statuses
-
-
-class _Deployments(BaseModel):
-    nodes: list[_Deployment]
+    statuses: _Nodes[_Status]
 
 
 class _Data(BaseModel):
-    repository: dict[str, _Deployments]
+    repository: dict[str, _Nodes[_Deployment]]
 
 
 class _Answer(BaseModel):

@@ -6,15 +6,19 @@ two versions of YAML read differently: a queue, or a customer, may be named `on`
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import yaml
 
-from ebbtide.settings import Problem, StackInvalid, parse_stack
-from ebbtide.settings.file.contents import no_files
-from ebbtide.settings.file.document import read_document
+from ebbtide.settings import Problem, StackInvalid
+from ebbtide.settings.file.bases import merged
+from ebbtide.settings.file.contents import Beside, no_files
+from ebbtide.settings.file.document import StackDocument
+from ebbtide.settings.file.keys import BASE, CLUSTER, COSTS, GROUPS, HOURS
+from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.file.scalars import differs, read_1_2
+from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.settings.sections.node_groups import filled_groups
 from ebbtide.settings.sections.zones import usual_letters
@@ -31,7 +35,7 @@ _GROUP_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """A new customer's answers as typed; `problems_of` validates them."""
+    """A new customer's answers as typed, empty for what a base has; `problems_of` validates them."""
 
     customer: str
     timezone: str
@@ -43,45 +47,64 @@ class Answers:
     gpu: bool
 
 
-def problems_of(answers: Answers, place: str) -> tuple[Problem, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    path: str  # from the stack file's folder
+    values: Mapping[str, object]
+    beside: Beside
+
+    @property
+    def timezone(self) -> str:
+        """The time zone, empty if the base has none."""
+        return str(value_at(self.values, (HOURS, "timezone")) or "")
+
+
+def read_base(path: str, stack_file: str, beside: Beside) -> Base:
+    """Return a base with the values of its own bases. Raises `StackInvalid`."""
+    values = merged(StackDocument(config={BASE: path}), stack_file, beside, passed_by_pulumi=True)
+    if values.problems:
+        raise StackInvalid(values.problems)
+    return Base(path=path, values=values.config, beside=beside)
+
+
+def problems_of(answers: Answers, place: str, base: Base | None = None) -> tuple[Problem, ...]:
     """Return the problems of the file that these answers make; `place` replaces the file's name."""
-    document = read_document(file_text(answers), place)
+    text, beside = file_text(answers, base), base.beside if base else no_files
     try:
-        parse_stack(document.config, stack=answers.customer, file=place, beside=no_files)
+        stack_of_text(text, stack=answers.customer, file=place, beside=beside)
     except StackInvalid as refused:
-        return (*document.problems, *refused.problems)
-    return tuple(document.problems)
+        return tuple(replace(each, line=None) if each.file == place else each for each in refused.problems)
+    return ()
 
 
-def _zones(region: str) -> str:
-    """Name zones if the default does not suit: some regions give new accounts no zone b."""
-    usual = usual_letters(region)
-    return "" if {"a", "b"} <= {*usual} else f", zones: [{', '.join(usual[:2])}]"
+def file_text(answers: Answers, base: Base | None = None) -> str:
+    """Return the commented file. It names the base, and leaves out what the base has."""
+
+    def has(*at: str) -> bool:
+        return base is not None and value_at(base.values, at) is not None
+
+    parts = [
+        _HEAD,
+        f"  ebbtide:base: {_plain(base.path)}\n" if base else "",
+        _identity(answers),
+        _hours(answers, timezone=not base or answers.timezone != base.timezone),
+        _cluster(answers, version=not has(CLUSTER, "version"), zones=not has(CLUSTER, "zones")),
+        _node_groups(gpu=answers.gpu) if not has(GROUPS) else "",
+        _WORKLOADS if base is None else "",
+        _workers(answers) if answers.queue else "",
+        _costs(answers.customer) if not has(COSTS, "tags", "cost-center") else "",
+    ]
+    return "".join(parts)
 
 
-def file_text(answers: Answers) -> str:
-    """Return the commented file."""
-    customer, pool = _plain(answers.customer), _plain(pool_name(answers.queue))
-    return f"""\
+_HEAD = """\
 # yaml-language-server: $schema=../docs/stack.schema.json
 # One customer. docs/reference/stack-file.md explains every key, `ebbtide check` finds what is wrong, `ebbtide render`
 # shows what the file would build and cost. Quote times, dates and versions: readers of YAML disagree about bare ones.
 config:
-  # Where everything runs. It cannot be changed later: another region is another cluster.
-  aws:region: {_plain(answers.region)}
-  # The cluster's name, and a tag on whatever is billed. It cannot be changed later either.
-  ebbtide:customer: {customer}
-  # When people work. Inside these hours nothing that runs is moved; outside them nodes empty and leave. A day that is
-  # not named is closed. So are public holidays, once it is said whose: holidays: {{ country: DE, subdivision: BE }}
-  ebbtide:businessHours:
-    timezone: {_plain(answers.timezone)}
-    week:
-{_week(answers.hours)}
-  # EKS goes up by one minor version at a time, and never back.
-  ebbtide:cluster: {{ version: "{KUBERNETES_VERSIONS[-1]}"{_zones(answers.region)} }}
-  # min and max are totals over all zones. max is the most that a full queue can cost.
-  ebbtide:nodeGroups:
-{_groups(gpu=answers.gpu)}
+"""
+
+_WORKLOADS = """\
   # Services that stay: fixed ones are never moved, flexible ones outside business hours, one pod at a time.
   # Without the marks, and with a Secret db-login in the namespace ebbtide, this one runs:
   # ebbtide:workloads:
@@ -91,13 +114,59 @@ config:
   #     replicas: 3
   #     cpu: 1
   #     memory: 2Gi
-  #     ports: {{ http: 8080 }} # of the container and of a Service called api
-  #     probes: {{ readiness: {{ http: /healthz }} }} # by night the next pod is moved once this one serves again
-  #     env: {{ LOG_LEVEL: info, DB_PASSWORD: {{ secret: db-login, key: password }} }}
-  #     volumes: {{ cache: {{ scratch: 10Gi, at: /cache }} }} # goes with the pod
+  #     ports: { http: 8080 } # of the container and of a Service called api
+  #     probes: { readiness: { http: /healthz } } # by night the next pod is moved once this one serves again
+  #     env: { LOG_LEVEL: info, DB_PASSWORD: { secret: db-login, key: password } }
+  #     volumes: { cache: { scratch: 10Gi, at: /cache } } # goes with the pod
+"""
+
+
+def _identity(answers: Answers) -> str:
+    return f"""\
+  # Where everything runs. It cannot be changed later: another region is another cluster.
+  aws:region: {_plain(answers.region)}
+  # The cluster's name, and a tag on whatever is billed. It cannot be changed later either.
+  ebbtide:customer: {_plain(answers.customer)}
+"""
+
+
+def _hours(answers: Answers, *, timezone: bool) -> str:
+    zone = f"    timezone: {_plain(answers.timezone)}\n" if timezone else ""
+    week = f"    week:\n{_week(answers.hours)}\n" if answers.hours else ""
+    if not zone and not week:
+        return ""
+    return f"""\
+  # When people work. Inside these hours nothing that runs is moved; outside them nodes empty and leave. A day that is
+  # not named is closed. So are public holidays, once it is said whose: holidays: {{ country: DE, subdivision: BE }}
+  ebbtide:businessHours:
+{zone}{week}"""
+
+
+def _cluster(answers: Answers, *, version: bool, zones: bool) -> str:
+    """Name zones if the default does not suit: some regions give new accounts no zone b."""
+    usual = usual_letters(answers.region)
+    keys = [f'version: "{KUBERNETES_VERSIONS[-1]}"'] if version else []
+    if zones and not {"a", "b"} <= {*usual}:
+        keys.append(f"zones: [{', '.join(usual[:2])}]")
+    if not keys:
+        return ""
+    reason = "  # EKS goes up by one minor version at a time, and never back.\n" if version else ""
+    return f"{reason}  ebbtide:cluster: {{ {', '.join(keys)} }}\n"
+
+
+def _node_groups(*, gpu: bool) -> str:
+    return f"""\
+  # min and max are totals over all zones. max is the most that a full queue can cost.
+  ebbtide:nodeGroups:
+{_groups(gpu=gpu)}
+"""
+
+
+def _workers(answers: Answers) -> str:
+    return f"""\
   # Pools of workers that grow with their queue and go to zero with it. The key names the Deployment.
   ebbtide:workers:
-    {pool}:
+    {_plain(pool_name(answers.queue))}:
       # One queue per pool: between two queues a job can be in neither, and nobody would see it. kind may be celery or
       # list too.
       source: {{ kind: rq, queues: [{_plain(answers.queue)}] }}
@@ -112,9 +181,14 @@ config:
       # No job runs longer. A worker that is told to stop is given this long, so a short guess kills jobs; a long one
       # keeps a node a little longer.
       longestJob: {_plain(answers.longest_job)}
+"""
+
+
+def _costs(customer: str) -> str:
+    return f"""\
   # On every resource, so that the bill can be split. More keys are welcome.
   ebbtide:costs:
-    tags: {{ cost-center: {customer} }}
+    tags: {{ cost-center: {_plain(customer)} }}
 """
 
 

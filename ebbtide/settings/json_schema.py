@@ -84,7 +84,7 @@ def base_schema() -> dict[str, Any]:
     """Return the schema of a base; `$defs/stack` is that of `config:` in a stack file with a base."""
     whole = json_schema()
     config = config_schema(whole)
-    stack = {**_partial(config), "required": [OURS + "customer"]}
+    stack: dict[str, Any] = {**_partial(config), "required": [OURS + "customer"]}
     shared = {key: value for key, value in stack["properties"].items() if key not in OF_ONE_STACK}
     return {
         "$schema": _DIALECT,

@@ -74,7 +74,8 @@ def test_a_new_password_is_a_change_that_shows_nothing_of_either(merged: Project
     plan = merged.plan("demo")
 
     for format_ in ("text", "markdown", "json"):
-        said = CliRunner().invoke(app, ["preview", "demo", "--plan", str(plan), "--format", format_]).output
+        arguments = ["preview", "demo", "--plan", str(plan), "--format", format_, "--full"]
+        said = CliRunner().invoke(app, arguments).output
 
         assert "redis-secret" in said
         assert not [canary for canary in CANARY if canary in said]

@@ -24,7 +24,9 @@ _PLAIN: Mapping[object, dict[str, Any]] = {
 
 
 def as_json(document: PreviewDocument) -> str:
-    return json.dumps({"schema": SCHEMA, **_plain(document)}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps({"schema": SCHEMA, **plain_values(document)}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    )
 
 
 def json_schema() -> dict[str, Any]:
@@ -47,13 +49,14 @@ def schema_text() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _plain(value: object) -> Any:
+def plain_values(value: object) -> Any:
+    """Dataclasses as mappings, tuples as lists, and dates as ISO text."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain_values(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(key): plain_values(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, tuple):
-        return [_plain(item) for item in cast("tuple[object, ...]", value)]
+        return [plain_values(item) for item in cast("tuple[object, ...]", value)]
     return value.isoformat() if isinstance(value, date) else value
 
 

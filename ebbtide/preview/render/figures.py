@@ -9,6 +9,7 @@ from ebbtide.preview.document import (
     ComingNights,
     CostComparison,
     CostLine,
+    CostTotal,
     ServiceCostLine,
     Simulated,
     SimulatedServices,
@@ -16,6 +17,9 @@ from ebbtide.preview.document import (
 from ebbtide.prices.missing import at_least, named
 from ebbtide.units.durations import duration, latency
 from ebbtide.units.money import whole_dollars as usd
+
+NAMED = 4
+"""Stacks that a line names; a number stands for more."""
 
 _NONE = "-"
 SIMULATED_COLUMNS = ("service", "strategy", ">pod-hours", ">US dollars", ">p95", ">beyond the SLO", ">lost")
@@ -40,6 +44,39 @@ def line_step(line: CostLine, field: str, cost: CostComparison) -> str:
     """The line's amounts; a new customer has one figure, since its cost before was not 0."""
     before = line.after if cost.before is None and line.before is None else line.before
     return amounts_step(before, line.after, field)
+
+
+def total_text(total: CostTotal) -> str:
+    """`US dollars a month of 200 stacks: 31,000 → 32,000 at min (+1,000), 95,000 at max`"""
+    amounts = [
+        f"{shown} at {side}{_difference(total, side)}"
+        for shown, side in zip(total_steps(total), ("min", "max"), strict=True)
+    ]
+    notes = [
+        f"{reason}: {', '.join(stacks) if len(stacks) <= NAMED else f'{len(stacks)} stacks'}"
+        for reason, stacks in (
+            ("without some prices", total.incomplete),
+            ("with estimated prices", total.estimated),
+            ("not counted, since the cost is not known", total.not_counted),
+        )
+        if stacks
+    ]
+    return "; ".join([f"US dollars a month of {total.stacks} stacks: {', '.join(amounts)}", *notes])
+
+
+def total_steps(total: CostTotal) -> list[str]:
+    """The amounts at min and at max."""
+    least = "at least " if total.incomplete else ""
+    return [
+        least + step(None if total.before is None else _amount(total.before, side), _amount(total.after, side))
+        for side in ("min", "max")
+    ]
+
+
+def _difference(total: CostTotal, side: str) -> str:
+    old, new = _amount(total.before, side), _amount(total.after, side)
+    changed = not total.incomplete and old is not None and new is not None and usd(old) != usd(new)
+    return f" ({new - old:+,.0f})" if changed and old is not None and new is not None else ""
 
 
 SERVICES_TITLE = "of these, the nodes that services take, on demand"

@@ -175,12 +175,16 @@ def simulated_services_section(customer: CustomerPreview) -> Section | None:
 def differences_section(customer: CustomerPreview) -> Section | None:
     if not customer.changes:
         return None
+    return f"<b>Resource changes</b>: {changes_text(customer)}", differences(customer.changes)
+
+
+def differences(changes: Sequence[ResourceChange]) -> str:
     lines: list[str] = []
-    for component, changes in by_component(customer.changes).items():
+    for component, parts in by_component(changes).items():
         lines.append(f"@@ {component or 'outside of any component'} @@")
-        for change in changes:
+        for change in parts:
             lines += _difference(change)
-    return f"<b>Resource changes</b>: {changes_text(customer)}", fenced(lines)
+    return fenced(lines)
 
 
 def _difference(change: ResourceChange) -> list[str]:

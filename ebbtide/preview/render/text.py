@@ -1,6 +1,7 @@
 """A page for the terminal: the decisive facts, or with `full` all parts of the comment in its order."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -10,12 +11,14 @@ from rich.text import Text
 
 from ebbtide.policies.rule import Severity
 from ebbtide.preview.document import (
+    ChangeGroup,
     ChangeKind,
     ComingNights,
     CostComparison,
     CustomerPreview,
     FieldChange,
     PreviewDocument,
+    ResourceChange,
     StackVerdict,
 )
 from ebbtide.preview.render.figures import (
@@ -36,19 +39,23 @@ from ebbtide.preview.render.figures import (
     simulated_rows,
     simulated_service_rows,
     total_note,
+    total_text,
     totals,
 )
 from ebbtide.preview.render.words import (
     SEVERITIES,
+    PageFinding,
     by_component,
     change_title,
     changes_text,
     compared,
     count,
     findings_of,
+    group_title,
     headline,
     no_danger,
     policies_text,
+    shared_findings,
     worst,
 )
 from ebbtide.prices.missing import named
@@ -78,8 +85,16 @@ def text_parts(document: PreviewDocument, *, full: bool) -> Iterator[RenderableT
     alone = len(document.customers) == 1
     if full and not alone:
         yield _overview(document.customers)
+    grouped = {stack for group in document.groups for stack in group.stacks}
+    for number, group in enumerate(document.groups, start=1):
+        yield from _group(number, group, document, full=full)
     for customer in document.customers:
-        yield from _customer(customer, alone=alone) if full else _in_short(customer, alone=alone)
+        if full:
+            yield from _customer(replace(customer, changes=()) if customer.stack in grouped else customer, alone=alone)
+        elif customer.stack not in grouped:
+            yield from _in_short(customer, alone=alone)
+    if document.total is not None:
+        yield _line(total_text(document.total))
     if not full and document.customers:
         yield _line("everything: --full", "dim")
 
@@ -109,10 +124,28 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
     if customer.simulated_services is not None:
         yield _line(f"services simulated over {services_over(customer.simulated_services)}:")
         yield _table(SIMULATED_COLUMNS, simulated_service_rows(customer.simulated_services))
-    components = [name or "outside of any component" for name in by_component(customer.changes)]
+    yield from _components(customer.changes)
+
+
+def _components(changes: Sequence[ResourceChange]) -> Iterator[RenderableType]:
+    components = [name or "outside of any component" for name in by_component(changes)]
     if components:
         more = f" and {len(components) - _SHORT} more" if len(components) > _SHORT else ""
         yield _line(f"changes in {', '.join(components[:_SHORT])}{more}")
+
+
+def _group(number: int, group: ChangeGroup, document: PreviewDocument, *, full: bool) -> Iterator[RenderableType]:
+    """The changes once, and in the short text the dangers of all members."""
+    yield _line(group_title(number, group), _VERDICTS[group.verdict])
+    yield Padding(_line(", ".join(group.stacks)), (0, 0, 0, 2), expand=False)
+    if full:
+        yield from _changes(group.changes)
+        return
+    members = [customer for customer in document.customers if customer.stack in group.stacks]
+    for shared in shared_findings(members):
+        stacks = "" if len(shared.stacks) == len(members) else f"{', '.join(shared.stacks)}: "
+        yield from _danger(shared.finding, stacks)
+    yield from _components(group.changes)
 
 
 def _nights_in_short(nights: ComingNights, *, new: bool) -> Iterator[RenderableType]:
@@ -151,7 +184,7 @@ def _customer(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
         for note in simulated_notes(customer.simulated_services):
             yield _line(note, "dim")
     if customer.changes:
-        yield from _changes(customer)
+        yield from _changes(customer.changes)
 
 
 def _overview(customers: Sequence[CustomerPreview]) -> RenderableType:
@@ -174,10 +207,15 @@ def _dangers(customer: CustomerPreview) -> Iterator[RenderableType]:
     if not dangers:
         yield _line(no_danger([customer]))
     for danger in sorted(dangers, key=lambda danger: SEVERITIES.index(danger.severity)):
-        yield Text.assemble((f"{danger.severity}: ", f"bold {_SEVERITIES[danger.severity]}"), one_line(danger.what))
-        for words in (danger.impact and f"impact: {danger.impact}", danger.fix and f"→ {danger.fix}"):
-            if words:
-                yield Padding(_line(words), (0, 0, 0, 4), expand=False)
+        yield from _danger(danger)
+
+
+def _danger(danger: PageFinding, stacks: str = "") -> Iterator[RenderableType]:
+    style = f"bold {_SEVERITIES[danger.severity]}"
+    yield Text.assemble((f"{danger.severity}: ", style), one_line(f"{stacks}{danger.what}"))
+    for words in (danger.impact and f"impact: {danger.impact}", danger.fix and f"→ {danger.fix}"):
+        if words:
+            yield Padding(_line(words), (0, 0, 0, 4), expand=False)
 
 
 def _cost(cost: CostComparison) -> Iterator[RenderableType]:
@@ -216,11 +254,11 @@ def _policies(customer: CustomerPreview) -> Iterator[RenderableType]:
     yield _table(("rule", "", "resource", "reason", "fix"), rows)
 
 
-def _changes(customer: CustomerPreview) -> Iterator[RenderableType]:
+def _changes(changes: Sequence[ResourceChange]) -> Iterator[RenderableType]:
     yield _title("resource changes")
-    for component, changes in by_component(customer.changes).items():
+    for component, parts in by_component(changes).items():
         yield _line(component or "outside of any component", "bold")
-        for change in changes:
+        for change in parts:
             sign, style = _KINDS[change.kind]
             yield Padding(_line(f"{sign} {change_title(change)}", style), (0, 0, 0, 2), expand=False)
             if change.kind in {ChangeKind.UPDATE, ChangeKind.REPLACE}:

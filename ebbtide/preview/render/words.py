@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from ebbtide.policies.rule import PolicyResult, Severity
 from ebbtide.preview.changes import FOLLOWS, GOES_WITH
-from ebbtide.preview.document import ChangeKind, CustomerPreview, PreviewDocument, ResourceChange, StackVerdict
+from ebbtide.preview.document import (
+    ChangeGroup,
+    ChangeKind,
+    CustomerPreview,
+    PreviewDocument,
+    ResourceChange,
+    StackVerdict,
+)
+from ebbtide.preview.render.figures import NAMED
 
 ORDER = (StackVerdict.BLOCKED, StackVerdict.ATTENTION, StackVerdict.SAFE)
 SEVERITIES = (Severity.BLOCKING, Severity.WARNING, Severity.NOTE)
@@ -81,6 +89,29 @@ def findings_of(customer: CustomerPreview) -> list[PageFinding]:
     dangers = [PageFinding(severity=d.severity, what=d.what, impact=d.impact, fix=d.fix) for d in customer.dangers]
     blocking = [p for p in customer.policies if p.severity is Severity.BLOCKING and not p.excepted]
     return [*dict.fromkeys(dangers), *[_policy_finding(policy) for policy in blocking]]
+
+
+def group_title(number: int, group: ChangeGroup) -> str:
+    """`group 1: 184 stacks, the same 2 changes`"""
+    changes = len(group.changes)
+    same = "no change" if not changes else "the same change" if changes == 1 else f"the same {changes} changes"
+    return f"group {number}: {len(group.stacks)} stacks, {same}"
+
+
+def labels_of(stacks: Sequence[str], document: PreviewDocument) -> tuple[list[str], list[str]]:
+    """Return labels of groups that are among many stacks, such as `the 184 stacks of group 1`, and the other stacks."""
+    if len(stacks) <= NAMED:
+        return [], list(stacks)
+    if len(document.customers) == len(stacks):
+        return [f"all {len(stacks)} stacks"], []
+    labels: list[str] = []
+    others = dict.fromkeys(stacks)
+    for number, group in enumerate(document.groups, start=1):
+        if len(group.stacks) > NAMED and others.keys() >= set(group.stacks):
+            labels.append(f"the {len(group.stacks)} stacks of group {number}")
+            for stack in group.stacks:
+                del others[stack]
+    return labels, list(others)
 
 
 def no_danger(customers: Sequence[CustomerPreview]) -> str:

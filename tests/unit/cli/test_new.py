@@ -2,9 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.core import TyperOption
@@ -15,6 +17,7 @@ from ebbtide.cli.new import command
 from ebbtide.settings import load_stack
 from ebbtide.settings.first_file import Answers, file_text, pool_name, problems_of, week_of
 from ebbtide.settings.sections.types import parse_name
+from tests.builders.based import BASE, PRODUCTION, BasedProject
 from tests.builders.generated import IMAGES, QUEUES, REGIONS, TIMEZONES
 from tests.counts import examples
 
@@ -247,3 +250,75 @@ def test_the_service_that_a_new_file_shows_runs_once_its_marks_are_gone(tmp_path
     assert api.ports
     assert api.env["DB_PASSWORD"].secret == "db-login"
     assert api.volumes["cache"].scratch == 10 * 1024
+
+
+@pytest.fixture
+def base(folder: Path) -> BasedProject:
+    project = BasedProject(folder)
+    project.write(BASE, PRODUCTION)
+    return project
+
+
+def written(name: str = "acme") -> dict[str, Any]:
+    return yaml.safe_load(Path(f"stacks/Pulumi.{name}.yaml").read_text())["config"]
+
+
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_what_a_base_has_is_neither_asked_nor_written(
+    base: BasedProject, monkeypatch: pytest.MonkeyPatch, on_a_terminal: bool
+) -> None:
+    monkeypatch.setattr("ebbtide.cli.new.on_terminal", lambda: on_a_terminal)
+
+    result = new("acme", "--base", "bases/production.yaml", typed="\n")
+
+    assert result.exit_code == 0, result.output
+    assert written().keys() == {
+        *("aws:region", "ebbtide:base", "ebbtide:customer", "ebbtide:cluster", "ebbtide:nodeGroups", "ebbtide:costs")
+    }
+    assert written()["aws:region"] == "eu-central-1"  # near the base's time zone
+    assert list(load_stack("acme").workers) == ["train"]
+
+
+def test_an_answer_overrides_the_base(base: BasedProject) -> None:
+    pool = ("--queue", "night", "--image", "registry.example.com/night:1", "--longest-job", "2h")
+
+    new("acme", "--base", "bases/production.yaml", "--timezone", "Asia/Tokyo", "--gpu", *pool, "--yes")
+
+    assert written()["ebbtide:businessHours"] == {"timezone": "Asia/Tokyo"}
+    assert load_stack("acme").workers.keys() == {"train", "night"}
+
+
+def test_a_flag_for_a_further_pool_wants_the_other_ones(base: BasedProject) -> None:
+    result = new("acme", "--base", "bases/production.yaml", "--queue", "night", "--yes")
+
+    assert result.exit_code == 2
+    assert "wanted --image, --longest-job too" in result.output
+
+
+def test_a_base_with_everything_leaves_the_customers_own_lines(base: BasedProject) -> None:
+    more = "  ebbtide:cluster: { version: '1.35' }\n  ebbtide:nodeGroups: {}\n"
+    base.write(BASE, f"{PRODUCTION}{more}  ebbtide:costs: {{ tags: {{ cost-center: shared }} }}\n")
+
+    new("acme", "--base", "bases/production.yaml", "--yes")
+
+    assert written().keys() == {"aws:region", "ebbtide:base", "ebbtide:customer"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "no such file"),
+        ("config: { ebbtide:customer: x }", "a key of one stack"),
+        (PRODUCTION.replace("max: 4", "max: -4"), f"{BASE}:7"),
+    ],
+)
+def test_a_base_with_faults_ends_it_and_nothing_is_written(base: BasedProject, text: str | None, told: str) -> None:
+    (base.root / BASE).unlink()
+    if text is not None:
+        base.write(BASE, text)
+
+    result = new("acme", "--base", "bases/production.yaml", "--yes", "--region", "eu-central-1")
+
+    assert result.exit_code != 0
+    assert told in result.output
+    assert not Path("stacks/Pulumi.acme.yaml").exists()

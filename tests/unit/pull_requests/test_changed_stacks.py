@@ -242,9 +242,30 @@ def test_all_stacks_can_be_asked_for(repository: Path) -> None:
     assert json.loads(CliRunner().invoke(app, ["changed", "--all"]).stdout) == ["acme", "demo"]
 
 
-@pytest.mark.parametrize("options", [[], ["--all", "--against", "main"]])
-def test_it_wants_a_ref_or_all(options: list[str]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--all", "--against", "main"],
+        ["--all", "--deployed"],
+        ["--all", "--waves", "--gone"],
+        ["--deployed", "--retry"],
+        ["--all", "--during-business-hours"],
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: list[str]) -> None:
     assert CliRunner().invoke(app, ["changed", *options]).exit_code == 2
+
+
+def test_some_stacks_alone_can_be_asked_for(repository: Path) -> None:
+    write("infra/eks.py", text="2")
+
+    assert json.loads(changed("main", "demo").stdout) == ["demo"]
+
+    said = changed("main", "demo", "gone", "lost")
+
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert [line.partition(":")[0] for line in said.stderr.splitlines()] == ["stack gone", "stack lost"]
 
 
 def test_a_misnamed_stack_file_fails_the_job(repository: Path) -> None:
