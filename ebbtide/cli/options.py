@@ -1,7 +1,6 @@
 """Options that several commands share."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.trace.columns import NAMES
 from ebbtide.simulator.trace.jobs import Reading
 from ebbtide.simulator.trace.table import bundled
+from ebbtide.simulator.trace.times import parsed_time
 from ebbtide.vocabulary.windows import zone_names
 
 
@@ -25,11 +25,9 @@ def duration_option(text: str) -> timedelta:
 
 def time_option(text: str) -> datetime:
     """An ISO date or time. Raises `typer.BadParameter`."""
-    with suppress(ValueError):
-        time = datetime.fromisoformat(text)
-        if 1970 <= time.year < 3000:
-            return time
-    raise typer.BadParameter(f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)")
+    if (time := parsed_time(text)) is None:
+        raise typer.BadParameter(f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)")
+    return time
 
 
 def _columns(text: str) -> dict[str, str]:

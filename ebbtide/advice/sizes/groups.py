@@ -81,7 +81,11 @@ class _Trial:
     def advice(self) -> GroupAdvice:
         unpriced, now, after, other, why = "", None, None, None, self._lacking_evidence()
         try:
-            now, after = (self._on(self.group.instance_types, self._stays(part)) for part in ("before", "after"))
+            types, region = self.group.instance_types, self.settings.region
+            now, after = (
+                shape_of(self.group, region, self._stays(part), self.hours, types, self._least)
+                for part in ("before", "after")
+            )
             other = None if why else self._other(after)
             why = why or ("" if other else "none cheaper")
         except NoPrice as error:
@@ -105,9 +109,6 @@ class _Trial:
         shape = cheaper(self.group, region, self._stays(part), self.hours, eligible, self._least)
         enough = shape is not None and (after is None or shape.usd <= after.usd * (1 - LEAST_GAIN))
         return shape if enough else None
-
-    def _on(self, types: tuple[str, ...], stays: Sequence[Stay]) -> Shape | None:
-        return shape_of(self.group, self.settings.region, stays, self.hours, types, self._least)
 
     def _stays(self, part: str) -> list[Stay]:
         """Return stays in hours from the beginning; pods that the file does not name keep the size that they had."""

@@ -9,6 +9,7 @@ a day.
 """
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -23,6 +24,8 @@ from ebbtide.simulator.strategies.ray_fleet import share_of_worker
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.ray.work import RayPlan, workload_of_group
 from ebbtide.units.durations import DAY_S
+
+_A_DAY = PoolResult(jobs=0, wait_p95_s=DAY_S, wait_p99_s=math.inf, jobs_unfinished=sys.maxsize)
 
 
 def overloads_of(setup: ReplaySetup, ray: Sequence[RayPlan]) -> Iterator[Overload]:
@@ -44,7 +47,8 @@ def overloads_of(setup: ReplaySetup, ray: Sequence[RayPlan]) -> Iterator[Overloa
     for name, pods in workers.items():
         on_average, held = worker_s[name] / setup.end_s, _held(settings, pods)
         if on_average > min(pods.max, held):
-            for_a_day = _fewest_for_a_day(jobs[name], setup.end_s) if name in jobs else 0
+            of_pool = jobs.get(name, [])
+            for_a_day = fewest_workers(of_pool, most_at_once(of_pool), _A_DAY, setup.end_s) if of_pool else 0
             yield Overload(
                 name=name,
                 max=min(pods.max, held),
@@ -57,8 +61,3 @@ def _held(settings: StackSettings, pods: WorkerSettings | RayGroup) -> int:
     """Return the workers that all nodes of the group hold."""
     group = settings.node_groups[pods.node_group]
     return group.max * copies(pod_size(pods), node_of(group))
-
-
-def _fewest_for_a_day(jobs: Sequence[PooledJob], end_s: float) -> int:
-    a_day = PoolResult(jobs=len(jobs), wait_p95_s=DAY_S, wait_p99_s=math.inf, jobs_unfinished=len(jobs))
-    return fewest_workers(jobs, most_at_once(jobs), a_day, end_s)

@@ -50,11 +50,6 @@ class RequestTrace:
 
 def find_requests(path_or_name: str, queue: str | None = None) -> RequestTrace:
     """Read a file of requests per window, or a bundled one by its name: all queues, or one. Raises `TraceError`."""
-    trace = _read(path_or_name)
-    return trace if queue is None else trace.only(queue)
-
-
-def _read(path_or_name: str) -> RequestTrace:
     path = trace_path(path_or_name)
     with open_table(path) as table:
         header, required = table.header, request_trace.COLUMNS
@@ -72,7 +67,8 @@ def _read(path_or_name: str) -> RequestTrace:
         table.refuse()
     if not sum(window.requests for window in windows):
         raise TraceError(f"{path}: wanted at least one request in all, found none in {len(windows)} windows")
-    return _counted(trace_name(path), windows, variations)
+    trace = _counted(trace_name(path), windows, variations)
+    return trace if queue is None else trace.only(queue)
 
 
 def _counted(name: str, windows: Sequence[Window], variations: Sequence[float]) -> RequestTrace:

@@ -31,7 +31,14 @@ def with_queue_names(traces: Sequence[Trace], names: Mapping[str, str], stacks: 
     faults = list(_faults(names, queues, served))
     if faults:
         raise TraceError("\n".join(faults))
-    return [_renamed(trace, names) for trace in traces]
+    return [
+        replace(
+            trace,
+            jobs=tuple(replace(job, queue=names[job.queue]) if job.queue in names else job for job in trace.jobs),
+            queue_names=names,
+        )
+        for trace in traces
+    ]
 
 
 def served_by_none(trace: Trace, stack: StackSettings) -> bool:
@@ -52,8 +59,3 @@ def _faults(names: Mapping[str, str], queues: Sequence[str], served: Sequence[st
                 f"--queues {old}={new}: wanted a queue that a pool serves (source.queues), found {new!r}; "
                 f"{did_you_mean(new, served)}"
             )
-
-
-def _renamed(trace: Trace, names: Mapping[str, str]) -> Trace:
-    jobs = tuple(replace(job, queue=names[job.queue]) if job.queue in names else job for job in trace.jobs)
-    return replace(trace, jobs=jobs, queue_names=names)

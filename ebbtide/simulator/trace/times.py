@@ -61,7 +61,7 @@ class TimeColumns:
 
     def skips(self, row: TraceRow, column: str) -> bool:
         """Return True for a time without a zone that clocks skip, as in the night when summer time begins."""
-        time = _parsed(row.cells[column])
+        time = parsed_time(row.cells[column])
         if time is None or time.tzinfo is not None:
             return False
         return (
@@ -71,14 +71,14 @@ class TimeColumns:
     def _form_of(self, column: str, text: str) -> _Form:
         number = self.table.read_number(text)
         form = next((form for form in (SECONDS, _EPOCH, _MILLISECONDS) if form.least <= number <= form.most), _UNKNOWN)
-        if _parsed(text) is not None and form is _UNKNOWN:
+        if parsed_time(text) is not None and form is _UNKNOWN:
             form = ISO
         if form is not _UNKNOWN:
             self.forms[column] = form
         return form
 
     def _instant(self, row: TraceRow, column: str, text: str, fold: int) -> float:
-        time = _parsed(text)
+        time = parsed_time(text)
         if time is None:
             return nan
         aware = time.tzinfo is not None
@@ -88,7 +88,8 @@ class TimeColumns:
         return (time if aware else time.replace(tzinfo=self.zone, fold=fold)).timestamp()
 
 
-def _parsed(text: str) -> datetime | None:
+def parsed_time(text: str) -> datetime | None:
+    """Return an ISO 8601 time of 1970 to 2999, with or without a zone; None for other text."""
     try:
         time = datetime.fromisoformat(text.removesuffix(" UTC") + "Z" if text.endswith(" UTC") else text)
     except ValueError:

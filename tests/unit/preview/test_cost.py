@@ -205,6 +205,8 @@ def test_a_disk_of_a_class_of_ones_own_is_not_priced_and_says_so(tmp_path: Path)
     assert "not priced" in bill["service volume of class fast (2)"].note
     whole = compare_costs(None, loaded(text, tmp_path))
     assert whole.without == ((), ("service volume of class fast",))
+    assert "without service volume of class fast, whose prices are not known" in whole.confidence
+    assert "prices update" not in whole.confidence  # no table has the price
 
 
 def test_a_stack_without_such_disks_has_no_line_for_them(tmp_path: Path) -> None:
