@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -52,14 +53,14 @@ class DuplicateResource(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Registered resources in the order of registration, and exported outputs (secrets replaced)."""
+    """Registered resources, each after what it depends on, and exported outputs (secrets replaced)."""
 
     resources: tuple[Resource, ...]
     outputs: Mapping[str, Any]
 
 
 def record(settings: StackSettings) -> tuple[Resource, ...]:
-    """The resources of a customer's stack, in the order of registration."""
+    """The resources of a customer's stack, each after what it depends on."""
     with _without_garbage_collection():
         from infra.stack import compose  # imports both providers, which takes half a second
 
@@ -116,7 +117,20 @@ def _run(program: Callable[[], object], stack: str, monitor: "RecordingMonitor")
     finally:
         _abandon_tasks(loop)
         loop.close()
-    return Recording(resources=tuple(monitor.recorded), outputs=monitor.outputs)
+    return Recording(resources=_dependencies_first(monitor.recorded), outputs=monitor.outputs)
+
+
+def _dependencies_first(resources: Sequence[Resource]) -> tuple[Resource, ...]:
+    """Return the resources in an order of their own, each after its parent and what it depends on.
+
+    The order of registration depends on the addresses of the SDK's futures.
+    """
+    by_urn = {resource.urn: resource for resource in sorted(resources, key=lambda resource: resource.urn)}
+    earlier = {
+        urn: [other for other in (resource.parent, resource.provider, *resource.depends_on) if other in by_urn]
+        for urn, resource in by_urn.items()
+    }
+    return tuple(by_urn[urn] for urn in TopologicalSorter(earlier).static_order())
 
 
 async def _run_dry(program: Callable[[], object], monitor: "RecordingMonitor") -> None:
