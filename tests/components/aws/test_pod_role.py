@@ -125,7 +125,7 @@ def test_the_longest_names_are_short_enough_for_iam() -> None:
     )
     roles = [r for r in record(settings) if r.type == "aws:iam/role:Role"]
 
-    assert [r.name for r in roles if LONGEST in r.name] == [f"workload-{LONGEST}-role", f"worker-{LONGEST}-role"]
+    assert {r.name for r in roles if LONGEST in r.name} == {f"workload-{LONGEST}-role", f"worker-{LONGEST}-role"}
     assert max(len(r.name) for r in roles if LONGEST in r.name) + 8 <= 64
 
 
