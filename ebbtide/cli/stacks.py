@@ -39,8 +39,7 @@ def check(stacks: Annotated[list[str] | None, typer.Argument(metavar="STACK", he
 def _all_names() -> list[str]:
     names = list(stack_names())
     if not names:
-        console().print("no stacks: there is no stacks/Pulumi.<name>.yaml here")
-        raise typer.Exit(1)
+        fail("no stacks: there is no stacks/Pulumi.<name>.yaml here")
     return names
 
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from ebbtide.files import read_file
 from ebbtide.settings.file.bases import merged
-from ebbtide.settings.file.contents import PROJECT, Beside, files_in
+from ebbtide.settings.file.contents import PROJECT, Beside, files_in, real_path_of
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.load import MOST_BYTES, STACKS, name_of, stack_names, stack_path
 from ebbtide.settings.reading import files_named
@@ -182,7 +182,7 @@ def _files_of(text: str | None, beside: Beside, root: Path) -> set[str] | None:
     for path in (*paths, *files_named(values.config)):
         if path == PROJECT:
             continue
-        real = (home / path).resolve()
+        real = real_path_of(home / path)
         files.add(f"{STACKS}/{PurePosixPath(path)}")
         if real.is_relative_to(home):
             files.add(f"{STACKS}/{real.relative_to(home).as_posix()}")

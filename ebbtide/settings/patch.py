@@ -116,7 +116,9 @@ def _require_fit(values: Merged, changes: Sequence[Change]) -> None:
     lines: list[str] = []
     for change in changes:
         here = value_at(values.config, change.at)
-        if here == change.before:
+        ends = (end for end, part in enumerate(change.at, start=1) if isinstance(part, int))
+        listed = all(value_at(values.config, change.at[:end]) is not None for end in ends)
+        if here == change.before and listed:
             continue
         owner = values.owner(change.at)
         file, line = owner.file, nearest_line(owner.lines, change.at)

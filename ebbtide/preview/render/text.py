@@ -116,6 +116,11 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
         yield _line(f"policies: {policies_text(customer.policies)}")
     if customer.nights is not None:
         yield from _nights_in_short(customer.nights, new=customer.new)
+    yield from _simulated_in_short(customer)
+    yield from _components(customer.changes)
+
+
+def _simulated_in_short(customer: CustomerPreview) -> Iterator[RenderableType]:
     if customer.simulated is not None:
         yield _line(f"simulated over {simulated_over(customer.simulated)}:")
         yield _table(("", ">before → after"), simulated_rows(customer.simulated))
@@ -124,7 +129,6 @@ def _in_short(customer: CustomerPreview, *, alone: bool) -> Iterator[RenderableT
     if customer.simulated_services is not None:
         yield _line(f"services simulated over {services_over(customer.simulated_services)}:")
         yield _table(SIMULATED_COLUMNS, simulated_service_rows(customer.simulated_services))
-    yield from _components(customer.changes)
 
 
 def _components(changes: Sequence[ResourceChange]) -> Iterator[RenderableType]:
@@ -145,7 +149,25 @@ def _group(number: int, group: ChangeGroup, document: PreviewDocument, *, full: 
     for shared in shared_findings(members):
         stacks = "" if len(shared.stacks) == len(members) else f"{', '.join(shared.stacks)}: "
         yield from _danger(shared.finding, stacks)
+    yield from _nights_of_members(members)
+    for member in members:
+        if member.simulated is not None or member.simulated_services is not None:
+            yield _line(f"{member.stack}:")
+            yield from _simulated_in_short(member)
     yield from _components(group.changes)
+
+
+def _nights_of_members(members: Sequence[CustomerPreview]) -> Iterator[RenderableType]:
+    """What changes in the nights, once for the stacks that have it in common."""
+    alike: dict[tuple[int, tuple[str, ...]], list[CustomerPreview]] = {}
+    for member in members:
+        if member.nights is not None:
+            alike.setdefault((len(member.nights.warnings), member.nights.changes), []).append(member)
+    for some in alike.values():
+        if len(some) < len(members):
+            yield _line(f"{', '.join(member.stack for member in some)}:")
+        if some[0].nights is not None:
+            yield from _nights_in_short(some[0].nights, new=some[0].new)
 
 
 def _nights_in_short(nights: ComingNights, *, new: bool) -> Iterator[RenderableType]:

@@ -6,6 +6,7 @@ since they may lead outside.
 """
 
 import errno
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -58,7 +59,7 @@ def files_in(folder: Path) -> Beside:
             if home.name != STACKS:
                 raise FileNotFoundError(path)
             return read_file(home.parent / "Pulumi.yaml", MOST_BYTES)
-        real_path = (home / path).resolve()  # links and all
+        real_path = real_path_of(home / path)
         if not real_path.is_relative_to(home):
             raise Outside
         if real_path.exists() and not real_path.is_file() and not real_path.is_dir():  # reading a pipe would wait
@@ -66,6 +67,11 @@ def files_in(folder: Path) -> Beside:
         return read_file(real_path, MOST_BYTES)
 
     return read
+
+
+def real_path_of(path: Path) -> Path:
+    """Return the path without links. A loop of links stays as it is, so that reading the file fails."""
+    return Path(os.path.realpath(path))
 
 
 def no_files(path: str) -> bytes:

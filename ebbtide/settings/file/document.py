@@ -79,12 +79,32 @@ def project_document(text: str, file: str) -> StackDocument:
     name, config = nodes.get("name"), nodes.get("config")
     if not isinstance(config, yaml.MappingNode):  # formerly the folder of the stack files
         return StackDocument()
+    described_keys = cast("list[tuple[yaml.Node, yaml.Node]]", config.value)
     config.value = [
         (_with_namespace(key, str(name.value) if isinstance(name, yaml.ScalarNode) else ""), value)
-        for key, described in cast("list[tuple[yaml.Node, yaml.Node]]", config.value)
+        for key, described in described_keys
         if (value := _described_value(described)) is not None
     ]
-    return _Reader(file, tuple(nodes)).read(root)
+    document = _Reader(file, tuple(nodes)).read(root)
+    document.problems += [
+        Problem(
+            code="file.form",
+            file=file,
+            line=described.start_mark.line + 1,
+            path=str(key.value),
+            found=f"the key {shortened(unknown)!r}",
+            wanted="a value, or a mapping with its value",
+            example="{ value: { registry: mirror.example.com } }",
+        )
+        for key, described in described_keys
+        for unknown, _ in _text_pairs(described)
+        if unknown not in _DESCRIPTION
+    ]
+    return document
+
+
+_DESCRIPTION = ("type", "items", "description", "default", "value", "secret")
+"""Keys of a mapping that describes a key of the project's configuration; Pulumi refuses others."""
 
 
 def _with_namespace(key: yaml.Node, project: str) -> yaml.Node:

@@ -11,7 +11,7 @@ from ebbtide.preview.document import Amounts, CustomerPreview, PreviewDocument, 
 from ebbtide.preview.groups import change_groups, cost_total
 from ebbtide.preview.render.markdown import LIMIT, markdown
 from ebbtide.preview.render.text import text_parts
-from tests.builders.preview import Seen, change, cost, customer, danger
+from tests.builders.preview import Seen, change, cost, customer, danger, nights
 
 OTHER = (change("prep"), change("api"))
 
@@ -139,3 +139,19 @@ def test_the_total_names_what_is_missing() -> None:
     assert (total.stacks, total.after) == (3, Amounts(at_min=450, at_max=7500, at_usage=None))
     assert (total.incomplete, total.estimated, total.not_counted) == (("b",), ("c",), ("d",))
     assert cost_total([customer("a")]) is None
+
+
+def test_a_cost_before_that_is_unknown_is_not_counted_as_zero() -> None:
+    unknown = replace(cost(), before=None)
+    total = cost_total([customer("a"), customer("b", cost=unknown), customer("c", cost=unknown, new=True)])
+
+    assert total is not None
+    assert (total.stacks, total.not_counted) == (2, ("b",))
+
+
+def test_a_group_shows_what_changes_in_the_nights_of_its_members() -> None:
+    coming = replace(nights(), warnings=("budgets never open",), changes=("118 h more protection a week",))
+    shown = _text(_page([customer(name, nights=coming) for name in ("acme", "beta")]), full=False)
+
+    assert shown.count("nights: 1 warning") == 1
+    assert shown.count("118 h more protection a week") == 1

@@ -178,6 +178,7 @@ def test_an_environment_of_esc_is_refused_with_the_reason(project: BasedProject)
         ("bases", "file.unreadable"),
         ("bases/pipe.yaml", "file.unreadable"),
         ("bases/null.yaml", "file.outside"),
+        ("bases/loop.yaml", "file.unreadable"),
         ("bases/long.yaml", "file.unreadable"),
         ("bases/latin.yaml", "file.not-utf-8"),
         ("3", "base.form"),
@@ -192,6 +193,7 @@ def test_a_base_that_cannot_be_read_is_one_line(project: BasedProject, base: str
     bases = project.root / "stacks" / "bases"
     (bases / "link.yaml").symlink_to("../../outside.yaml")
     (bases / "null.yaml").symlink_to("/dev/zero")
+    (bases / "loop.yaml").symlink_to("loop.yaml")
     os.mkfifo(bases / "pipe.yaml")
     (bases / "long.yaml").write_text("#" * (2 * 2**20 + 1))
     (bases / "latin.yaml").write_bytes(b"config: { a: \xff }")

@@ -114,6 +114,11 @@ def test_every_value_that_changed_since_is_told_and_nothing_is_changed() -> None
     )
 
 
+def test_an_item_that_a_list_lacks_is_told() -> None:
+    with pytest.raises(PatchInvalid, match=r"ebbtide:list\[7\].*no such key"):
+        changed_text(change("ebbtide:list", 7, before=None, after={"name": "c"}))
+
+
 def test_what_cannot_be_exchanged_in_the_text_is_refused() -> None:
     text = "config:\n  ebbtide:a: |\n    long\n    text\n  ebbtide:b: 1\n"
 

@@ -119,3 +119,10 @@ def test_only_stack_files_of_its_folder_have_the_projects_keys(project: BasedPro
 
     assert load_stack(str(project.root / "other" / "Pulumi.acme.yaml")).images.registry is None
     assert load_stack(str(project.root / STACK)).images.registry == "mirror.example.com"
+
+
+def test_an_object_without_value_is_refused_as_pulumi_does(project: BasedProject) -> None:
+    configure(project, "  ebbtide:images: { registry: mirror.example.com }\n")
+
+    assert where(project) == ("file.form", "Pulumi.yaml", 4)
+    assert "'registry'" in project.problem().found
