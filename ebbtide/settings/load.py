@@ -16,7 +16,7 @@ from ebbtide.settings.file.contents import STACKS as STACKS  # part of this modu
 from ebbtide.settings.file.contents import Beside, files_in, no_files
 from ebbtide.settings.file.document import DEEPEST, MOST_BYTES, OURS, REGION, StackDocument, read_document
 from ebbtide.settings.file.keys import REDIS_PASSWORD
-from ebbtide.settings.file.problems import SECRET, Problem, StackInvalid
+from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import Sections
 from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
@@ -36,8 +36,6 @@ class StackFile:
 
     def settings(self, config: Mapping[str, object] | None = None) -> StackSettings:
         """Validate `config`, by default the merged values. Raises `StackInvalid`."""
-        if not self.merged.complete:
-            raise StackInvalid(self.merged.problems)
         values = self.merged.config if config is None else config
         faults = list(self.merged.problems)
         if REDIS_PASSWORD in values and values[REDIS_PASSWORD] is not SECRET:
@@ -98,8 +96,6 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: 
             ]
         )
     values = merged(StackDocument(config=dict(config)), file, beside, passed_by_pulumi=True)
-    if not values.complete:
-        raise StackInvalid(values.problems)
     return _parse(values.config, stack=stack, merged=values, faults=values.problems, beside=beside)
 
 
@@ -138,7 +134,8 @@ def _parse(
     sections = Sections(config, beside)
     settings = sections.settings(stack)
     doubted = {problem.path for problem in faults}
-    section_problems = [problem for f in sections.findings if (problem := merged.problem(f)).path not in doubted]
+    findings = [f for f in sections.findings if merged.complete or _stands_alone(f, config)]
+    section_problems = [problem for f in findings if (problem := merged.problem(f)).path not in doubted]
     problems = [*faults, *section_problems]
     if problems or settings is None:
         first = merged.stack.file
@@ -146,6 +143,12 @@ def _parse(
             sorted(problems, key=lambda each: (each.file != first, each.file, each.line or 0, each.path))
         )
     return settings
+
+
+def _stands_alone(finding: Finding, config: Mapping[str, object]) -> bool:
+    """True for a fault that the values of an unreadable file could not repair: a wrong value or an unknown key."""
+    value = value_at(config, finding.at)
+    return finding.code in ("key.unknown", "key.elsewhere") or (value is not None and not isinstance(value, Mapping))
 
 
 def _is_deep(value: object, levels: int) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings import StackInvalid
 from ebbtide.settings.file.bases import MOST_LEVELS
 from tests.builders.based import BASE, ON_PRODUCTION, PRODUCTION, STACK, BasedProject
 
@@ -200,6 +201,24 @@ def test_a_base_that_cannot_be_read_is_one_line(project: BasedProject, base: str
     project.write(STACK, ON_PRODUCTION.replace("bases/production.yaml", base))
 
     assert where(project) == (code, STACK, 2)
+
+
+def test_beside_a_base_that_cannot_be_read_the_faults_of_other_values_are_reported(project: BasedProject) -> None:
+    project.write(
+        STACK,
+        "config:\n  ebbtide:base: bases/gone.yaml\n  ebbtide:customer: A_B\n  ebbtide:clusterr: {}\n"
+        "  ebbtide:workers: { train: { source: { queues: [q] }, max: many } }\n",
+    )
+
+    with pytest.raises(StackInvalid) as raised:
+        project.settings()
+
+    assert [(problem.path, problem.line) for problem in raised.value.problems] == [
+        ("ebbtide:base", 2),
+        ("ebbtide:customer", 3),
+        ("ebbtide:clusterr", 4),
+        ("ebbtide:workers.train.max", 5),
+    ]
 
 
 def test_a_base_has_the_limits_of_a_stack_file(project: BasedProject) -> None:
