@@ -193,7 +193,7 @@ def test_a_token_that_a_cache_would_refuse_stops_the_program_before_its_first_re
     first, second = str(refused.value).splitlines()
     assert "ebbtide:customr" in first
     assert second == (
-        "Pulumi.acme.yaml: ebbtide:redisPassword: wanted the token of the cache: 16 to 128 letters, digits "
+        "stacks/Pulumi.acme.yaml: ebbtide:redisPassword: wanted the token of the cache: 16 to 128 letters, digits "
         f"or ! & # $ ^ < > -, found a secret that {fault}; pulumi config set --secret ebbtide:redisPassword"
     )
     assert registered == []

@@ -165,7 +165,7 @@ def test_a_secret_that_others_take_too_stands_in_both_namespaces() -> None:
     made = Recorded(record(settings(more={"workers": workers})))
     places = [(one.inputs["metadata"]["namespace"], one.inputs["metadata"]["name"]) for one in made.of("Secret")]
 
-    assert [space for space, name in places if name == "oncall"] == ["ebbtide", "ebbtide-workers"]
+    assert sorted(space for space, name in places if name == "oncall") == ["ebbtide", "ebbtide-workers"]
 
 
 RECEIVERS: Mapping[str, tuple[dict[str, Any], str]] = {
