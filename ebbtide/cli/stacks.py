@@ -16,6 +16,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_name
 from ebbtide.settings.checks.customers import shared_names
 from ebbtide.settings.summary import summary
 from ebbtide.terminal import console
+from ebbtide.units.counts import several
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -48,8 +49,7 @@ def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
     try:
         settings = load_stack(stack)
     except StackInvalid as invalid:
-        count = len(invalid.problems)
-        out.print(f"{_title(stack)}: {count} problem{'s' if count > 1 else ''}", style="bold red")
+        out.print(f"{_title(stack)}: {several(len(invalid.problems), 'problem')}", style="bold red")
         for problem in invalid.problems:
             out.print(f"  {problem}")
         return False

@@ -14,15 +14,16 @@ from rich.console import RenderableType
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, sum_known, unpriced
 from ebbtide.preview.render.as_json import plain_values
+from ebbtide.preview.render.figures import stacks_text
 from ebbtide.prices.missing import how_to_price, named
 from ebbtide.prices.tables import place_in_use
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
 from ebbtide.settings.checks.customers import shared_names
 from ebbtide.terminal import table
+from ebbtide.units.counts import several
 from ebbtide.units.money import whole_dollars
 
 SCHEMA = 1
-_NAMED = 4  # stacks of one warning; a number stands for more
 _DIGEST = 12  # characters of a digest that tell images apart
 
 
@@ -141,8 +142,7 @@ def customer_parts(rows: Sequence[CustomerRow]) -> Iterator[RenderableType]:
 
 def _cells(row: CustomerRow) -> tuple[str, ...]:
     if row.problems:
-        count = f"{len(row.problems)} problem{'s' if len(row.problems) > 1 else ''}"
-        return (row.stack, *"-------", count)
+        return (row.stack, *"-------", several(len(row.problems), "problem"))
     warnings = f"{len(row.warnings)}{', blocked' if row.blocked else ''}"
     hours = "" if row.hours is None else _hours_text(row.hours)
     version = row.cluster_version or "existing"
@@ -179,18 +179,14 @@ def _notes(rows: Sequence[CustomerRow]) -> Iterator[str]:
         for warning in row.warnings:
             stacks_of.setdefault(warning, []).append(row.stack)
     for warning, stacks in stacks_of.items():
-        yield f"{_stacks(stacks)}: {warning}"
+        yield f"{stacks_text(stacks)}: {warning}"
     for words, field in (("without a price", "without"), ("with an estimated price", "estimated")):
         lacking = Counter(
             (named(getattr(row.nodes, field)), row.place) for row in rows if row.nodes and getattr(row.nodes, field)
         )
         for (groups, place), number in lacking.items():
-            yield f"{words} in {place}: {groups} of {number} stack{'s' if number > 1 else ''}"
+            yield f"{words} in {place}: {groups} of {several(number, 'stack')}"
     for place in sorted({row.place for row in rows if row.nodes and row.nodes.without}):
         yield f"{how_to_price(place)}"
     if dates := sorted({day for row in rows if row.nodes for day in row.nodes.prices_of}):
         yield f"US dollars: the node groups at min and at max; list prices of {', '.join(dates)} ({place_in_use()})"
-
-
-def _stacks(stacks: Sequence[str]) -> str:
-    return ", ".join(stacks) if len(stacks) <= _NAMED else f"{len(stacks)} stacks"

@@ -7,23 +7,19 @@ no group, so that it is shown by itself.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ebbtide.preview.document import Amounts, ChangeGroup, CostTotal, CustomerPreview, StackVerdict
+from ebbtide.preview.document import Amounts, ChangeGroup, CostTotal, CustomerPreview, ResourceChange, StackVerdict
 
 
 def change_groups(customers: Sequence[CustomerPreview]) -> tuple[ChangeGroup, ...]:
     """Groups of at least two customers, the largest first."""
-    members: dict[object, list[CustomerPreview]] = {}
+    members: dict[tuple[StackVerdict, bool, tuple[ResourceChange, ...]], list[CustomerPreview]] = {}
     for customer in customers:
         if customer.verdict is not StackVerdict.BLOCKED and not customer.problems and not customer.incomplete:
             changes = tuple(replace(change, urn="") for change in customer.changes)
             members.setdefault((customer.verdict, customer.new, changes), []).append(customer)
     groups = [
-        ChangeGroup(
-            stacks=tuple(member.stack for member in several),
-            verdict=several[0].verdict,
-            changes=tuple(replace(change, urn="") for change in several[0].changes),
-        )
-        for several in members.values()
+        ChangeGroup(stacks=tuple(member.stack for member in several), verdict=verdict, changes=changes)
+        for (verdict, _, changes), several in members.items()
         if len(several) > 1
     ]
     return tuple(sorted(groups, key=lambda group: -len(group.stacks)))

@@ -121,7 +121,7 @@ def _run(program: Callable[[], object], stack: str, monitor: "RecordingMonitor")
 
 
 def _dependencies_first(resources: Sequence[Resource]) -> tuple[Resource, ...]:
-    """Return the resources in an order of their own, each after its parent and what it depends on.
+    """Return the resources sorted by URN, except that each follows its parent, provider and dependencies.
 
     The order of registration depends on the addresses of the SDK's futures.
     """

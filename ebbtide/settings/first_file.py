@@ -60,7 +60,7 @@ class Base:
 
 
 def read_base(path: str, stack_file: str, beside: Beside) -> Base:
-    """Return a base with the values of its own bases. Raises `StackInvalid`."""
+    """Return a base, merged with the bases that it names. Raises `StackInvalid`."""
     values = merged(StackDocument(config={BASE: path}), stack_file, beside, passed_by_pulumi=True)
     if values.problems:
         raise StackInvalid(values.problems)

@@ -1,7 +1,7 @@
 """Rollouts in waves: the scripts of `up.yml` in the order and under the conditions of the workflow, without GitHub.
 
-`ebbtide` and git are real. `gh` and `pulumi` are stand-ins, and say so: the one answers from a file of deployments, the
-other notes the stack. `Repository.run` stands in for GitHub's engine: it starts the jobs of a matrix one by one, and
+`ebbtide` and git are real. `gh` and `pulumi` are stand-ins, and say so: `gh` answers from a file of deployments,
+and `pulumi` records the stack. `Repository.run` stands in for GitHub's engine: it starts the jobs of a matrix one by one, and
 records a deployment for each job that names an environment.
 """
 

@@ -19,7 +19,7 @@ from ebbtide.units.durations import duration, latency
 from ebbtide.units.money import whole_dollars as usd
 
 NAMED = 4
-"""Stacks that a line names; a number stands for more."""
+"""Maximum stacks that a line names. A line about more stacks has their number instead."""
 
 _NONE = "-"
 SIMULATED_COLUMNS = ("service", "strategy", ">pod-hours", ">US dollars", ">p95", ">beyond the SLO", ">lost")
@@ -53,7 +53,7 @@ def total_text(total: CostTotal) -> str:
         for shown, side in zip(total_steps(total), ("min", "max"), strict=True)
     ]
     notes = [
-        f"{reason}: {', '.join(stacks) if len(stacks) <= NAMED else f'{len(stacks)} stacks'}"
+        f"{reason}: {stacks_text(stacks)}"
         for reason, stacks in (
             ("without some prices", total.incomplete),
             ("with estimated prices", total.estimated),
@@ -62,6 +62,11 @@ def total_text(total: CostTotal) -> str:
         if stacks
     ]
     return "; ".join([f"US dollars a month of {total.stacks} stacks: {', '.join(amounts)}", *notes])
+
+
+def stacks_text(stacks: Sequence[str]) -> str:
+    """Return the names of a few stacks, or the number of many."""
+    return ", ".join(stacks) if len(stacks) <= NAMED else f"{len(stacks)} stacks"
 
 
 def total_steps(total: CostTotal) -> list[str]:

@@ -158,7 +158,7 @@ def _group(number: int, group: ChangeGroup, document: PreviewDocument, *, full: 
 
 
 def _nights_of_members(members: Sequence[CustomerPreview]) -> Iterator[RenderableType]:
-    """What changes in the nights, once for the stacks that have it in common."""
+    """Yield the changes of the coming nights; stacks with equal changes share one entry."""
     alike: dict[tuple[int, tuple[str, ...]], list[CustomerPreview]] = {}
     for member in members:
         if member.nights is not None:

@@ -70,7 +70,7 @@ def files_in(folder: Path) -> Beside:
 
 
 def real_path_of(path: Path) -> Path:
-    """Return the path without links. A loop of links stays as it is, so that reading the file fails."""
+    """Return the path with all links resolved. A loop of links stays unresolved, so that reading the file fails."""
     return Path(os.path.realpath(path))
 
 
