@@ -1,8 +1,8 @@
 """Rollouts in waves: the scripts of `up.yml` in the order and under the conditions of the workflow, without GitHub.
 
-`ebbtide` and git are real. `gh` and `pulumi` are stand-ins, and say so: `gh` answers from a file of deployments,
-and `pulumi` records the stack. `Repository.run` stands in for GitHub's engine: it starts the jobs of a matrix one by one, and
-records a deployment for each job that names an environment.
+`ebbtide` and git are real. `gh` and `pulumi` are stand-ins, and say so: `gh` answers from a file of deployments, and
+`pulumi` records the stack. `Repository.run` stands in for GitHub's engine: it starts the jobs of a matrix one by one,
+and records a deployment for each job that names an environment.
 """
 
 import json
