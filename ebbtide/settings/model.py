@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.checked import Settings
 from ebbtide.settings.sections.cluster import ClusterSettings
@@ -61,6 +62,14 @@ class StackSettings(Settings):
     cron_jobs: dict[Name, CronJobSettings] = Field(default={})
     ray: dict[ShortName, RaySettings] = Field(default={})
     services: dict[ShortName, ServiceSettings] = Field(default={})
+    adopted: dict[Name, AdoptedSettings] = Field(
+        default={},
+        description="rules for pods that charts, operators and other tools create in the team's own namespaces",
+        examples=[
+            "{ hub: { namespace: jupyter, selector: { component: hub }, category: fixed, replicas: 1, cpu: 1, "
+            "memory: 2Gi } }"
+        ],
+    )
     serving: ServingSettings = ServingSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
     costs: CostSettings = CostSettings()
@@ -74,6 +83,11 @@ class StackSettings(Settings):
     def all_workloads(self) -> Mapping[str, WorkloadSettings]:
         """Return the workloads and the pods of services, by name."""
         return {**self.workloads, **dict(served_workloads(self.services))}
+
+    @property
+    def modelled_workloads(self) -> Mapping[str, WorkloadSettings]:
+        """Return the workloads, the pods of services, and the adopted pods, by name: all that run without jobs."""
+        return {**self.all_workloads, **{name: rule.modelled() for name, rule in self.adopted.items()}}
 
     def on_spot(self, pool: WorkerSettings) -> bool:
         """True if the pool runs on spot nodes of this stack. Nodes of existing clusters are unknown."""

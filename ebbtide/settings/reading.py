@@ -15,6 +15,7 @@ from ebbtide.settings.file.contents import Beside, with_files
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
 from ebbtide.settings.file.entries import as_written, named_entries, with_variants
 from ebbtide.settings.file.keys import (
+    ADOPTED,
     CLUSTER,
     CONTROLLER,
     COSTS,
@@ -54,6 +55,7 @@ from ebbtide.settings.placement import (
     suits,
     takes,
 )
+from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.controller import ControllerSettings
@@ -86,6 +88,7 @@ _NAMES: Mapping[str, TypeAdapter[str]] = {
     CRON_JOBS: TypeAdapter(Name),
     RAY: TypeAdapter(ShortName),
     SERVICES: TypeAdapter(ShortName),
+    ADOPTED: TypeAdapter(Name),
 }
 
 FIELDS: Mapping[str, str] = {
@@ -103,6 +106,7 @@ FIELDS: Mapping[str, str] = {
     CRON_JOBS: "cron_jobs",
     RAY: "ray",
     SERVICES: "services",
+    ADOPTED: "adopted",
     SERVING: "serving",
     MONITORING: "monitoring",
     COSTS: "costs",
@@ -154,6 +158,7 @@ class Sections:
             "cron_jobs": self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS)),
             "ray": self._read_all(RAY, RaySettings, self._mapping(RAY)),
             "services": self._read_all(SERVICES, ServiceSettings, self._mapping(SERVICES)),
+            "adopted": self._read_all(ADOPTED, AdoptedSettings, self._mapping(ADOPTED)),
             "serving": self._section(SERVING, ServingSettings),
             "secrets": secrets_of(self._config),
             "redis_password_set": REDIS_PASSWORD in self._config,
@@ -261,9 +266,9 @@ class Sections:
         return () if parsed is None else parsed.exceptions
 
     def _pools(self) -> dict[str, object]:
-        if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY)):
+        if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY, ADOPTED)):
             example = "train: { source: { queues: [train] }, image: …, max: 10, cpu: 4, memory: 16Gi, longestJob: 12h }"
-            keys = f"{WORKERS}, {SERVICES}, {WORKLOADS}, {RAY}"
+            keys = f"{WORKERS}, {SERVICES}, {WORKLOADS}, {RAY}, {ADOPTED}"
             self.findings.append(
                 Finding(
                     code="workers.none",
@@ -281,9 +286,9 @@ class Sections:
         """
         if is_existing(self._config):
             return {}
-        sections = frozenset(PODS) - {finding.at[0] for finding in self.findings}
+        sections = frozenset((*PODS, ADOPTED)) - {finding.at[0] for finding in self.findings}
         pods = pods_of(StackSettings.model_construct(None, **fields), sections)
-        gpus_needed = len(sections) < len(PODS) or any(placed.pod.gpu.count for placed in pods)
+        gpus_needed = len(sections) <= len(PODS) or any(placed.pod.gpu.count for placed in pods)
         return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_needed)
 
     def _read_all(self, key: str, model: type[_Section], entries: Mapping[str, object]) -> dict[str, _Section]:

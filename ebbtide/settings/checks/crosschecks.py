@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks import accounts, checkpoints, entrances, image_names, nodes, secrets, services
+from ebbtide.settings.checks import accounts, adopted, checkpoints, entrances, image_names, nodes, secrets, services
 from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import named_entries, raw_pods
@@ -288,6 +288,7 @@ RULES: tuple[Rule, ...] = (
     Rule((WORKERS, GROUPS), _no_long_jobs_on_spot),
     Rule((JOBS, CRON_JOBS, GROUPS), _no_long_runs_on_spot),
     *checkpoints.RULES,
+    *adopted.RULES,
     Rule((), _names_of_the_workers_namespace_differ),
     Rule((HOURS,), _overnight_work_has_its_pool),
     Rule((HOURS, WORKERS), _overnight_work_is_within_max),

@@ -12,7 +12,7 @@ from ebbtide.prices import InstanceType, instance_type, instance_type_names, is_
 from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.settings.checks.parsed import ParsedSections, Placed, Rule
 from ebbtide.settings.file.document import REGION
-from ebbtide.settings.file.keys import CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.keys import ADOPTED, CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
 from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
@@ -161,7 +161,7 @@ def _groups_reach_every_zone(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _pods_fit_their_nodes(parsed: ParsedSections) -> Iterator[Finding]:
-    for placed in parsed.pods:
+    for placed in parsed.placed_pods:
         wrong = [*_unsuitable(parsed, placed)] if placed.group else []
         yield from wrong
         if not placed.group or wrong:
@@ -175,7 +175,7 @@ def _pods_fit_their_nodes(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _pods_fit_described_nodes(parsed: ParsedSections) -> Iterator[Finding]:
     groups = with_node_sets(parsed.stack).node_groups
-    for placed in parsed.pods:
+    for placed in parsed.placed_pods:
         name = placed.group or placed.kind.value
         if name in groups and not fits(placed.size, node_of(groups[name])):
             expected = f"a pod that fits a node of cluster.nodeShapes.{name}: {room_text(node_of(groups[name]))}"
@@ -245,7 +245,7 @@ def _suitable(parsed: ParsedSections, placed: Placed) -> Groups:
 
 
 def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
-    for placed in parsed.pods:
+    for placed in parsed.placed_pods:
         requested = placed.pod.gpu.memory
         suitable = {name: group for name, group in _suitable(parsed, placed).items() if group.kind is NodeKind.GPU}
         if not placed.size.gpu or requested is None or not suitable:
@@ -274,7 +274,7 @@ def _models(group: NodeGroupSettings) -> str:
 
 
 def _gpus_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
-    for placed in parsed.pods:
+    for placed in parsed.placed_pods:
         if placed.pod.gpu.count and placed.pod.gpu.resource != GPU_RESOURCE:
             yield Finding(
                 code="gpu.resource-not-offered",
@@ -310,7 +310,7 @@ def _fixed_pods_fit_together(parsed: ParsedSections) -> Iterator[Finding]:
     }
     pods = [
         (placed.size, placed.pod.most if isinstance(placed.pod, WorkloadSettings) else 1)
-        for placed in parsed.pods
+        for placed in parsed.placed_pods
         if placed.category is Category.FIXED and not placed.size.gpu
     ]
     for name, needed in nodes_needed(pods, nodes).items():
@@ -398,7 +398,7 @@ RULES = (
     Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on=ClusterKind.EKS),
     Rule((CLUSTER,), _gpus_are_offered, on=ClusterKind.EKS),
     Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on=ClusterKind.EKS),
-    Rule((GROUPS, WORKLOADS, SERVICES, RAY), _fixed_pods_fit_together),
+    Rule((GROUPS, WORKLOADS, SERVICES, RAY, ADOPTED), _fixed_pods_fit_together),
     Rule((GROUPS, REDIS, CLUSTER), _redis_fits, on=ClusterKind.EKS),
     Rule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on=ClusterKind.EKS),
 )

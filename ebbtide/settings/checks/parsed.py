@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.entries import RAY, SERVICES, VARIANTS, named_entries
-from ebbtide.settings.file.keys import CRON_JOBS, JOBS, PODS, WORKERS, WORKLOADS
+from ebbtide.settings.file.keys import ADOPTED, CRON_JOBS, JOBS, PODS, WORKERS, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
@@ -55,11 +55,16 @@ class ParsedSections:
 
     @property
     def pods(self) -> Iterator[Placed]:
+        return pods_of(self.stack, self.valid.intersection(PODS))
+
+    @property
+    def placed_pods(self) -> Iterator[Placed]:
+        """Yield the pods of this file and the adopted ones: all that need room on nodes."""
         return pods_of(self.stack, self.valid)
 
 
 def pods_of(stack: StackSettings, sections: Collection[str]) -> Iterator[Placed]:
-    for section in PODS:
+    for section in _PODS_OF:
         if section in sections:
             yield from _PODS_OF[section](stack)
 
@@ -124,6 +129,11 @@ def _worker(at: Location, name: str, pod: WorkerSettings | JobSettings | RayGrou
     return Placed(at, name, Category.WORKER, pod, size, kind, pod.node_group)
 
 
+def _adopted_pods(stack: StackSettings) -> Iterator[Placed]:
+    for name, rule in stack.adopted.items():
+        yield _workload((ADOPTED, name), name, rule.modelled())
+
+
 _PODS_OF: Mapping[str, Callable[[StackSettings], Iterator[Placed]]] = {
     WORKLOADS: _workload_pods,
     SERVICES: _service_pods,
@@ -131,4 +141,5 @@ _PODS_OF: Mapping[str, Callable[[StackSettings], Iterator[Placed]]] = {
     JOBS: _job_pods,
     CRON_JOBS: _cron_job_pods,
     RAY: _ray_pods,
+    ADOPTED: _adopted_pods,
 }

@@ -19,6 +19,7 @@ WORKLOADS = OURS + "workloads"
 WORKERS = OURS + "workers"
 JOBS = OURS + "jobs"
 CRON_JOBS = OURS + "cronJobs"
+ADOPTED = OURS + "adopted"
 SERVING = OURS + "serving"
 MONITORING = OURS + "monitoring"
 COSTS = OURS + "costs"
@@ -48,6 +49,7 @@ KEYS = (
     CRON_JOBS,
     RAY,
     SERVICES,
+    ADOPTED,
     SERVING,
     MONITORING,
     COSTS,

@@ -32,8 +32,8 @@ _MADE_BY_OTHERS: Mapping[str, str] = {
 }
 _NOT_HERE = "no such key, since the cluster exists"
 
-_LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
-_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
+LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _UID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -48,7 +48,7 @@ def parse_labels(value: object) -> dict[str, str]:
 
 
 def _label_faults(key: str, value: object) -> Iterator[PydanticCustomError]:
-    if re.fullmatch(_LABEL_PREFIX + _LABEL_NAME, key) is None:
+    if re.fullmatch(LABEL_PREFIX + LABEL_NAME, key) is None:
         yield wanted(
             "node-labels.key",
             "a label's key as Kubernetes writes it",
@@ -59,7 +59,7 @@ def _label_faults(key: str, value: object) -> Iterator[PydanticCustomError]:
     if not isinstance(value, str):
         is_plain = isinstance(value, bool | int | float)
         yield wanted("type.text", "text", found=show(value), hint="quote it" if is_plain else "", at=key)
-    elif re.fullmatch(f"({_LABEL_NAME})?", value) is None:
+    elif re.fullmatch(f"({LABEL_NAME})?", value) is None:
         yield wanted(
             "node-labels.value", "a label's value as Kubernetes writes it", found=show(value), example="batch", at=key
         )
@@ -91,8 +91,8 @@ NodeLabels: TypeAlias = Annotated[
         {
             "type": "object",
             "minProperties": 1,
-            "propertyNames": {"pattern": f"^{_LABEL_PREFIX}{_LABEL_NAME}$"},
-            "additionalProperties": {"type": "string", "pattern": f"^({_LABEL_NAME})?$"},
+            "propertyNames": {"pattern": f"^{LABEL_PREFIX}{LABEL_NAME}$"},
+            "additionalProperties": {"type": "string", "pattern": f"^({LABEL_NAME})?$"},
         }
     ),
 ]

@@ -1,0 +1,62 @@
+"""Check the rules for adopted pods against each other and against the other sections."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.file.keys import ADOPTED, CLUSTER, CRON_JOBS, JOBS, RAY, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.problems import Finding
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, disjoint
+from ebbtide.settings.sections.cluster import ClusterKind
+
+
+def _rules_select_different_pods(parsed: ParsedSections) -> Iterator[Finding]:
+    """Two rules for one pod are two budgets, and with two budgets every eviction fails."""
+    for (first, one), (second, other) in combinations(sorted(parsed.stack.adopted.items()), 2):
+        if one.namespace == other.namespace and not disjoint(one.selector, other.selector):
+            yield Finding(
+                code="adopted.overlap",
+                at=(ADOPTED, second, "selector"),
+                wanted=f"a label with other values than rule {first} has for the same label",
+                found=f"selectors that one pod of namespace {one.namespace} could match",
+                example="{ app: hub } and { app: web }",
+                hint="one pod with two budgets cannot be evicted at all",
+            )
+
+
+def _names_are_new(parsed: ParsedSections) -> Iterator[Finding]:
+    """A rule's name is the value of a label, by which metrics, reports and the controller count pods."""
+    owners = {placed.name: str(placed.at[0]) for placed in parsed.pods}
+    for name in parsed.stack.adopted:
+        if name in owners:
+            yield Finding(
+                code="name.taken",
+                at=(ADOPTED, name),
+                wanted="a name that no other pods of this stack have",
+                found=f"{name!r}, which is also in {owners[name]}",
+                example=f"team-{name}",
+            )
+
+
+def _the_version_has_mutating_policies(parsed: ParsedSections) -> Iterator[Finding]:
+    version = parsed.stack.cluster.version
+    if parsed.stack.adopted and _minor(version) < _minor(MINIMUM_VERSION):
+        yield Finding(
+            code="adopted.old-kubernetes",
+            at=(ADOPTED,),
+            wanted=f"Kubernetes {MINIMUM_VERSION} or later, for adopted pods",
+            found=version,
+            example=f'ebbtide:cluster: {{ version: "{MINIMUM_VERSION}" }}',
+            hint=f"the API server of {version} has no MutatingAdmissionPolicy v1",
+        )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+RULES = (
+    Rule((ADOPTED,), _rules_select_different_pods),
+    Rule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
+    Rule((ADOPTED, CLUSTER), _the_version_has_mutating_policies, on=ClusterKind.EKS),
+)

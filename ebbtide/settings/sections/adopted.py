@@ -1,0 +1,197 @@
+"""The section of adopted pods: pods that charts, operators and other tools create in the team's own namespaces.
+
+A rule selects the pods of one workload by their labels. An admission policy labels and places them when they are
+created, and a budget of the rule selects by the same labels; the owner of the pods is never written (docs/adr/0036).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from ebbtide.settings.file.problems import all_of, show, wanted
+from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
+from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
+from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, acted_on
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, NAMESPACE, PREFIX, Category
+
+MINIMUM_VERSION = "1.36"
+"""The first Kubernetes version with MutatingAdmissionPolicy in admissionregistration.k8s.io/v1."""
+
+_NAMESPACE = r"(?!kube-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_KEY, _VALUE = rf"({LABEL_PREFIX})?{LABEL_NAME}", rf"({LABEL_NAME})?"
+
+
+def parse_team_namespace(value: object) -> str:
+    """Accept a namespace that Ebbtide may adopt pods in: not Kubernetes' own, and none that Ebbtide creates."""
+    expected = "a namespace of the team"
+    if not isinstance(value, str) or re.fullmatch(_NAMESPACE.replace("(?!kube-)", ""), value) is None:
+        raise wanted("namespace.form", expected, example="jupyter")
+    if value.startswith("kube-"):
+        hint = "an error of a rule there could stop the cluster's own pods"
+        raise wanted("namespace.system", expected, found=repr(value), example="jupyter", hint=hint)
+    if value == NAMESPACE or value.startswith(f"{NAMESPACE}-"):
+        hint = "Ebbtide creates the pods there; their sections in this file set the category"
+        raise wanted("namespace.ours", expected, found=repr(value), example="jupyter", hint=hint)
+    return value
+
+
+def parse_selector(value: object) -> dict[str, tuple[str, ...]]:
+    """Return the allowed values of each label. Raise one error with all faults."""
+    if not isinstance(value, Mapping) or not value:
+        example = "{ app: api }, or { app: [api, web] }"
+        raise wanted("selector.type", "the labels of the pods, each with a value or a list", example=example)
+    labels = {str(key): inner for key, inner in cast("Mapping[object, object]", value).items()}
+    faults = [fault for key, inner in labels.items() for fault in _label_faults(key, inner)]
+    if faults:
+        raise all_of(faults)
+    return {key: tuple(sorted(_values(inner))) for key, inner in labels.items()}
+
+
+def _values(value: object) -> list[Any]:
+    return [*cast("list[Any]", value)] if isinstance(value, list | tuple) else [value]
+
+
+def _label_faults(key: str, value: object) -> list[PydanticCustomError]:
+    if key.startswith(PREFIX):
+        hint = "Ebbtide writes its labels to the pods that a rule selects"
+        return [
+            wanted("selector.ours", "a label that is not Ebbtide's", found=repr(key), example="app", hint=hint, at=key)
+        ]
+    if re.fullmatch(_KEY, key) is None:
+        expected = "a label's key as Kubernetes writes it"
+        return [wanted("selector.key", expected, found=f"the key {show(key)}", example="app", at=key)]
+    values = _values(value)
+    if not values or len(set(map(repr, values))) < len(values):
+        found = "an empty list" if not values else "a value twice"
+        return [
+            wanted("selector.values", "each value once, and at least one", found=found, example="[api, web]", at=key)
+        ]
+    for inner in values:
+        if not isinstance(inner, str) or re.fullmatch(_VALUE, inner) is None:
+            plain = isinstance(inner, bool | int | float)
+            expected, hint = "a label's value as Kubernetes writes it", "quote it" if plain else ""
+            return [wanted("selector.value", expected, found=show(inner), example="api", hint=hint, at=key)]
+    return []
+
+
+TeamNamespace: TypeAlias = Annotated[
+    str, BeforeValidator(parse_team_namespace), WithJsonSchema({"type": "string", "pattern": f"^{_NAMESPACE}$"})
+]
+_VALUE_SCHEMA = {"type": "string", "pattern": f"^{_VALUE}$"}
+Selector: TypeAlias = Annotated[
+    dict[str, tuple[str, ...]],
+    BeforeValidator(parse_selector),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": f"^{_KEY}$"},
+            "additionalProperties": {
+                "anyOf": [_VALUE_SCHEMA, {"type": "array", "minItems": 1, "uniqueItems": True, "items": _VALUE_SCHEMA}]
+            },
+        }
+    ),
+]
+
+
+def disjoint(one: Mapping[str, tuple[str, ...]], other: Mapping[str, tuple[str, ...]]) -> bool:
+    """True if no pod can match both selectors: they require different values of one label."""
+    return any(not {*one[key]} & {*other[key]} for key in one.keys() & other.keys())
+
+
+def _counted(category: Category, replicas: int | None, pods: int | None, usually: int | None) -> None:
+    """Only an owner with a scale subresource tells Kubernetes how many pods are intended."""
+    if category is Category.WORKER:
+        for key, value in (("replicas", replicas), ("pods", pods)):
+            if value is not None:
+                hint = "a budget for workers never opens, so only estimates need their number"
+                raise wanted("adopted.worker-count", "usually, for workers", found="the key", hint=hint, at=key)
+        if usually is None:
+            expected = "usually: the number of pods that usually run, for estimates"
+            raise wanted("adopted.uncounted", expected, found="no number of pods", example="6", at="usually")
+        return
+    if usually is not None:
+        raise wanted("adopted.usually", "usually with category: worker only", found="the key", at="usually")
+    if replicas is None and pods is None:
+        expected = "replicas: N, if the pods' owner has a scale subresource, or pods: N, if it has none"
+        hint = "Deployments and StatefulSets have one; so do many custom resources: kubectl get --raw shows NAME/scale"
+        raise wanted("adopted.uncounted", expected, found="neither", example="replicas: 3", hint=hint, at="replicas")
+
+
+def _one_pod_moves_with_an_interruption(category: Category, pods: int | None) -> None:
+    if category is Category.FLEXIBLE and pods is not None and pods >= CLOSED_MINIMUM:
+        raise wanted("adopted.too-many", f"fewer than {CLOSED_MINIMUM} pods", found=str(pods), at="pods")
+
+
+class AdoptedSettings(Settings):
+    """Pods of one workload that the stack does not create."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("category", "replicas", "pods", "usually"), _counted),
+        Check(("category", "pods"), _one_pod_moves_with_an_interruption),
+    )
+    one_of: ClassVar[tuple[tuple[str, str], ...]] = (("replicas", "pods"),)
+
+    namespace: TeamNamespace = Field(description="the pods' namespace, which the team creates", examples=["jupyter"])
+    selector: Selector = Field(
+        description="labels of the pods of one workload, each with a value or a list of values",
+        examples=["{ component: hub }", "{ app: [api, web] }"],
+    )
+    category: Annotated[Category, *acted_on("fixed", "flexible", "worker", planned={})] = Field(
+        description="fixed and worker pods are never evicted, flexible pods only outside business hours; workers run "
+        "on flexible nodes",
+        examples=["flexible"],
+    )
+    replicas: Positive | None = Field(
+        default=None,
+        description="number of pods, if their owner has a scale subresource, as Deployments and StatefulSets have",
+        examples=["3"],
+    )
+    pods: Positive | None = Field(
+        default=None,
+        description="number of pods, if their owner has no scale subresource; at night one less must be ready",
+        examples=["3"],
+    )
+    usually: Count | None = Field(
+        default=None, description="for workers: the number of pods that usually run, for estimates", examples=["6"]
+    )
+    cpu: Millicores = Field(description="CPU requests of a pod", examples=["2", "500m"])
+    memory: Mebibytes = Field(description="memory requests of a pod", examples=["8Gi"])
+    gpu: Gpu = Field(
+        default=NO_GPU, description="GPUs per pod: a count, or { count, resource, memory }", examples=["1"]
+    )
+
+    @property
+    def count(self) -> int:
+        """Return the usual number of pods."""
+        return next(number for number in (self.replicas, self.pods, self.usually) if number is not None)
+
+    @property
+    def opens(self) -> bool:
+        """True if its budget opens outside business hours."""
+        return self.category is Category.FLEXIBLE
+
+    @property
+    def has_scale(self) -> bool:
+        """True if Kubernetes knows the intended number of pods, so that a budget may use `maxUnavailable`."""
+        return self.replicas is not None
+
+    @property
+    def open_minimum(self) -> int | None:
+        """Return `minAvailable` of the open budget; None if the budget uses `maxUnavailable` or never opens."""
+        return self.pods - 1 if self.opens and self.pods is not None else None
+
+    def modelled(self) -> "AdoptedWorkload":
+        """Return the pods as a workload, for packing, costs and replays."""
+        return AdoptedWorkload.model_construct(
+            category=self.category, replicas=self.count, cpu=self.cpu, memory=self.memory, gpu=self.gpu, image=""
+        )
+
+
+class AdoptedWorkload(WorkloadSettings):
+    """Pods of a rule, described as a workload. Nothing provisions them."""
