@@ -15,6 +15,7 @@ from ebbtide.vocabulary.labels import PREFIX
 
 REPLICAS = "spec.replicas"
 MAX_UNAVAILABLE = "spec.maxUnavailable"
+MIN_AVAILABLE = "spec.minAvailable"
 DESIRED_SIZE = "scalingConfig.desiredSize"
 MIN_REPLICAS = "spec.minReplicas"
 MIN_REPLICA_COUNT = "spec.minReplicaCount"
@@ -22,6 +23,7 @@ MIN_REPLICA_COUNT = "spec.minReplicaCount"
 KINDS_OF_FIELD = {
     REPLICAS: frozenset({"Deployment", "StatefulSet"}),
     MAX_UNAVAILABLE: frozenset({"PodDisruptionBudget"}),
+    MIN_AVAILABLE: frozenset({"PodDisruptionBudget"}),
     DESIRED_SIZE: frozenset({"NodeGroup"}),
     MIN_REPLICAS: frozenset({"HorizontalPodAutoscaler"}),
     MIN_REPLICA_COUNT: frozenset({"ScaledObject"}),

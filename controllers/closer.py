@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: list[datetime]) -> bool:
     """Close the budget if it must be closed; return False if that failed. A missing budget counts as closed."""
-    path = f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.name}"
+    path = f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.pdb}"
     try:
         item = api.get(path)
         spec, annotations = item["spec"], item["metadata"].get("annotations", {})

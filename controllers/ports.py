@@ -106,7 +106,8 @@ class ObservedPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedBudget:
-    max_unavailable: int
+    max_unavailable: int  # of a budget with a minimum: 0 if closed, 1 if open as intended
+    minimum: int | None = None  # `minAvailable`, if it is a number
     settled: bool = True  # False until the budget's status has caught up with its spec
     version: str = ""
     hold: Hold | None = None
@@ -145,7 +146,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBudget:
-    """Set a budget's maxUnavailable, 0 or 1. An opening carries a `version`."""
+    """Set a budget's maxUnavailable, 0 or 1, or the minimum that stands for it. An opening carries a `version`."""
 
     budget: BudgetName
     max_unavailable: int

@@ -30,6 +30,7 @@ from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.settings.sections.workers import grace_seconds
 from ebbtide.vocabulary.controller_config import RedisEndpoint
+from infra.adopted import adopted
 from infra.controllers import scaler, workload_controller
 from infra.monitoring import exporter, monitoring
 from infra.ray_clusters import clusters_with_state, ray_clusters, ray_namespaces
@@ -76,6 +77,7 @@ def customer_half(
     priorities = _priorities(site)
     before_pods = [spaces, *secrets, redis, policies, *priorities]
     sized = [
+        *adopted(site, site.after()),
         *workloads(site, starters, site.after(*before_pods, *starters.values())),
         *pools(site, redis, site.after(*before_pods, evictions)),
     ]

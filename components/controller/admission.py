@@ -9,7 +9,8 @@ The expressions are CEL. `has` guards every optional field, since reading an abs
 refusal.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -58,17 +59,26 @@ _MOST, _LEAST = "spec.maxUnavailable", "spec.minAvailable"
 _SHUT = f"has(object.{_LEAST}) && has(oldObject.{_LEAST}) && object.{_LEAST} == {CLOSED_MINIMUM}"
 """`minAvailable` closes the budget of pods without a scale: docs/adr/0024."""
 
-BUDGET_RULES = {
-    **BINDINGS_STAY,
-    **{
-        unchanged(field): f"{field} must stay as it is"
-        for field in ("metadata.annotations", "spec.selector", "spec.unhealthyPodEvictionPolicy")
-    },
-    f"({unchanged(_LEAST)}) || ({_SHUT})": f"minAvailable must stay as it is, or be {CLOSED_MINIMUM}",
-    f"has(object.{_LEAST}) || (has(object.{_MOST}) && (object.{_MOST} == 0 || object.{_MOST} == 1))": (
-        "maxUnavailable must be 0 or 1"
-    ),
-}
+
+def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
+    """Return the rules for writes to budgets. `minimums` as in `AdmissionArgs`."""
+    allowed, numbers = f"({unchanged(_LEAST)}) || ({_SHUT})", str(CLOSED_MINIMUM)
+    if minimums:
+        opened = ", ".join(f"'{budget} {number}'" for budget, number in sorted(minimums.items()))
+        this = f"object.metadata.namespace + '/' + object.metadata.name + ' ' + string(object.{_LEAST})"
+        allowed = f"{allowed} || (has(object.{_LEAST}) && has(oldObject.{_LEAST}) && {this} in [{opened}])"
+        numbers = f"{numbers} or, for flexible pods, one less than the stack file's number"
+    return {
+        **BINDINGS_STAY,
+        **{
+            unchanged(path): f"{path} must stay as it is"
+            for path in ("metadata.annotations", "spec.selector", "spec.unhealthyPodEvictionPolicy")
+        },
+        allowed: f"minAvailable must stay as it is, or be {numbers}",
+        f"has(object.{_LEAST}) || (has(object.{_MOST}) && (object.{_MOST} == 0 || object.{_MOST} == 1))": (
+            "maxUnavailable must be 0 or 1"
+        ),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +86,8 @@ class AdmissionArgs:
     namespace: pulumi.Input[str]  # of the accounts
     controller: str  # names of service accounts
     closer: str
+    minimums: Mapping[str, int] = field(default_factory=dict[str, int])
+    """`minAvailable` of open budgets of pods without a scale, by "namespace/name"."""
 
 
 class Admission(pulumi.ComponentResource):
@@ -87,7 +99,7 @@ class Admission(pulumi.ComponentResource):
 
     def _policy(self, name: str, args: AdmissionArgs, resource: str, group: str, accounts: "Sequence[str]") -> None:
         variables = ANNOTATIONS if resource == "pods" else []
-        rules = POD_RULES if resource == "pods" else BUDGET_RULES
+        rules = POD_RULES if resource == "pods" else budget_rules(args.minimums)
         users = [user_of(args.namespace, account) for account in accounts]
         ours = pulumi.Output.all(*users).apply(lambda names: f"request.userInfo.username in [{', '.join(names)}]")
         enforce(
@@ -114,5 +126,5 @@ def _only_closes(args: AdmissionArgs, resource: str) -> "list[ValidationArgsDict
     return [{"expression": closes, "message": "Ebbtide's closer: maxUnavailable must be 0"}]
 
 
-def validations(whose: str, rules: dict[str, str]) -> "list[ValidationArgsDict]":
+def validations(whose: str, rules: Mapping[str, str]) -> "list[ValidationArgsDict]":
     return [{"expression": expression, "message": f"{whose}: {message}"} for expression, message in rules.items()]

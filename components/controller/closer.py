@@ -101,7 +101,7 @@ class Closer(pulumi.ComponentResource):
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
         for space in (NAMESPACE, *sorted({budget.namespace for budget in budgets} - {NAMESPACE})):
             here = space == NAMESPACE
-            rules = closer_rules(budgets=[budget.name for budget in budgets if budget.namespace == space])
+            rules = closer_rules(budgets=[budget.pdb for budget in budgets if budget.namespace == space])
             where = namespace if here else space
             grant(name if here else f"{name}-{space}", NAME, where, rules, home=namespace, parent=self)
 

@@ -4,6 +4,7 @@ The pods may restart at any time. Only the holder of the Lease acts, so two pods
 checksum of the config: a restart would close budgets that may be open, and restart every stabilization window.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import pulumi
@@ -13,13 +14,13 @@ from components.controller.admission import Admission, AdmissionArgs
 from components.controller.closer import NAME as CLOSER
 from components.controller.closer import Closer, CloserArgs
 from components.controller.process import OWN_NAME, ControlledProcess, Process
-from components.controller.rights import system_rules, worker_rules
+from components.controller.rights import budget_rules, system_rules, worker_rules
 from components.granting import grant
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority, from_secret
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import dump
-from ebbtide.vocabulary.labels import CONTROLLER
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 NAME = CONTROLLER
 
@@ -58,7 +59,8 @@ class Controller(ControlledProcess):
         super().__init__("ebbtide:components:Controller", name, process, stack, opts)
         self.document = document
         child = pulumi.ResourceOptions(parent=self)
-        limits = AdmissionArgs(namespace=stack.namespace, controller=NAME, closer=CLOSER)
+        minimums = {f"{b.namespace}/{b.pdb}": b.open_minimum for b in config.budgets if b.open_minimum is not None}
+        limits = AdmissionArgs(namespace=stack.namespace, controller=NAME, closer=CLOSER, minimums=minimums)
         admission = Admission(f"{name}-admission", limits, child)
         self._run([*self._own_objects(lease=True), *self._rights(args), admission])
         Closer(f"{name}-closer", CloserArgs(stack=stack, config=config), child)
@@ -66,15 +68,21 @@ class Controller(ControlledProcess):
 
     def _rights(self, args: ControllerArgs) -> list[pulumi.Resource]:
         config, stack = args.config, args.stack
-        budgets = [budget.name for budget in config.budgets if budget.namespace != WORKER_NAMESPACE]
-        pool_budgets = [budget.name for budget in config.budgets if budget.namespace == WORKER_NAMESPACE]
-        system = system_rules(lease=NAME, budgets=budgets)
-        workers = worker_rules(pools=[pool.deployment for pool in config.pools], budgets=pool_budgets)
+        budgets: defaultdict[str, list[str]] = defaultdict(list)
+        for budget in config.budgets:
+            budgets[budget.namespace].append(budget.pdb)
+        system = system_rules(lease=NAME, budgets=budgets.pop(NAMESPACE, ()))
+        pools = [pool.deployment for pool in config.pools]
+        workers = worker_rules(pools=pools, budgets=budgets.pop(WORKER_NAMESPACE, ()))
         home = stack.namespace
-        return [
+        rights: list[pulumi.Resource] = [
             *grant(f"{self._name}-system", NAME, home, system, parent=self),
             *grant(f"{self._name}-workers", NAME, stack.worker_namespace, workers, home=home, parent=self),
         ]
+        for space, names in sorted(budgets.items()):
+            rules = budget_rules(budgets=names)
+            rights += grant(f"{self._name}-{space}", NAME, space, rules, home=home, parent=self)
+        return rights
 
 
 def _document(args: ControllerArgs) -> pulumi.Output[str]:

@@ -20,14 +20,8 @@ _READ = ["get", "list", "watch"]
 
 
 def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """Return rights in the workloads' namespace: Lease, flexible budgets, events; pods, to time drains and starts."""
-    return [
-        *named("coordination.k8s.io", "leases", ["get", "update"], [lease]),
-        rule("policy", "poddisruptionbudgets", _READ),
-        *named("policy", "poddisruptionbudgets", ["patch"], budgets),
-        rule("", "pods", _READ),
-        events(),
-    ]
+    """Return rights in the workloads' namespace: the Lease, and those of every namespace with flexible pods."""
+    return [*named("coordination.k8s.io", "leases", ["get", "update"], [lease]), *budget_rules(budgets=budgets)]
 
 
 def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[PolicyRuleArgsDict]":
@@ -43,6 +37,16 @@ def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[
         *named("apps", "deployments/scale", ["get", "patch"], pools),
         *([rule("policy", "poddisruptionbudgets", _READ), *opened] if opened else []),
         rule("", "pods", [*_READ, "patch"]),
+        events(),
+    ]
+
+
+def budget_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    """Return rights where flexible pods are: their budgets, events; pods, to time drains and starts."""
+    return [
+        rule("policy", "poddisruptionbudgets", _READ),
+        *named("policy", "poddisruptionbudgets", ["patch"], budgets),
+        rule("", "pods", _READ),
         events(),
     ]
 

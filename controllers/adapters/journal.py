@@ -61,7 +61,7 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
 def objects_of(config: ControllerConfig) -> dict[str, ObjectReference]:
     """Return the objects of the scaler's subjects."""
     pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
-    budgets = {f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.name) for b in config.budgets}
+    budgets = {f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.pdb) for b in config.budgets}
     return pools | budgets
 
 
@@ -71,7 +71,7 @@ class Events:
     def __init__(self, api: KubeApi, objects: Mapping[str, ObjectReference], source: str = CONTROLLER) -> None:
         self._api, self._objects, self._source = api, objects, source
         self._waiting: queue.SimpleQueue[tuple[ObjectReference, dict[str, Any]] | None] = queue.SimpleQueue()
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[tuple[ObjectReference, str]] = Counter()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
@@ -101,16 +101,16 @@ class Events:
 
     def _run(self) -> None:
         while not self._closing.is_set() or not self._waiting.empty():
-            batch: dict[str, tuple[ObjectReference, dict[str, Any]]] = {}
+            batch: dict[tuple[ObjectReference, str], dict[str, Any]] = {}
             entry = self._waiting.get()
             while entry is not None:
                 key = f"{entry[0][-1]}.{entry[1]['reason']}.{entry[1]['type']}".lower()
-                self._counts[key] += 1
-                batch[key] = entry
+                batch[entry[0], key] = entry[1]
+                self._counts[entry[0], key] += 1
                 entry = None if self._waiting.empty() else self._waiting.get()
-            for key, (target, event) in batch.items():
+            for (target, key), event in batch.items():
                 with suppress(ApiError):  # nothing depends on an Event
-                    self._write(key, target, {**event, "count": self._counts[key]})
+                    self._write(key, target, {**event, "count": self._counts[target, key]})
             self._closing.wait(PAUSE)
 
     def _write(self, key: str, target: ObjectReference, event: dict[str, Any]) -> None:

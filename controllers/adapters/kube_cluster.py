@@ -28,12 +28,13 @@ from controllers.ports import (
     SetBudget,
     Unknown,
 )
-from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.labels import CATEGORY, DELETION_COST, FIELD_MANAGER, WORKLOAD, Category
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, DELETION_COST, FIELD_MANAGER, WORKLOAD, Category
 
 T = TypeVar("T")
 
 _CORE, _APPS, _POLICY = "/api/v1/namespaces", "/apis/apps/v1/namespaces", "/apis/policy/v1/namespaces"
+_ANOTHER = 2  # a number that the controller never intends
 _GOES_FIRST = "-1"  # below 0, the cost of a pod without the annotation
 _PASSING = (0, 401, 408, 429)  # no answer, an expired token, too slow, too many
 
@@ -144,9 +145,10 @@ class KubeCluster:
                     self._inputs[name], pools[name] = inputs, self._seen.pools[name] if same else _pool(*inputs)
         budgets: dict[str, ObservedBudget] = {}
         for namespace, cache in self._pdbs.items():
-            for name, stored in cache.snapshot().items():
-                if name in self._budgets and self._budgets[name].namespace == namespace:
-                    self._uids[name], budgets[name] = stored.uid, stored.seen
+            objects = cache.snapshot()
+            for name, policy in self._budgets.items():
+                if policy.namespace == namespace and (stored := objects.get(policy.pdb)) is not None:
+                    self._uids[name], budgets[name] = stored.uid, _as_maximum(stored.seen, policy)
         return ObservedCluster(pools, budgets)
 
     def _catch_up(self, namespace: str) -> None:
@@ -173,10 +175,11 @@ class KubeCluster:
     def _send(self, action: Action) -> None:
         if isinstance(action, SetBudget):
             name, body = action.budget, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
-            path = f"{_POLICY}/{_named(self._budgets, name).namespace}/poddisruptionbudgets/{name}"
+            policy = _named(self._budgets, name)
+            path = f"{_POLICY}/{policy.namespace}/poddisruptionbudgets/{policy.pdb}"
             # Without its uid an apply would recreate a budget that has just been deleted.
             metadata = {"uid": self._uids[name]} if name in self._uids else {}
-            spec = {"maxUnavailable": action.max_unavailable}
+            spec = _written(action.max_unavailable, policy)
         else:
             pool, metadata = _named(self._pools, action.pool), dict[str, str]()
             if isinstance(action, Mark):
@@ -191,6 +194,20 @@ class KubeCluster:
         if action.version:
             metadata["resourceVersion"] = action.version
         self._api.apply(path, {**body, "metadata": metadata, "spec": spec}, manager=FIELD_MANAGER)
+
+
+def _as_maximum(seen: ObservedBudget, policy: BudgetPolicy) -> ObservedBudget:
+    """Return a budget with a minimum as one with a maximum. Any other minimum than the two intended ones is written."""
+    if policy.open_minimum is None:
+        return seen
+    meanings: dict[int | None, int] = {CLOSED_MINIMUM: 0, policy.open_minimum: 1}
+    return replace(seen, max_unavailable=meanings.get(seen.minimum, _ANOTHER))
+
+
+def _written(max_unavailable: int, policy: BudgetPolicy) -> dict[str, int]:
+    if policy.open_minimum is None:
+        return {"maxUnavailable": max_unavailable}
+    return {"minAvailable": policy.open_minimum if max_unavailable else CLOSED_MINIMUM}
 
 
 def outcome_of(error: ApiError) -> Outcome:

@@ -89,10 +89,12 @@ def _states(containers: Sequence[Json] | None) -> list[Json]:
 
 def budget(item: Json) -> Stored[ObservedBudget]:
     """A percentage counts by its number, `minAvailable` counts as open; without either no disruption is allowed."""
-    metadata, number = item["metadata"], str(item["spec"].get("maxUnavailable", int("minAvailable" in item["spec"])))
-    number, hold, version = number.rstrip("%"), hold_of(_annotations(metadata)), metadata["resourceVersion"]
+    metadata, spec = item["metadata"], item["spec"]
+    least, hold, version = spec.get("minAvailable"), hold_of(_annotations(metadata)), metadata["resourceVersion"]
+    number = str(spec.get("maxUnavailable", int("minAvailable" in spec))).rstrip("%")
     most = int(number) if number.isdecimal() else 1
-    return _stored(metadata, ObservedBudget(max_unavailable=most, settled=_observed(item), version=version, hold=hold))
+    seen = ObservedBudget(max_unavailable=most, settled=_observed(item), version=version, hold=hold)
+    return _stored(metadata, replace(seen, minimum=least if isinstance(least, int) else None))
 
 
 def lifetime(item: Json) -> Stored[Lifetime]:

@@ -147,7 +147,7 @@ def deployment_path(pool: PoolPolicy) -> str:
 
 
 def budget_path(budget: BudgetPolicy) -> str:
-    return f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.name}"
+    return f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.pdb}"
 
 
 def targets_of(config: ControllerConfig, names: Sequence[str], more: Sequence[Target] = ()) -> list[Target]:

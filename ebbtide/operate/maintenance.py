@@ -148,7 +148,7 @@ class Maintenance:
             if not patch_surely(self._api, budget_path(budget), body, f"close budget {budget.name}", self._tell):
                 patch = "'" + json.dumps({"spec": closed}, separators=(",", ":")) + "'"
                 where = f"--namespace {budget.namespace}"
-                commands.append(f"kubectl {where} patch poddisruptionbudget {budget.name} --type merge --patch {patch}")
+                commands.append(f"kubectl {where} patch poddisruptionbudget {budget.pdb} --type merge --patch {patch}")
         cordoned = [name for name in self._cordoned if not self._uncordoned(name)]
         return [*commands, *(f"kubectl uncordon {name}" for name in cordoned)]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from components.ownership import (
     DESIRED_SIZE,
     MAX_UNAVAILABLE,
+    MIN_AVAILABLE,
     MIN_REPLICA_COUNT,
     MIN_REPLICAS,
     REPLICAS,
@@ -22,6 +23,7 @@ from ebbtide.recording.values import mappings, texts, value_at
 
 _OWNERS = {
     MAX_UNAVAILABLE: FieldOwner.CONTROLLER,
+    MIN_AVAILABLE: FieldOwner.CONTROLLER,
     DESIRED_SIZE: FieldOwner.CLUSTER_AUTOSCALER,
     MIN_REPLICAS: FieldOwner.WORKLOADS,
     MIN_REPLICA_COUNT: FieldOwner.WORKLOADS,

@@ -65,10 +65,7 @@ class StackSettings(Settings):
     adopted: dict[Name, AdoptedSettings] = Field(
         default={},
         description="rules for pods that charts, operators and other tools create in the team's own namespaces",
-        examples=[
-            "{ hub: { namespace: jupyter, selector: { component: hub }, category: fixed, replicas: 1, cpu: 1, "
-            "memory: 2Gi } }"
-        ],
+        examples=["{ hub: { namespace: jupyter, selector: { app: hub }, category: fixed, replicas: 1, … } }"],
     )
     serving: ServingSettings = ServingSettings()
     monitoring: MonitoringSettings = MonitoringSettings()

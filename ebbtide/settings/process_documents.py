@@ -10,6 +10,7 @@ from ebbtide.prices import NoPrice, on_demand
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import every_pod
+from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.checkpoints import Interruptible
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
@@ -60,8 +61,16 @@ def controller_config(
         resync=RESYNC,
         redis=redis,
         pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
-        budgets=(*_budgets(settings, Category.FLEXIBLE), *_pool_budgets(settings)),
-        never_opened=(*_budgets(settings, Category.FIXED), *_bundled_budgets(settings)),
+        budgets=(
+            *_budgets(settings, Category.FLEXIBLE),
+            *_pool_budgets(settings),
+            *_adopted_budgets(settings, Category.FLEXIBLE),
+        ),
+        never_opened=(
+            *_budgets(settings, Category.FIXED),
+            *_bundled_budgets(settings),
+            *_adopted_budgets(settings, Category.FIXED),
+        ),
     )
 
 
@@ -84,6 +93,19 @@ def _pool_budgets(settings: StackSettings) -> Iterator[BudgetPolicy]:
         if pool.checkpoints is not None and not settings.stopped_together(pool):
             always = pool.checkpoints.interruptible is Interruptible.ALWAYS
             yield BudgetPolicy(name=name, namespace=WORKER_NAMESPACE, always=always)
+
+
+def _adopted_budgets(settings: StackSettings, category: Category) -> Iterator[BudgetPolicy]:
+    """Yield the budgets of adopted pods. Those of workers never open, like those of pools without checkpoints."""
+    for name, rule in sorted(settings.adopted.items()):
+        if rule.category is category:
+            pdb = adopted_budget(name, rule)
+            yield BudgetPolicy(
+                name=name,
+                namespace=rule.namespace,
+                object_name=None if pdb == name else pdb,
+                open_minimum=rule.open_minimum,
+            )
 
 
 def _bundled_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:

@@ -1,13 +1,14 @@
 """The scaler's config document: pools, budgets, business hours and where the queues are.
 
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
-Sentinels, a certificate authority, and the budgets that are never opened.
+Sentinels, a certificate authority, and the budgets that are never opened. Schema 4: budgets of adopted pods, which are
+in other namespaces, may have another name than the rule and may set `minAvailable`.
 """
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ebbtide.vocabulary.documents import FORMER_KEY, KEY, Document
+from ebbtide.vocabulary.documents import FORMER_KEY, KEY, OMIT_DEFAULT, Document, UnreadableConfig
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
 
@@ -66,9 +67,18 @@ class PoolPolicy:
 class BudgetPolicy:
     """A budget that the controller opens (1) and closes (0): of a flexible workload or of a pool with checkpoints."""
 
-    name: str
+    name: str  # unique in the document: of the workload, the pool or the rule
     namespace: str
     always: bool = False  # open in business hours, too: the pool's jobs may be interrupted at any time
+    # Name of the PodDisruptionBudget; None: the name.
+    object_name: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    # `minAvailable` of the open budget of pods without a scale; None: the budget sets `maxUnavailable`.
+    open_minimum: int | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    @property
+    def pdb(self) -> str:
+        """Return the name of the PodDisruptionBudget."""
+        return self.object_name or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +101,7 @@ class RedisEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig(Document):
-    SCHEMA = 3
+    SCHEMA = 4
 
     customer: str
     hours: BusinessHours
@@ -102,6 +112,13 @@ class ControllerConfig(Document):
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
     never_opened: tuple[BudgetPolicy, ...] = ()  # fixed ones: the closer closes what an operator's maintenance left
+
+    def check(self) -> None:
+        """The controller, its metrics and its reports identify pools and budgets by name."""
+        for key, policies in (("pools", self.pools), ("budgets", (*self.budgets, *self.never_opened))):
+            names = [policy.name for policy in policies]
+            if repeated := sorted({name for name in names if names.count(name) > 1}):
+                raise UnreadableConfig(f"{key}: named twice: {repeated}")
 
     @property
     def closed_by_day(self) -> tuple[BudgetPolicy, ...]:

@@ -193,5 +193,13 @@ class AdoptedSettings(Settings):
         )
 
 
+def adopted_budget(name: str, rule: AdoptedSettings) -> str:
+    """Return the name of a rule's PodDisruptionBudget.
+
+    It says which field the budget sets: the former owner of the other field would keep it, and no budget may have both.
+    """
+    return name if rule.has_scale else f"{name}.pods"
+
+
 class AdoptedWorkload(WorkloadSettings):
     """Pods of a rule, described as a workload. Nothing provisions them."""
