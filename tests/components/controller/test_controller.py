@@ -72,6 +72,33 @@ def test_only_named_pools_are_scaled_and_only_where_workers_live() -> None:
     assert "patch" not in next(rule["verbs"] for rule in workers if rule["resources"] == ["deployments"])
 
 
+def test_in_a_teams_namespace_the_controller_patches_named_budgets_and_nothing_else() -> None:
+    adopted = (
+        BudgetPolicy(name="hub", namespace="jupyter", object_name="hub.pods", open_minimum=2),
+        BudgetPolicy(name="api", namespace="api"),
+    )
+    granted = roles(controller(replace(controller_config(), budgets=adopted)))
+    writes = {
+        (rule["resources"][0], verb): rule.get("resourceNames")
+        for rule in granted["jupyter", "ebbtide-controller"]
+        for verb in rule["verbs"]
+        if verb in WRITES and rule["resources"] != ["events"]
+    }
+
+    assert writes == {("poddisruptionbudgets", "patch"): ["hub.pods"]}
+    assert not any(rule.get("resourceNames") == ["api"] for rule in granted["ebbtide", "ebbtide-controller"])
+
+
+def test_a_minimum_may_be_set_to_the_number_of_its_budget_only() -> None:
+    adopted = (BudgetPolicy(name="hub", namespace="jupyter", object_name="hub.pods", open_minimum=2),)
+    resources = controller(replace(controller_config(), budgets=adopted))
+    policy = next(p for p in policies_of(resources) if p.inputs["metadata"]["name"] == "ebbtide-poddisruptionbudgets")
+    rules = [rule["expression"] for rule in policy.inputs["spec"]["validations"] if "1000000" in rule["message"]]
+
+    assert len(rules) == 1
+    assert "in ['jupyter/hub.pods 2']" in rules[0]
+
+
 def test_a_rule_without_names_is_not_written_since_it_would_grant_all() -> None:
     rules = [*system_rules(lease="lease", budgets=()), *worker_rules(pools=()), *closer_rules(budgets=())]
     writing = {(res, verb) for rule in rules for res in rule["resources"] or () for verb in rule["verbs"]}  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues, reportTypedDictNotRequiredAccess, reportUnknownArgumentType] - typed as Input

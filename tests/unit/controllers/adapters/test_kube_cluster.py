@@ -15,7 +15,7 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.ports import Mark, ObservedCluster, ObservedPool, Outcome, Scale, SetBudget, Unknown
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
-from ebbtide.vocabulary.labels import DELETION_COST
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, DELETION_COST
 from tests.builders.controllers import budgets, config, pool_policy
 from tests.builders.redis import wait_until
 
@@ -153,6 +153,31 @@ def test_a_budget_is_applied_with_its_uid_so_that_a_deleted_one_is_not_recreated
     ((path, body),) = api.sent
     assert path == f"{BUDGETS}/api"
     assert body["metadata"] == {"uid": "its-uid", "resourceVersion": "3"}
+
+
+COUNTED = BudgetPolicy(name="api", namespace="apps", object_name="api.pods", open_minimum=3)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "written_before"),
+    [(CLOSED_MINIMUM, 0), (3, 1), (2, 2), (0, 2), ("75%", 2)],
+    ids=["closed", "open", "of another number of pods", "open for all", "a share"],
+)
+def test_a_budget_of_pods_without_a_scale_is_read_by_its_minimum(minimum: int | str, written_before: int) -> None:
+    pdb = named("api.pods", "uid", "3", spec={"minAvailable": minimum}, status={"observedGeneration": 1})
+    api = ScriptedApi(**{BUDGETS: [pdb, named("api", "chart", "1", spec={"maxUnavailable": 1})]})
+    with seen_by(api, config(budgets=(COUNTED,))) as cluster:
+        assert look(cluster).budgets["api"].max_unavailable == written_before
+
+
+@pytest.mark.parametrize(("max_unavailable", "minimum"), [(0, CLOSED_MINIMUM), (1, 3)])
+def test_a_budget_of_pods_without_a_scale_is_written_by_its_minimum(max_unavailable: int, minimum: int) -> None:
+    api = ScriptedApi()
+    with seen_by(api, config(budgets=(COUNTED,))) as cluster:
+        cluster.act(SetBudget(budget="api", max_unavailable=max_unavailable, version=None, reason="test"))
+
+    ((path, body),) = api.sent
+    assert (path, body["spec"]) == (f"{BUDGETS}/api.pods", {"minAvailable": minimum})
 
 
 @pytest.mark.parametrize(
