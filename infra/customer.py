@@ -22,9 +22,11 @@ from components.pods.egress import egress_of
 from components.pods.priorities import Priorities
 from components.pods.secrets import Secrets, SecretsArgs, SecretsSource, StackSecrets
 from components.redis.queues import Redis, RedisArgs
+from components.redis.users import RedisUser
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import every_pod, secrets_by_namespace
 from ebbtide.settings.process_documents import floors_of
+from ebbtide.settings.redis_rights import sender_rights
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.redis import RedisKind
@@ -113,6 +115,11 @@ def _redis(site: Site, password: Password, ray: RaySpaces | None, options: pulum
         settings=site.settings.redis,
         password=password,
         further={} if ray is None else {f"ray-{name}": ray.names[name] for name in with_state},
+        users={
+            name: RedisUser(rule=rule, rights=sender_rights(name, site.settings))
+            for name, rule in site.settings.adopted.items()
+            if rule.redis
+        },
     )
     return Redis("redis", args, options)
 

@@ -25,6 +25,7 @@ from components.pods.redis_access import (
     secret_keys,
 )
 from components.redis.server import RedisServerArgs, redis_server
+from components.redis.users import RedisUser, passwords_secret, user_name, user_password, user_secret
 from ebbtide.provisioning_labels import SECRET_KEYS
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
@@ -37,6 +38,8 @@ class RedisArgs:
     further: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """Further namespaces whose pods use it, by name: those of Ray clusters whose heads keep their state here."""
     password: pulumi.Input[str] | None = None
+    users: Mapping[str, RedisUser] = field(default_factory=dict[str, RedisUser])
+    """Users of adopted pods, by rule; of the in-cluster Redis only."""
 
 
 class Redis(pulumi.ComponentResource):
@@ -53,30 +56,45 @@ class Redis(pulumi.ComponentResource):
         self._secret(f"{name}-worker-secret", args.stack.worker_namespace, args)
         for client, namespace in args.further.items():
             self._secret(f"{name}-{client}-secret", namespace, args)
+        for rule, user in sorted(args.users.items()):
+            self._secret(f"{name}-{rule}-user", user.rule.namespace, args, rule)
         if args.settings.kind is RedisKind.IN_CLUSTER:
             server = RedisServerArgs(
                 stack=args.stack,
                 settings=args.settings,
                 clients=[args.stack.namespace, args.stack.worker_namespace, *args.further.values()],
+                users=args.users,
             )
+            if args.users:
+                passwords_secret(f"{name}-users", args.users, _secret_text(args.password), args.stack, parent=self)
             redis_server(name, server, parent=self)
         self.register_outputs({})
 
-    def _secret(self, resource_name: str, namespace: pulumi.Input[str], args: RedisArgs) -> None:
-        password = pulumi.Output.secret("" if args.password is None else args.password)
+    def _secret(
+        self, resource_name: str, namespace: pulumi.Input[str], args: RedisArgs, rule: str | None = None
+    ) -> None:
+        """Create the Secret of a namespace, or that of a rule with its user."""
+        password, endpoint, secret = _secret_text(args.password), self.endpoint, SECRET
+        if rule is not None:
+            password = password.apply(lambda text: user_password(text, rule))
+            endpoint, secret = replace(endpoint, username=user_name(rule)), user_secret(rule)
         host = self.endpoint.host if args.stack.cache_host is None else args.stack.cache_host
         outputs = pulumi.Output.all(host=host, password=password)
         spellings = {
             PASSWORD_KEY: password,
-            URL_KEY: outputs.apply(lambda it: redis_url(replace(self.endpoint, host=it["host"]), it["password"])),
+            URL_KEY: outputs.apply(lambda it: redis_url(replace(endpoint, host=it["host"]), it["password"])),
             PYTHON_URL_KEY: outputs.apply(
-                lambda values: python_url(replace(self.endpoint, host=values["host"]), values["password"])
+                lambda values: python_url(replace(endpoint, host=values["host"]), values["password"])
             ),
         }
-        keys = secret_keys(self.endpoint)
+        keys = secret_keys(endpoint)
         Secret(
             resource_name,
-            metadata={"name": SECRET, "namespace": namespace, "annotations": {SECRET_KEYS: ",".join(keys)}},
+            metadata={"name": secret, "namespace": namespace, "annotations": {SECRET_KEYS: ",".join(keys)}},
             string_data={key: spellings[key] for key in keys},
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def _secret_text(password: pulumi.Input[str] | None) -> pulumi.Output[str]:
+    return pulumi.Output.secret("" if password is None else password)

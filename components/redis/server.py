@@ -14,8 +14,8 @@ day and restart on the same volume. So a change is ignored, and a volume grows b
 send its password to an open port.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -29,6 +29,7 @@ from components.pods.budget import closed_budget
 from components.pods.disks import kept_class
 from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
+from components.redis.users import RedisUser, admitted, password_variables, user_options
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.redis import CPU, RedisSettings
 from ebbtide.units.quantities import memory_quantity
@@ -58,6 +59,7 @@ class RedisServerArgs:
     stack: StackContext
     settings: RedisSettings
     clients: Sequence[pulumi.Input[str]]  # the namespaces whose pods may call it
+    users: Mapping[str, RedisUser] = field(default_factory=dict[str, RedisUser])  # by rule of adopted pods
 
     @property
     def identity(self) -> PodIdentity:
@@ -79,6 +81,8 @@ def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -
         before.append(kept_class(f"{name}-kept", KEPT, args.stack.customer, options=child))
     closed_budget(f"{name}-budget", identity, args.stack.namespace, parent=parent)
     _clients(f"{name}-clients", args, child)
+    for rule, user in sorted(args.users.items()):
+        admitted(f"{name}-{rule}-clients", rule, user, identity, args.stack.namespace, parent=parent)
     StatefulSet(
         f"{name}-server",
         metadata={"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels},
@@ -163,8 +167,8 @@ def _container(args: RedisServerArgs) -> "ContainerArgsDict":
         "name": "redis",
         "image": args.stack.images.of(REDIS),
         "command": ["valkey-server"],
-        "args": [word for option in options.items() for word in option],
-        "env": [from_secret(PASSWORD_ENV, PASSWORD_KEY)],
+        "args": [*(word for option in options.items() for word in option), *user_options(args.users)],
+        "env": [from_secret(PASSWORD_ENV, PASSWORD_KEY), *password_variables(args.users)],
         "ports": [{"name": "redis", "container_port": PORT}],
         "readiness_probe": {"tcp_socket": {"port": PORT}, "period_seconds": 5},
         "resources": resources(cpu=CPU, memory=memory),

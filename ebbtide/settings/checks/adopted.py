@@ -4,10 +4,22 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from ebbtide.settings.checks.parsed import ParsedSections, Rule
-from ebbtide.settings.file.keys import ADOPTED, CLUSTER, CRON_JOBS, JOBS, RAY, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.keys import (
+    ADOPTED,
+    CLUSTER,
+    CRON_JOBS,
+    JOBS,
+    RAY,
+    REDIS,
+    REDIS_PASSWORD,
+    SERVICES,
+    WORKERS,
+    WORKLOADS,
+)
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.sections.adopted import MINIMUM_VERSION, disjoint
 from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.redis import RedisKind
 
 
 def _rules_select_different_pods(parsed: ParsedSections) -> Iterator[Finding]:
@@ -51,6 +63,28 @@ def _the_version_has_mutating_policies(parsed: ParsedSections) -> Iterator[Findi
         )
 
 
+def _redis_has_users(parsed: ParsedSections) -> Iterator[Finding]:
+    """Outside the cluster, the owner of Redis creates users."""
+    in_cluster = parsed.stack.redis.kind is RedisKind.IN_CLUSTER
+    for name, rule in parsed.stack.adopted.items():
+        if rule.redis and not in_cluster:
+            yield Finding(
+                code="adopted.redis-elsewhere",
+                at=(ADOPTED, name, "redis"),
+                wanted=f"no redis with {REDIS}.kind {parsed.stack.redis.kind}",
+                found="true",
+                hint=f"create a Secret with the address and its login in namespace {rule.namespace}",
+            )
+        elif rule.redis and REDIS_PASSWORD not in parsed.config:
+            yield Finding(
+                code="adopted.redis-open",
+                at=(ADOPTED, name, "redis"),
+                wanted=f"{REDIS_PASSWORD}, from which the password of the rule's user follows",
+                found="no password",
+                hint=f"pulumi config set --secret {REDIS_PASSWORD}",
+            )
+
+
 def _minor(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
@@ -58,5 +92,6 @@ def _minor(version: str) -> tuple[int, ...]:
 RULES = (
     Rule((ADOPTED,), _rules_select_different_pods),
     Rule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
+    Rule((ADOPTED, REDIS), _redis_has_users),
     Rule((ADOPTED, CLUSTER), _the_version_has_mutating_policies, on=ClusterKind.EKS),
 )

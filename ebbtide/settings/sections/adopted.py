@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.problems import all_of, show, wanted
@@ -164,6 +164,13 @@ class AdoptedSettings(Settings):
     memory: Mebibytes = Field(description="memory requests of a pod", examples=["8Gi"])
     gpu: Gpu = Field(
         default=NO_GPU, description="GPUs per pod: a count, or { count, resource, memory }", examples=["1"]
+    )
+
+    redis: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="a user of the in-cluster Redis for these pods, with rights on the queues of all pools; its "
+        "address is in the Secret ebbtide-redis-RULE of their namespace",
+        examples=["true"],
     )
 
     @property

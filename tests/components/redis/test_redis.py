@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from components.pods.redis_access import CA_FILE, RedisAuthority, python_url, redis_endpoint, redis_url
 from components.redis.queues import Redis, RedisArgs
+from components.redis.users import RedisUser
 from ebbtide.recording.resources import Resource
+from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings, RedisTls
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from tests.builders.components import STACK, of_kind, pod_of, recorded, the
@@ -200,3 +202,37 @@ def test_a_private_authority_of_a_redis_elsewhere_is_trusted_too() -> None:
 
     assert redis_endpoint(private).ca_file == CA_FILE
     assert redis_endpoint(outside("rediss://cache.example")).ca_file is None
+
+
+def test_adopted_pods_get_their_own_user_secret_and_way_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.Output, "secret", staticmethod(pulumi.Output.from_input))  # so that it can be read here
+    rule = AdoptedSettings.model_construct(namespace="team", selector={"app": ("api",)})
+    users = {"api": RedisUser(rule=rule, rights=["~api:*"])}
+
+    def program() -> None:
+        Redis("redis", RedisArgs(stack=STACK, settings=IN_CLUSTER, password="hush", users=users))
+
+    resources = recorded(program)
+    secrets = {
+        (secret.inputs["metadata"]["namespace"], secret.inputs["metadata"]["name"]): secret.inputs["stringData"]
+        for secret in of_kind(resources, "Secret")
+    }
+    (container,) = pod_of(the(resources, "StatefulSet"))["containers"]
+    derived = secrets["ebbtide", "ebbtide-redis-users"]["api"]
+    peers = [
+        peer for policy in of_kind(resources, "NetworkPolicy") for peer in policy.inputs["spec"]["ingress"][0]["from"]
+    ]
+
+    assert derived != "hush"
+    assert (
+        secrets["team", "ebbtide-redis-api"]["url"] == f"redis://ebbtide-api:{derived}@ebbtide-redis.ebbtide.svc:6379/0"
+    )
+    assert container["args"][-5:] == ["--user", "ebbtide-api", "on", ">$(REDIS_USER_API)", "~api:*"]
+    assert ("REDIS_USER_API", "ebbtide-redis-users", "api") in {
+        (entry["name"], entry["valueFrom"]["secretKeyRef"]["name"], entry["valueFrom"]["secretKeyRef"]["key"])
+        for entry in container["env"]
+    }
+    assert {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team"}},
+        "podSelector": {"matchLabels": {"app": "api"}},
+    } in peers

@@ -110,3 +110,18 @@ def test_fixed_adopted_pods_need_fixed_nodes(tmp_path: Path) -> None:
     rules = [rule(f"db{n}", namespace=f"db{n}", category="fixed", replicas="9", cpu="7") for n in range(2)]
 
     assert problem_of(stack(*rules), tmp_path).tells("fixed.no-room", "nodeGroups.fixed.max", "found 6")
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ("", "adopted.redis-open"),
+        ("ebbtide:redis: { kind: url, url: 'redis://cache.example.com:6379/0' }", "adopted.redis-elsewhere"),
+        ("ebbtide:redis: { kind: elasticache }", "adopted.redis-elsewhere"),
+    ],
+)
+def test_a_user_of_redis_takes_a_password_and_a_redis_of_the_stack(tmp_path: Path, more: str, code: str) -> None:
+    text = stack(rule(redis="true")) + (f"  {more}\n" if more else "")
+    faults = [told(problem) for problem in problems_of(text, tmp_path)]
+
+    assert any(fault.tells(code, "adopted.api.redis:") for fault in faults), faults
