@@ -1,0 +1,46 @@
+"""Texts of the policies' CEL expressions."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from ebbtide.settings.sections.adopted import AdoptedSettings
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""Label of every namespace: its name."""
+
+
+def text(value: str) -> str:
+    """Quote a text. JSON's escapes are CEL's, except for its surrogates, so other characters stay unescaped."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def texts(values: Iterable[str]) -> str:
+    return f"[{', '.join(map(text, values))}]"
+
+
+def labels(values: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{text(key)}: {text(value)}" for key, value in sorted(values.items())) + "}"
+
+
+def one_of(subject: str, values: Iterable[str]) -> str:
+    """Compare a text with the values, of which there is at least one."""
+    values = list(values)
+    return f"{subject} == {text(values[0])}" if len(values) == 1 else f"{subject} in {texts(values)}"
+
+
+def choice(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
+    """Return the value of the first case whose condition holds, with one line for each case."""
+    return "".join(f"{condition} ? {value} :\n" for condition, value in cases) + otherwise
+
+
+def by_rule(values: Mapping[str, str], otherwise: str) -> str:
+    """Return the value of the pod's rule. Rules with the same value share a line."""
+    rules: dict[str, list[str]] = {}
+    for rule, value in sorted(values.items()):
+        rules.setdefault(value, []).append(rule)
+    return choice(((one_of("variables.rule", names), value) for value, names in rules.items()), otherwise)
+
+
+def namespaces(rules: Mapping[str, AdoptedSettings]) -> list[str]:
+    """Return the adopted namespaces."""
+    return sorted({rule.namespace for rule in rules.values()})
