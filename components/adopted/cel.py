@@ -1,12 +1,13 @@
-"""Texts of the policies' CEL expressions."""
+"""Parts of the policies for adopted pods: CEL expressions as text, and the namespaces."""
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ebbtide.settings.sections.adopted import AdoptedSettings
 
-NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""Label of every namespace: its name."""
+if TYPE_CHECKING:
+    from pulumi_kubernetes.admissionregistration.v1 import MatchResourcesArgsDict
 
 
 def text(value: str) -> str:
@@ -41,6 +42,8 @@ def by_rule(values: Mapping[str, str], otherwise: str) -> str:
     return choice(((one_of("variables.rule", names), value) for value, names in rules.items()), otherwise)
 
 
-def namespaces(rules: Mapping[str, AdoptedSettings]) -> list[str]:
-    """Return the adopted namespaces."""
-    return sorted({rule.namespace for rule in rules.values()})
+def adopted_namespaces(rules: Mapping[str, AdoptedSettings]) -> "MatchResourcesArgsDict":
+    """Match objects of the rules' namespaces, by name."""
+    names = sorted({rule.namespace for rule in rules.values()})
+    name_label = "kubernetes.io/metadata.name"
+    return {"namespace_selector": {"match_expressions": [{"key": name_label, "operator": "In", "values": names}]}}

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 
-from components.adopted.cel import NAMESPACE_NAME, by_rule, choice, labels, namespaces, one_of, text, texts
+from components.adopted.cel import adopted_namespaces, by_rule, choice, labels, one_of, text, texts
+from components.adopted.second_budgets import warn_of_second_budgets
 from components.cluster.existing import NodeSelectors
 from components.pods.rules import CLUSTER_CRITICAL, HOST, nodes_of_kind, tolerations
 from ebbtide.provisioning_labels import NodeKind
@@ -60,6 +61,8 @@ class AdoptionArgs:
 
 
 class Adoption(pulumi.ComponentResource):
+    """The policy for adopted pods, and the warning for second budgets over them."""
+
     def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Adoption", name, None, opts)
         policy = MutatingAdmissionPolicy(
@@ -74,6 +77,7 @@ class Adoption(pulumi.ComponentResource):
             spec={"policy_name": POLICY},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
+        warn_of_second_budgets(name, args.rules, self)
         self.register_outputs({})
 
 
@@ -93,9 +97,7 @@ def policy_spec(
 
 def _created_pods(rules: Mapping[str, AdoptedSettings]) -> "MatchResourcesArgsDict":
     return {
-        "namespace_selector": {
-            "match_expressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": namespaces(rules)}]
-        },
+        **adopted_namespaces(rules),
         "object_selector": {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]},
         "resource_rules": [
             {
