@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ebbtide.settings.sections.adopted import AdoptedSettings
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.admissionregistration.v1 import MatchResourcesArgsDict
+    from pulumi_kubernetes.admissionregistration.v1 import MatchResourcesArgsDict, VariableArgsDict
 
 
 def text(value: str) -> str:
@@ -32,6 +32,20 @@ def one_of(subject: str, values: Iterable[str]) -> str:
 def choice(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
     """Return the value of the first case whose condition holds, with one line for each case."""
     return "".join(f"{condition} ? {value} :\n" for condition, value in cases) + otherwise
+
+
+def rule_variables(conditions: Mapping[str, str]) -> "list[VariableArgsDict]":
+    """Return one variable for each rule's condition, and `rule`: the name of the one that holds, or an empty text.
+
+    A single expression for many rules takes the API server seconds to compile, and may exceed its limit of 100,000
+    characters.
+    """
+    variables = {name: f"is_{name.replace('-', '_')}" for name in sorted(conditions)}
+    cases = ((f"variables.{variable}", text(name)) for name, variable in variables.items())
+    return [
+        *({"name": variable, "expression": conditions[name]} for name, variable in variables.items()),
+        {"name": "rule", "expression": choice(cases, text(""))},
+    ]
 
 
 def by_rule(values: Mapping[str, str], otherwise: str) -> str:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 
-from components.adopted.cel import adopted_namespaces, by_rule, choice, labels, one_of, text, texts
+from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, rule_variables, text, texts
 from components.adopted.second_budgets import warn_of_second_budgets
 from components.cluster.existing import NodeSelectors
 from components.pods.rules import CLUSTER_CRITICAL, HOST, nodes_of_kind, tolerations
@@ -124,8 +124,6 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None) -> "list[VariableArgsDict]":
     """Later variables may use earlier ones."""
     expressions = {
-        "labels": "object.metadata.?labels.orValue({})",
-        "rule": choice(((_selects(rule), text(name)) for name, rule in sorted(rules.items())), text("")),
         "category": by_rule({name: text(rule.category.value) for name, rule in rules.items()}, text("")),
         "selected": "object.spec.?nodeSelector.orValue({})",
         "nodes": by_rule({name: labels(_nodes(rule, node_selectors)) for name, rule in rules.items()}, "{}"),
@@ -141,7 +139,11 @@ def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelecto
             f".exists(e, e.key == {text(CATEGORY)}))"
         ),
     }
-    return [{"name": name, "expression": expression} for name, expression in expressions.items()]
+    return [
+        {"name": "labels", "expression": "object.metadata.?labels.orValue({})"},
+        *rule_variables({name: _selects(rule) for name, rule in rules.items()}),
+        *({"name": name, "expression": expression} for name, expression in expressions.items()),
+    ]
 
 
 def _selects(rule: AdoptedSettings) -> str:

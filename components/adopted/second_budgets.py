@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pulumi
 
 from components.admission_policy import on, warn
-from components.adopted.cel import adopted_namespaces, choice, one_of, text, texts
+from components.adopted.cel import adopted_namespaces, one_of, rule_variables, text, texts
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -23,7 +23,6 @@ _LABELS, _EXPRESSIONS = (f"object.spec.?selector.?{field}.orValue" for field in 
 
 
 def warn_of_second_budgets(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
-    cases = ((_may_select(rule), text(rule_name)) for rule_name, rule in sorted(rules.items()))
     warn(
         (f"{name}-budgets-policy", f"{name}-budgets-binding"),
         POLICY,
@@ -37,7 +36,7 @@ def warn_of_second_budgets(name: str, rules: Mapping[str, AdoptedSettings], pare
                 "expression": "object.spec.?selector.hasValue() && variables.labels.size() == 0 "
                 f"&& {_EXPRESSIONS}([]).size() == 0",
             },
-            {"name": "rule", "expression": choice(cases, text(""))},
+            *rule_variables({rule_name: _may_select(rule) for rule_name, rule in rules.items()}),
         ],
         parent=parent,
     )
