@@ -1,4 +1,4 @@
-"""An admission policy and its binding. It refuses a write that violates a rule or that it cannot evaluate."""
+"""An admission policy and its binding. It refuses a write, or warns of one."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,10 @@ def enforce(
     variables: "Sequence[VariableArgsDict] | None" = None,
     parent: pulumi.Resource,
 ) -> None:
-    """Create no policy without rules: the API server refuses an empty list of validations."""
+    """Refuse a write that violates a rule or that the policy cannot evaluate.
+
+    Create no policy without rules: the API server refuses an empty list of validations.
+    """
     if not validations:
         return
     spec: ValidatingAdmissionPolicySpecArgsDict = {
@@ -40,6 +43,38 @@ def enforce(
         spec["match_conditions"] = list(conditions)
     if variables is not None:
         spec["variables"] = list(variables)
+    _create(names, policy_name, spec, action="Deny", parent=parent)
+
+
+def warn(
+    names: tuple[str, str],  # as for `enforce`
+    policy_name: str,
+    match: "MatchResourcesArgsDict",
+    validation: "ValidationArgsDict",
+    *,
+    condition: "MatchConditionArgsDict",
+    variables: "Sequence[VariableArgsDict]",
+    parent: pulumi.Resource,
+) -> None:
+    """Send a warning to the client of a write that violates the rule. A write that cannot be evaluated passes."""
+    spec: ValidatingAdmissionPolicySpecArgsDict = {
+        "failure_policy": "Ignore",
+        "match_constraints": match,
+        "match_conditions": [condition],
+        "validations": [validation],
+        "variables": list(variables),
+    }
+    _create(names, policy_name, spec, action="Warn", parent=parent)
+
+
+def _create(
+    names: tuple[str, str],
+    policy_name: str,
+    spec: "ValidatingAdmissionPolicySpecArgsDict",
+    *,
+    action: str,
+    parent: pulumi.Resource,
+) -> None:
     policy, binding = names
     created_policy = ValidatingAdmissionPolicy(
         policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
@@ -47,7 +82,7 @@ def enforce(
     ValidatingAdmissionPolicyBinding(
         binding,
         metadata={"name": policy_name},
-        spec={"policy_name": policy_name, "validation_actions": ["Deny"]},
+        spec={"policy_name": policy_name, "validation_actions": [action]},
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[created_policy]),
     )
 

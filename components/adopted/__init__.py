@@ -1,0 +1,1 @@
+"""Adoption of pods that the stack does not create: their admission and their budgets."""

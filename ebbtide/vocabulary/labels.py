@@ -25,6 +25,8 @@ NODE_GROUP = PREFIX + "node-group"
 """Label of nodes: the name of their group."""
 NODE_KIND = PREFIX + "node-kind"
 """Label of nodes: the kind of their group."""
+ADOPT = PREFIX + "adopt"
+"""Label of a pod in a team's namespace: with "no" the admission policy leaves the pod alone."""
 GPU_RESOURCE = "nvidia.com/gpu"
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

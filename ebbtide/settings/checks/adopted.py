@@ -17,7 +17,7 @@ from ebbtide.settings.file.keys import (
     WORKLOADS,
 )
 from ebbtide.settings.file.problems import Finding
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, disjoint
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, disjoint
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import RedisKind
 
@@ -48,6 +48,20 @@ def _names_are_new(parsed: ParsedSections) -> Iterator[Finding]:
                 found=f"{name!r}, which is also in {owners[name]}",
                 example=f"team-{name}",
             )
+
+
+def _one_policy_holds_the_rules(parsed: ParsedSections) -> Iterator[Finding]:
+    """The policy has one expression with a nested choice for each rule; the API server accepts a depth of 250."""
+    rules = len(parsed.stack.adopted)
+    if rules > MOST_RULES:
+        yield Finding(
+            code="adopted.too-many-rules",
+            at=(ADOPTED,),
+            wanted=f"no more than {MOST_RULES} rules",
+            found=str(rules),
+            example="one rule for the notebooks of all users",
+            hint="the API server refuses a policy with many more",
+        )
 
 
 def _the_version_has_mutating_policies(parsed: ParsedSections) -> Iterator[Finding]:
@@ -93,5 +107,6 @@ RULES = (
     Rule((ADOPTED,), _rules_select_different_pods),
     Rule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
     Rule((ADOPTED, REDIS), _redis_has_users),
+    Rule((ADOPTED,), _one_policy_holds_the_rules),
     Rule((ADOPTED, CLUSTER), _the_version_has_mutating_policies, on=ClusterKind.EKS),
 )

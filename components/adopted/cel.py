@@ -1,0 +1,63 @@
+"""Parts of the policies for adopted pods: CEL expressions as text, and the namespaces."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ebbtide.settings.sections.adopted import AdoptedSettings
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.admissionregistration.v1 import MatchResourcesArgsDict, VariableArgsDict
+
+
+def text(value: str) -> str:
+    """Quote a text. JSON's escapes are CEL's, except for its surrogates, so other characters stay unescaped."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def texts(values: Iterable[str]) -> str:
+    return f"[{', '.join(map(text, values))}]"
+
+
+def labels(values: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{text(key)}: {text(value)}" for key, value in sorted(values.items())) + "}"
+
+
+def one_of(subject: str, values: Iterable[str]) -> str:
+    """Compare a text with the values, of which there is at least one."""
+    values = list(values)
+    return f"{subject} == {text(values[0])}" if len(values) == 1 else f"{subject} in {texts(values)}"
+
+
+def choice(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
+    """Return the value of the first case whose condition holds, with one line for each case."""
+    return "".join(f"{condition} ? {value} :\n" for condition, value in cases) + otherwise
+
+
+def rule_variables(conditions: Mapping[str, str]) -> "list[VariableArgsDict]":
+    """Return one variable for each rule's condition, and `rule`: the name of the one that holds, or an empty text.
+
+    A single expression for many rules takes the API server seconds to compile, and may exceed its limit of 100,000
+    characters.
+    """
+    variables = {name: f"is_{name.replace('-', '_')}" for name in sorted(conditions)}
+    cases = ((f"variables.{variable}", text(name)) for name, variable in variables.items())
+    return [
+        *({"name": variable, "expression": conditions[name]} for name, variable in variables.items()),
+        {"name": "rule", "expression": choice(cases, text(""))},
+    ]
+
+
+def by_rule(values: Mapping[str, str], otherwise: str) -> str:
+    """Return the value of the pod's rule. Rules with the same value share a line."""
+    rules: dict[str, list[str]] = {}
+    for rule, value in sorted(values.items()):
+        rules.setdefault(value, []).append(rule)
+    return choice(((one_of("variables.rule", names), value) for value, names in rules.items()), otherwise)
+
+
+def adopted_namespaces(rules: Mapping[str, AdoptedSettings]) -> "MatchResourcesArgsDict":
+    """Match objects of the rules' namespaces, by name."""
+    names = sorted({rule.namespace for rule in rules.values()})
+    name_label = "kubernetes.io/metadata.name"
+    return {"namespace_selector": {"match_expressions": [{"key": name_label, "operator": "In", "values": names}]}}

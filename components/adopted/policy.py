@@ -1,0 +1,262 @@
+"""The admission policy that labels and places adopted pods when they are created.
+
+Pods of any owner pass it: of a Deployment, a Job, an operator, or without an owner. No owner is written, so Argo CD,
+Helm and operators find their objects unchanged. A pod that already runs is not changed.
+
+**One policy for all rules.** The API server applies several policies in no fixed order. One policy with all rules has
+one answer for a pod, and costs less.
+
+**Errors.** With `failurePolicy: Ignore`, a pod is created without labels and placement if an expression fails. Its
+budget, which selects by the team's labels, still covers it.
+
+**Two runs.** The API server runs the policy again if a later plugin changes the pod, and every change of the policy
+counts as one. Each patch therefore adds only what is absent.
+
+**Values of the pod.** Our two labels are overwritten. A pod that selects nodes by our labels, or by other values of the
+labels that a set of nodes has, keeps its selection. So do pods with a priority class, and pods with an anti-affinity
+between categories. Everything else is kept and ours is added.
+
+Traps:
+
+- Pods of DaemonSets and mirror pods belong to a node. With a node selector of ours some would stay pending forever.
+- The priority plugin writes the value of a pod without a class before the policy runs. If the class is set and the
+  value stays, the plugin refuses the pod in its second run.
+- The API server accepts policies with a wrong type or field. Only a pod that reaches the expression shows the error,
+  so tests on a control plane cover each expression.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+
+from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, rule_variables, text, texts
+from components.adopted.second_budgets import warn_of_second_budgets
+from components.cluster.existing import NodeSelectors
+from components.pods.rules import CLUSTER_CRITICAL, HOST, nodes_of_kind, tolerations
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.placement import home_kind
+from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.vocabulary.labels import ADOPT, CATEGORY, NODE_GROUP, WORKLOAD, Category
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.admissionregistration.v1 import (
+        MatchConditionArgsDict,
+        MatchResourcesArgsDict,
+        MutatingAdmissionPolicySpecArgsDict,
+        VariableArgsDict,
+    )
+
+POLICY = "ebbtide-adopt"
+"""Name of the policy and of its binding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptionArgs:
+    rules: Mapping[str, AdoptedSettings]
+    node_selectors: NodeSelectors | None = None
+    """The owner's labels for each set of nodes, on an existing cluster; None if nodes have Ebbtide's labels."""
+
+
+class Adoption(pulumi.ComponentResource):
+    """The policy for adopted pods, and the warning for second budgets over them."""
+
+    def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ebbtide:components:Adoption", name, None, opts)
+        policy = MutatingAdmissionPolicy(
+            f"{name}-policy",
+            metadata={"name": POLICY},
+            spec=policy_spec(args.rules, args.node_selectors),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        MutatingAdmissionPolicyBinding(
+            f"{name}-binding",
+            metadata={"name": POLICY},
+            spec={"policy_name": POLICY},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+        )
+        warn_of_second_budgets(name, args.rules, self)
+        self.register_outputs({})
+
+
+def policy_spec(
+    rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None = None
+) -> "MutatingAdmissionPolicySpecArgsDict":
+    """Return the policy for at least one rule."""
+    return {
+        "failure_policy": "Ignore",
+        "reinvocation_policy": "IfNeeded",
+        "match_constraints": _created_pods(rules),
+        "match_conditions": _CONDITIONS,
+        "variables": _variables(rules, node_selectors),
+        "mutations": [{"patch_type": "JSONPatch", "json_patch": {"expression": _patches(rules)}}],
+    }
+
+
+def _created_pods(rules: Mapping[str, AdoptedSettings]) -> "MatchResourcesArgsDict":
+    return {
+        **adopted_namespaces(rules),
+        "object_selector": {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]},
+        "resource_rules": [
+            {
+                "api_groups": [""],
+                "api_versions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["pods"],
+                "scope": "Namespaced",
+            }
+        ],
+    }
+
+
+_CONDITIONS: "list[MatchConditionArgsDict]" = [
+    {"name": "not-bound-yet", "expression": 'object.spec.?nodeName.orValue("") == ""'},
+    {
+        "name": "not-of-a-node",
+        "expression": '!object.metadata.?ownerReferences.orValue([]).exists(o, o.kind in ["DaemonSet", "Node"])',
+    },
+]
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None) -> "list[VariableArgsDict]":
+    """Later variables may use earlier ones."""
+    expressions = {
+        "category": by_rule({name: text(rule.category.value) for name, rule in rules.items()}, text("")),
+        "selected": "object.spec.?nodeSelector.orValue({})",
+        "nodes": by_rule({name: labels(_nodes(rule, node_selectors)) for name, rule in rules.items()}, "{}"),
+        "selectsOthers": (
+            f"{text(NODE_GROUP)} in variables.selected\n"
+            "|| variables.nodes.exists(k, k in variables.selected && variables.selected[k] != variables.nodes[k])"
+        ),
+        "missing": "variables.selectsOthers ? [] : variables.nodes.filter(k, !(k in variables.selected))",
+        "tolerations": "object.spec.?tolerations.orValue([])",
+        "terms": f"object.spec.?affinity.?podAntiAffinity.?{_REQUIRED}.orValue([])",
+        "apart": (
+            "variables.terms.exists(t, t.?labelSelector.?matchExpressions.orValue([])"
+            f".exists(e, e.key == {text(CATEGORY)}))"
+        ),
+    }
+    return [
+        {"name": "labels", "expression": "object.metadata.?labels.orValue({})"},
+        *rule_variables({name: _selects(rule) for name, rule in rules.items()}),
+        *({"name": name, "expression": expression} for name, expression in expressions.items()),
+    ]
+
+
+def _selects(rule: AdoptedSettings) -> str:
+    """Return a condition on a pod: the rule's namespace and labels."""
+    parts = [one_of("request.namespace", [rule.namespace])]
+    for key, values in sorted(rule.selector.items()):
+        parts += [f"{text(key)} in variables.labels", one_of(f"variables.labels[{text(key)}]", values)]
+    return " && ".join(parts)
+
+
+def _kind(rule: AdoptedSettings) -> NodeKind:
+    return home_kind(rule.category, rule.gpu.count)
+
+
+def _nodes(rule: AdoptedSettings, node_selectors: NodeSelectors | None) -> Mapping[str, str]:
+    """Return the labels of the rule's nodes. On an existing cluster a set without labels is any node."""
+    kind = _kind(rule)
+    return nodes_of_kind(kind) if node_selectors is None else node_selectors.get(kind.value, {})
+
+
+def _patches(rules: Mapping[str, AdoptedSettings]) -> str:
+    """Return one list of patches; a pod without a rule gets none."""
+    fixed = [name for name, rule in sorted(rules.items()) if rule.category is Category.FIXED]
+    on_fixed_nodes = [name for name, rule in sorted(rules.items()) if _kind(rule) is NodeKind.FIXED]
+    parts = [*_LABELS, *_SELECTOR, *_tolerations(rules)]
+    if fixed:
+        parts.append(f"({one_of('variables.rule', fixed)} && !variables.apart ?\n  {_APART} : [])")
+    if on_fixed_nodes:
+        parts.append(
+            f"({one_of('variables.rule', on_fixed_nodes)} "
+            f'&& object.spec.?priorityClassName.orValue("") == "" ?\n  {_CRITICAL} : [])'
+        )
+    return 'variables.rule == "" ? [] :\n' + "\n+ ".join(parts)
+
+
+def _add(path: str, value: str) -> str:
+    return f'JSONPatch{{op: "add", path: {text(path)}, value: {value}}}'
+
+
+def _present(field: str, empty: str) -> str:
+    """Return patches that create an optional field of the pod: a patch cannot add to a field that does not exist."""
+    path = "/" + field.replace("?", "").replace(".", "/")
+    return f"(object.{field}.hasValue() ? [] : [{_add(path, empty)}])"
+
+
+def _label_path(key: str) -> str:
+    return "/metadata/labels/" + key.replace("~", "~0").replace("/", "~1")
+
+
+_LABELS = (
+    _present("metadata.?labels", "{}"),
+    f"[{_add(_label_path(CATEGORY), 'variables.category')}, {_add(_label_path(WORKLOAD), 'variables.rule')}]",
+)
+_ADDED_NODE_LABEL = (
+    'JSONPatch{op: "add", path: "/spec/nodeSelector/" + jsonpatch.escapeKey(k), value: variables.nodes[k]}'
+)
+_SELECTOR = (
+    f"(variables.missing.size() == 0 ? [] :\n  {_present('spec.?nodeSelector', '{}')})",
+    f"variables.missing.map(k, {_ADDED_NODE_LABEL})",
+)
+
+_TERM = f"Object.spec.affinity.podAntiAffinity.{_REQUIRED}"
+_TERM_VALUE = (
+    f"{_TERM}{{topologyKey: {text(HOST)}, namespaceSelector: {_TERM}.namespaceSelector{{}}, "
+    f"labelSelector: {_TERM}.labelSelector{{matchExpressions: [{_TERM}.labelSelector.matchExpressions{{"
+    f'key: {text(CATEGORY)}, operator: "In", values: {texts([Category.FLEXIBLE.value, Category.WORKER.value])}}}]}}}}'
+)
+_APART = "\n  + ".join(
+    [
+        _present("spec.?affinity", "{}"),
+        _present("spec.?affinity.?podAntiAffinity", "{}"),
+        _present(f"spec.?affinity.?podAntiAffinity.?{_REQUIRED}", "[]"),
+        f"[{_add(f'/spec/affinity/podAntiAffinity/{_REQUIRED}/-', _TERM_VALUE)}]",
+    ]
+)
+"""The term that `components.pods.rules.affinity` gives to fixed pods of the stack."""
+
+
+def _removed(field: str) -> str:
+    return f'(object.spec.?{field}.hasValue() ? [JSONPatch{{op: "remove", path: "/spec/{field}"}}] : [])'
+
+
+_CRITICAL = "\n  + ".join(
+    [
+        f"[{_add('/spec/priorityClassName', text(CLUSTER_CRITICAL))}]",
+        _removed("priority"),
+        _removed("preemptionPolicy"),
+    ]
+)
+
+
+def _tolerations(rules: Mapping[str, AdoptedSettings]) -> Iterator[str]:
+    """Return patches for the taints of GPU nodes, one for each taint."""
+    users: dict[str, list[str]] = {}
+    for name, rule in sorted(rules.items()):
+        for toleration in tolerations(rule.gpu):
+            users.setdefault(_tolerate(cast("Mapping[str, str]", toleration)), []).append(name)
+    if not users:
+        return
+    with_gpu = sorted({name for names in users.values() for name in names})
+    yield f"({one_of('variables.rule', with_gpu)} ?\n  {_present('spec.?tolerations', '[]')} : [])"
+    for patch, names in users.items():
+        yield f"({one_of('variables.rule', names)} ?\n  {patch} : [])"
+
+
+def _tolerate(added: Mapping[str, str]) -> str:
+    """Return a patch that adds the toleration to a pod that does not tolerate the taint."""
+    fields = ", ".join(f"{field}: {text(value)}" for field, value in sorted(added.items()))
+    covers = ['t.?operator.orValue("") == "Exists"']
+    if "value" in added:
+        covers.append(f't.?value.orValue("") == {text(added["value"])}')
+    tolerated = (
+        f'variables.tolerations.exists(t, t.?key.orValue("") in {texts(["", added["key"]])} '
+        f'&& t.?effect.orValue("") in {texts(["", added["effect"]])} && ({" || ".join(covers)}))'
+    )
+    return f"({tolerated} ? [] : [{_add('/spec/tolerations/-', f'Object.spec.tolerations{{{fields}}}')}])"
