@@ -51,8 +51,8 @@ class KubeApi:
     def get(self, path: str, **query: str) -> Json:
         return self._answer("GET", path, query)
 
-    def create(self, path: str, body: Mapping[str, Any]) -> Json:
-        return self._answer("POST", path, {}, body)
+    def create(self, path: str, body: Mapping[str, Any], **query: str) -> Json:
+        return self._answer("POST", path, query, body)
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Json:
         """Replace an object; if it names a resourceVersion, the server refuses (409) when that is outdated."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.adapters.metrics import Sample, family
-from controllers.exporter.objects import ClosingJob, Hpa, Node, Pod
+from controllers.exporter.objects import ClosingJob, Hpa, Node, Pod, unlabelled
 from controllers.exporter.sight import KINDS
 from controllers.exporter.tally import Tally
+from ebbtide.vocabulary.exporter import AdoptedRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,12 @@ class ClusterObjects:
     cronjobs: Collection[ClosingJob] | None
 
 
-def text(objects: ClusterObjects, tally: Tally, dollars_per_hour: Mapping[str, float]) -> str:
+def text(
+    objects: ClusterObjects,
+    tally: Tally,
+    dollars_per_hour: Mapping[str, float],
+    rules: Collection[AdoptedRule] = (),
+) -> str:
     """Render the families that describe the cluster."""
     sees = [({"what": kind}, getattr(objects, kind) is not None) for kind in KINDS]
     families = [
@@ -28,7 +34,7 @@ def text(objects: ClusterObjects, tally: Tally, dollars_per_hour: Mapping[str, f
     if objects.nodes is not None:
         families += _node_families(objects.nodes, dollars_per_hour)
     if objects.pods is not None:
-        families += [*_pod_families(objects.pods), *_event_families(tally)]
+        families += [*_pod_families(objects.pods), *_event_families(tally), *_rule_families(objects.pods, rules)]
     families += _hpa_families(objects.hpas or ())
     families += _closer_families(objects.cronjobs or ())
     return "".join(families)
@@ -110,6 +116,12 @@ def _event_families(tally: Tally) -> Iterator[str]:
         ({"workload": workload, "reason": reason}, count) for (workload, reason), count in sorted(evictions.items())
     ]
     yield family("evictions_total", "Evicted pods since the exporter started", reasons)
+
+
+def _rule_families(pods: Collection[Pod], rules: Collection[AdoptedRule]) -> Iterator[str]:
+    if rules:
+        counts: list[Sample] = [({"workload": rule.name}, unlabelled(rule, pods)) for rule in rules]
+        yield family("adopted_pods_unlabelled", "Pods that match the rule of this name and lack its label", counts)
 
 
 def _by_workload(counts: Mapping[str, int]) -> list[Sample]:

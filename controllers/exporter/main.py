@@ -75,7 +75,7 @@ class ExporterProcess(Process[ExporterConfig]):
             cronjobs=_objects(sight.cron_jobs, troubles["cronjobs"]),
         )
         process_families = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
-        return super().metrics() + process_families + text(objects, self.tally, config.dollars_per_hour)
+        return super().metrics() + process_families + text(objects, self.tally, config.dollars_per_hour, config.adopted)
 
 
 def _objects(caches: Mapping[str, KubeCache[T]], trouble: str) -> Collection[T] | None:

@@ -3,7 +3,7 @@
 Units: cores, bytes, devices, seconds since 1970. None: unknown, and omitted from the metrics.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -12,7 +12,8 @@ from typing import Any
 from kubernetes.utils import quantity as library
 
 from controllers.adapters.kube_api import Json
-from ebbtide.vocabulary.labels import CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
+from ebbtide.vocabulary.exporter import AdoptedRule
+from ebbtide.vocabulary.labels import ADOPT, CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _CAPACITY_TYPE = "eks.amazonaws.com/capacityType"
@@ -50,6 +51,7 @@ class Pod:
     node: str  # "" while it is not scheduled
     workload: str
     category: str
+    labels: Mapping[str, str]  # empty if no rule may adopt the pod
     ended: bool
     requested: Amounts
     restarts: tuple[tuple[str, int], ...]  # by container
@@ -106,11 +108,29 @@ def pod(item: Json) -> Pod:
         node=spec.get("nodeName") or "",
         workload=labels.get(WORKLOAD, ""),
         category=labels.get(CATEGORY, ""),
+        labels=labels if _is_adoptable(metadata, labels) else {},
         ended=status.get("phase") in _ENDED,
         requested=Amounts(*(_requested(spec, key) for key in ("cpu", "memory", GPU_RESOURCE))),
         restarts=tuple((name, state.get("restartCount") or 0) for name, state in containers),
         out_of_memory=tuple((name, at) for name, state in containers if (at := _out_of_memory(state))),
         disruption=_disruption(item),
+    )
+
+
+def _is_adoptable(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """False for pods that the admission policy leaves alone: of DaemonSets, of the node itself, or by a label."""
+    kinds = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
+    return not kinds & {"DaemonSet", "Node"} and labels.get(ADOPT) != "no"
+
+
+def unlabelled(rule: AdoptedRule, pods: Collection[Pod]) -> int:
+    """Count the pods that match the rule and lack its label."""
+    return sum(
+        pod.namespace == rule.namespace
+        and pod.workload != rule.name
+        and not pod.ended
+        and all(pod.labels.get(label.key) in label.values for label in rule.selector)
+        for pod in pods
     )
 
 

@@ -1,7 +1,9 @@
 """`ebbtide probe`: list the requirements that a cluster lacks, one line each, with the cluster's address.
 
-It only reads, with the user's own rights. With a stack it also checks the stack's requirements: nodes, room for its
-pods, its customer's namespaces. Exit code 1 if a requirement is missing; notes do not count.
+It stores nothing, and has the user's own rights. With a stack it also checks the stack's requirements: nodes, room for
+its pods, its customer's namespaces, the rules for adopted pods. For each rule that is installed it creates a pod as a
+dry run, which admission answers and the cluster does not store. Exit code 1 if a requirement is missing; notes do not
+count.
 """
 
 import json
@@ -13,6 +15,7 @@ from rich.console import Console
 from ebbtide.cli.cluster import Context, Kubeconfig, cluster
 from ebbtide.cli.console import fail
 from ebbtide.operate.api import OperatorApi
+from ebbtide.operate.probe.adopted_facts import adopted_facts
 from ebbtide.operate.probe.facts import Right, facts_of, fault_of_token
 from ebbtide.operate.probe.findings import Finding, Probed, State
 from ebbtide.operate.probe.rights import rights_of
@@ -45,13 +48,15 @@ def probe(
     kubeconfig: Kubeconfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List what a cluster lacks for Ebbtide."""
+    """List what a cluster lacks for Ebbtide. Stores nothing: pods of adopted rules are tried as dry runs."""
     settings = None if stack is None else _loaded(stack)
     wants = Wants(rights=_rights_of_any()) if settings is None else wants_of(settings, _registered(settings))
     with cluster(kubeconfig, context or (settings and settings.cluster.context)) as api:
         facts = facts_of(api, wants.nodes or {}, wants.rights, wants.objects, wants.ray, wants.serving)
+        adopted = adopted_facts(api, wants.adopted)
     fault = fault_of_token(settings.stack) if settings and wants.token else None
-    findings = findings_of(Probed(facts=facts, wants=wants, clock_ahead=api.clock_ahead, token_fault=fault))
+    ahead = api.clock_ahead
+    findings = findings_of(Probed(facts=facts, wants=wants, clock_ahead=ahead, token_fault=fault, adopted=adopted))
     if as_json:
         typer.echo(json.dumps(_document(api, findings), indent=2))
     else:

@@ -45,6 +45,7 @@ def alerts(settings: StackSettings) -> tuple[Alert, ...]:
         *_of_the_cluster(of, settings),
         *(_of_workloads(of) if has_workloads(settings) else ()),
         *(_of_ray(of) if settings.ray else ()),
+        *(_of_adopted_pods(of) if settings.adopted else ()),
     )
 
 
@@ -195,6 +196,18 @@ def _of_ray(of: Metrics) -> Iterator[Alert]:
         summary="Ray keeps idle workers ({{ $value }}) of the group {{ $labels.group }} of {{ $labels.workload }} past "
         "their idle timeout: ebbtide status says in dollars what their nodes cost.",
         runbook="ray-workers-kept",
+    )
+
+
+def _of_adopted_pods(of: Metrics) -> Iterator[Alert]:
+    yield Alert(
+        name="EbbtideAdoptedPodsUnlabelled",
+        expr=f"{of.highest('adopted_pods_unlabelled', 'workload')} > 0",
+        lasting=_HOUR,
+        severity=Severity.WARNING,
+        summary="Pods of the rule {{ $labels.workload }} have been without its label for an hour: {{ $value }} may run "
+        "on any node.",
+        runbook="adopted-pods-unlabelled",
     )
 
 

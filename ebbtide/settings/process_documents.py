@@ -26,7 +26,7 @@ from ebbtide.vocabulary.controller_config import (
     PoolPolicy,
     RedisEndpoint,
 )
-from ebbtide.vocabulary.exporter import ExporterConfig, Price
+from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, LabelValues, Price
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, Category
 from ebbtide.vocabulary.workloads import (
     FloorPolicy,
@@ -227,6 +227,14 @@ def exporter_config(
         tls_endpoints=(f"{redis.host}:{redis.port}",) if redis.tls else (),
         timezone=hours.timezone,
         holidays_until=hours.holidays_known_until,
+        adopted=tuple(
+            AdoptedRule(
+                name=name,
+                namespace=rule.namespace,
+                selector=tuple(LabelValues(key=key, values=values) for key, values in sorted(rule.selector.items())),
+            )
+            for name, rule in sorted(settings.adopted.items())
+        ),
     )
 
 

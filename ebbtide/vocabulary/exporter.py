@@ -1,10 +1,10 @@
 """The exporter's config document. It holds prices and the calendar's end, since the exporter's image has neither."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from ebbtide.vocabulary.documents import Document, UnreadableConfig
+from ebbtide.vocabulary.documents import OMIT_DEFAULT, Document, UnreadableConfig
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, wall_to_instant
 
 
@@ -17,6 +17,23 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelValues:
+    """A label that a pod must have, with one of these values."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedRule:
+    """The pods that a rule for adopted pods selects."""
+
+    name: str
+    namespace: str
+    selector: tuple[LabelValues, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExporterConfig(Document):
     namespace: str  # of the exporter and of the closer's CronJobs
     hpa_namespaces: tuple[str, ...] = ()
@@ -24,6 +41,7 @@ class ExporterConfig(Document):
     tls_endpoints: tuple[str, ...] = ()  # host:port
     timezone: str = "UTC"
     holidays_until: date | None = None  # last day with known holidays; None: no calendar
+    adopted: tuple[AdoptedRule, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
     @property
     def dollars_per_hour(self) -> Mapping[str, float]:

@@ -38,7 +38,7 @@ class ReadApi(Protocol):
 
     def get(self, path: str, **query: str) -> Json: ...
 
-    def create(self, path: str, body: Mapping[str, Any]) -> Json: ...
+    def create(self, path: str, body: Mapping[str, Any], **query: str) -> Json: ...
 
 
 class Denied(NamedTuple):
@@ -190,13 +190,13 @@ def facts_of(
         allowed = [pool.submit(_allowed, api, right) for right in rights]
         nodes = {name: pool.submit(_nodes, api, labels) for name, labels in sets.items()}
         states = {want: pool.submit(_state, api, want) for want in objects}
-        reads = {name: pool.submit(_read, api, path) for name, path in paths.items()}
-        spaces = {want.namespace: pool.submit(_read, api, f"/api/v1/namespaces/{want.namespace}") for want in ray}
+        reads = {name: pool.submit(read, api, path) for name, path in paths.items()}
+        spaces = {want.namespace: pool.submit(read, api, f"/api/v1/namespaces/{want.namespace}") for want in ray}
         answers = {name: read.result() for name, read in reads.items()}
         return Facts(
             version=version,
             apis=_versions(answers["groups"]),
-            admission_policies="validatingadmissionpolicies" in _names(answers["admission"], "resources"),
+            admission_policies="validatingadmissionpolicies" in names_in(answers["admission"], "resources"),
             identity=answers["identity"],
             namespaces={
                 NAMESPACE: answers["system"],
@@ -217,10 +217,10 @@ def facts_of(
 
 
 def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor) -> RayFacts:
-    deployments = pool.submit(_read, api, "/apis/apps/v1/deployments", limit=str(_MAX_DEPLOYMENTS))
+    deployments = pool.submit(read, api, "/apis/apps/v1/deployments", limit=str(_MAX_DEPLOYMENTS))
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    policy = pool.submit(_read, api, f"{policies}/{RAY_POLICY}")
-    definitions = {crd.name: pool.submit(_read, api, f"{_DEFINITIONS}/{crd.name}") for crd in crds("kuberay")}
+    policy = pool.submit(read, api, f"{policies}/{RAY_POLICY}")
+    definitions = {crd.name: pool.submit(read, api, f"{_DEFINITIONS}/{crd.name}") for crd in crds("kuberay")}
     tokens = {token: pool.submit(_state, api, token) for want in wants for token in want.tokens}
     reviews = {
         (want.namespace, user): [(right, pool.submit(_other_allowed, api, user, right)) for right in rights]
@@ -243,7 +243,7 @@ def _denied_rights(answers: Mapping[Right, bool | None]) -> frozenset[Right] | D
     return frozenset(right for right, allowed in answers.items() if not allowed)
 
 
-def _read(api: ReadApi, path: str, **query: str) -> Answer:
+def read(api: ReadApi, path: str, **query: str) -> Answer:
     try:
         return api.get(path, **query)
     except ApiError as error:
@@ -255,7 +255,7 @@ def _read(api: ReadApi, path: str, **query: str) -> Answer:
 
 
 def _state(api: ReadApi, want: ObjectWant) -> StateAnswer:
-    item = _read(api, want.path)
+    item = read(api, want.path)
     if not isinstance(item, dict):
         return item
     spec: Json = item.get("spec") or {}
@@ -266,7 +266,7 @@ def _state(api: ReadApi, want: ObjectWant) -> StateAnswer:
 
 def _nodes(api: ReadApi, labels: NodeLabels) -> Answer:
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
-    return _read(api, "/api/v1/nodes", labelSelector=selector, limit=str(MAX_NODES))
+    return read(api, "/api/v1/nodes", labelSelector=selector, limit=str(MAX_NODES))
 
 
 def _allowed(api: ReadApi, right: Right) -> bool:
@@ -302,7 +302,7 @@ def _versions(groups: Answer) -> frozenset[str]:
     return frozenset(str(version["groupVersion"]) for group in listed for version in group.get("versions") or ())
 
 
-def _names(answer: Answer, key: str) -> frozenset[str]:
+def names_in(answer: Answer, key: str) -> frozenset[str]:
     listed: Sequence[Json] = answer.get(key) or () if isinstance(answer, dict) else ()
     return frozenset(str(item["name"]) for item in listed)
 

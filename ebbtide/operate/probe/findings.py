@@ -5,6 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from ebbtide.operate.probe.adopted_facts import AdoptedFacts
 from ebbtide.operate.probe.facts import Facts
 from ebbtide.operate.probe.wants import Wants
 
@@ -27,6 +28,7 @@ class Probed:
     wants: Wants
     clock_ahead: timedelta | None  # of the server's clock, against this machine's
     token_fault: str | None = None  # of the stack's secret, if a cache needs one; None if it could not be read
+    adopted: AdoptedFacts | None = None  # None without rules
 
 
 def ok(what: str, said: str) -> Finding:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from controllers.adapters.kube_api import Json
+from ebbtide.operate.probe.adopted import adopted_pods
 from ebbtide.operate.probe.facts import Answer, Denied
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
 from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_capacity
@@ -217,6 +218,7 @@ RULES: tuple[Rule, ...] = (
     objects_of_others,
     ray_clusters,
     serving,
+    adopted_pods,
     _rights,
     _clocks,
     _others,

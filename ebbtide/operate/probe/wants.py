@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ebbtide.operate.probe.adopted_facts import AdoptedWant
 from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, ServingWant
 from ebbtide.operate.probe.rights import rights_of, rights_of_accounts
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import nodes_at_maximum, one_at_a_time
-from ebbtide.settings.placement import home_of, pod_size
+from ebbtide.settings.placement import home_kind, home_of, pod_size
 from ebbtide.settings.pods import (
     CLAIM,
     every_pod,
@@ -30,7 +31,7 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implemen
 from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE, WORKLOADS
+from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NAMESPACE, NODE_KIND, WORKLOADS
 
 _BOTH = (NAMESPACE, WORKER_NAMESPACE)
 
@@ -68,6 +69,7 @@ class Wants:
     objects: Sequence[ObjectWant] = ()  # each once
     ray: Sequence[RayWant] = ()
     serving: ServingWant | None = None  # None without services
+    adopted: Sequence[AdoptedWant] = ()
 
 
 def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
@@ -159,7 +161,7 @@ def merged_wants(wants: Iterable[ObjectWant]) -> tuple[ObjectWant, ...]:
 def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
     """Derive the wants; the rights follow from `resources`, which the stack registers."""
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
-    for name, workload in settings.all_workloads.items():
+    for name, workload in settings.modelled_workloads.items():
         pods.setdefault(home_of(workload).value, []).append(_pod_want(name, workload, workload.most))
     for name, pool in settings.workers.items():
         pods.setdefault(pool.node_group, []).append(_pod_want(name, pool, pool.max))
@@ -189,7 +191,16 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         objects=merged_wants(_objects(settings)),
         ray=tuple(ray_wants(settings, resources)),
         serving=serving_want(settings),
+        adopted=tuple(_adopted(settings)),
     )
+
+
+def _adopted(settings: StackSettings) -> Iterator[AdoptedWant]:
+    selectors = settings.cluster.node_selectors
+    for name, rule in sorted(settings.adopted.items()):
+        kind = home_kind(rule.category, rule.gpu.count).value
+        own = settings.cluster.context is None
+        yield AdoptedWant(name, rule, {NODE_KIND: kind} if own else selectors.get(kind, {}))
 
 
 def ray_wants(settings: StackSettings, resources: Sequence[Resource]) -> Iterator[RayWant]:

@@ -33,6 +33,11 @@ ebbtide:services:
     scale: { metrics: { inFlight: 3 }, min: 1, max: 4, floor: forecast }
     route: { host: models.acme.internal }
 """
+_ADOPTED = """\
+ebbtide:cluster: { version: "1.36" }
+ebbtide:adopted:
+  hub: { namespace: jupyter, selector: { app: hub }, category: fixed, replicas: 1, cpu: 1, memory: 2Gi }
+"""
 TARGET = {"drain_within": timedelta(minutes=10), "job_takes": timedelta(minutes=1)}
 STACK = ray_settings().model_copy(
     update={
@@ -40,6 +45,7 @@ STACK = ray_settings().model_copy(
         "costs": CostSettings(plan=4000.0),
         "services": stack_of_text(shortest(more=_SERVED), stack="acme", file="Pulumi.acme.yaml").services,
         "workers": {"train": pool_settings(timedelta(minutes=30)).model_copy(update=TARGET)},
+        "adopted": stack_of_text(shortest(more=_ADOPTED), stack="acme", file="Pulumi.acme.yaml").adopted,
     }
 )
 """A stack that has every alert."""
@@ -63,6 +69,7 @@ CERTIFICATE = 'ebbtide_certificate_end_timestamp_seconds{endpoint="redis:6379"}'
 HOLIDAYS = "ebbtide_holidays_end_timestamp_seconds"
 SEES_NODES = 'ebbtide_exporter_sees{what="nodes"}'
 LONG = "100000000"
+UNLABELLED = 'ebbtide_adopted_pods_unlabelled{workload="hub"}'
 OVERDUE = f'ebbtide_workload_workers_overdue{{{_WORKLOAD},group="gpu"}}'
 
 _SERVICE_HPA = 'namespace="ebbtide",hpa="embedder"'
@@ -101,6 +108,7 @@ WELL: Mapping[str, str] = {
     CERTIFICATE: LONG,
     HOLIDAYS: LONG,
     OVERDUE: "0",
+    UNLABELLED: "0",
     SERVICE_SEES: "1",
     SERVICE_PODS: "4",
     ACTIVE: "10",
@@ -269,6 +277,12 @@ CASES = (
         labels={**OF_FLOW, "group": "gpu"},
         says="Ray keeps idle workers (1) of the group gpu of raycluster ray/flow past their idle timeout: ebbtide "
         "status says in dollars what their nodes cost.",
+    ),
+    Case(
+        alert="EbbtideAdoptedPodsUnlabelled",
+        wrong={UNLABELLED: "2"},
+        labels={"workload": "hub"},
+        says="Pods of the rule hub have been without its label for an hour: 2 may run on any node.",
     ),
     Case(
         alert="EbbtideServiceSlow",

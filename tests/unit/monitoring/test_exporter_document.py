@@ -6,7 +6,10 @@ from ebbtide.prices import on_demand
 from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.settings.process_documents import exporter_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.exporter import ExporterConfig
 from tests.builders.existing import stack_config
+from tests.builders.monitoring.alert_cases import STACK as ALERTING
 from tests.builders.rights import hub_stack
 from tests.builders.stack import stack_settings
 from tests.components.ray.stack import ray_settings
@@ -52,3 +55,13 @@ def test_holidays_are_known_until_the_calendar_ends_and_without_a_country_there_
 
     assert (config.timezone, config.holidays_until) == ("Europe/Berlin", date(2027, 12, 31))
     assert exporter_config(with_holidays(), PLAIN).holidays_until is None
+
+
+def test_it_knows_the_rules_for_adopted_pods_and_a_stack_without_them_has_no_such_key() -> None:
+    adopted = exporter_config(ALERTING, PLAIN).adopted
+
+    assert [(rule.name, rule.namespace, [(it.key, it.values) for it in rule.selector]) for rule in adopted] == [
+        ("hub", "jupyter", [("app", ("hub",))])
+    ]
+    assert "adopted" not in dump(exporter_config(stack_settings(), PLAIN))
+    assert load(ExporterConfig, dump(exporter_config(ALERTING, PLAIN))).adopted == adopted

@@ -113,6 +113,7 @@ def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_has_no_a
         "EbbtideWorkloadsNoLeader",
         "EbbtideWorkloadNeedsALook",
         "EbbtideRayWorkersKept",
+        "EbbtideAdoptedPodsUnlabelled",
         "EbbtideSpendAbovePlan",
         "EbbtideServiceSlow",
         "EbbtideServiceBurnsErrorBudget",

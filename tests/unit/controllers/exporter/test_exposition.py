@@ -5,6 +5,7 @@ import pytest
 from controllers.exporter.exposition import ClusterObjects, process_text, text
 from controllers.exporter.objects import Node, Pod, node, pod
 from controllers.exporter.tally import Tally
+from ebbtide.vocabulary.exporter import AdoptedRule, LabelValues
 from tests.builders.monitoring import cluster_objects as objects
 from tests.builders.monitoring.expositions import of_the_exporter
 from tests.builders.monitoring.promql import series
@@ -28,6 +29,7 @@ _CONTRACT = """
     pod_requested_memory_bytes namespace pod
     pod_requested_gpus namespace pod
     pods_pending workload category
+    adopted_pods_unlabelled workload
     container_restarts_total workload
     container_oom_kills_total workload
     evictions_total workload reason
@@ -105,6 +107,48 @@ def test_waiting_pods_are_counted_by_workload_and_where_none_waits_it_is_zero() 
         'ebbtide_pods_pending{workload="",category=""} 1.0',
         'ebbtide_pods_pending{workload="train",category="worker"} 0.0',
     ]
+
+
+def adopted(name: str, owner: str = "ReplicaSet", phase: str = "Running", **labels: str) -> Pod:
+    """A pod in the team's namespace, without labels of ours."""
+    item = objects.pod(name, phase=phase)
+    named = {"app": "hub", **labels}
+    item["metadata"] |= {"namespace": "jupyter", "labels": named, "ownerReferences": [{"kind": owner}]}
+    return pod(item)
+
+
+def unlabelled(*pods: Pod) -> list[str]:
+    selector = (LabelValues(key="app", values=("hub", "proxy")),)
+    rules = (AdoptedRule(name="hub", namespace="jupyter", selector=selector),)
+    seen = ClusterObjects(nodes=None, pods=pods, hpas=None, cronjobs=None)
+    return [line for line in text(seen, Tally(), {}, rules).splitlines() if line.startswith("ebbtide_adopted")]
+
+
+def test_pods_that_a_rule_selects_and_that_lack_its_label_are_counted() -> None:
+    labelled, other = {"ebbtide.dev/workload": "hub"}, {"ebbtide.dev/workload": "former-name"}
+
+    assert unlabelled(adopted("a"), adopted("b", **labelled), adopted("c", **other), adopted("d", app="proxy")) == [
+        'ebbtide_adopted_pods_unlabelled{workload="hub"} 3.0'
+    ]
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        adopted("a", app="web"),
+        adopted("a", owner="DaemonSet"),
+        adopted("a", owner="Node"),
+        adopted("a", phase="Succeeded"),
+        adopted("a", **{"ebbtide.dev/adopt": "no"}),
+        pod(objects.pod("a")),
+    ],
+)
+def test_pods_that_no_rule_may_adopt_do_not_count(alone: Pod) -> None:
+    assert unlabelled(alone) == ['ebbtide_adopted_pods_unlabelled{workload="hub"} 0.0']
+
+
+def test_without_rules_there_is_no_such_series() -> None:
+    assert not any("adopted" in line for line in told(pods=[adopted("a")]))
 
 
 def test_without_a_calendar_and_without_tls_nothing_ends() -> None:

@@ -1,0 +1,183 @@
+"""Check the rules for adopted pods against the cluster: what they select, who owns it, and what else protects it. Pure.
+
+Kubernetes refuses every eviction of a pod with two budgets, so a second one is missing its removal. A budget with
+`maxUnavailable` fails for pods whose owner has no scale subresource. Other differences are notes: the stack file is the
+intention, and packing, costs and replays use it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ebbtide.operate.objects import annotations_of, at, labels_of, requested, rows_at, words_at
+from ebbtide.operate.owners import Owner
+from ebbtide.operate.probe.adopted_facts import MAX_PODS, AdoptedFacts, AdoptedWant, RuleFacts, knows
+from ebbtide.operate.probe.facts import Denied
+from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
+from ebbtide.recording.drainable import covers
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION
+from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.vocabulary.labels import ADOPT, CATEGORY, WORKLOAD, Category
+
+_HELM = ("app.kubernetes.io/managed-by", "Helm")
+_CLOUD_NATIVE_PG = "postgresql.cnpg.io/"
+_OF_A_NODE = ("DaemonSet", "Node")
+_SHOWN = 3
+
+Item = Mapping[str, Any]
+
+
+def adopted_pods(probed: Probed) -> Iterator[Finding]:
+    adopted = probed.adopted
+    if adopted is None:
+        return
+    if not adopted.has_policies:
+        version = ".".join(probed.facts.version.lstrip("v").split(".")[:2])
+        needed = f"adoption needs Kubernetes {MINIMUM_VERSION} or later: this cluster has {version}"
+        yield missing("adoption", f"{needed}, where the API server does not have MutatingAdmissionPolicy v1")
+    elif adopted.policy is None:
+        yield note("adoption", "pulumi up creates its policy, which labels and places pods that are created after it")
+    elif isinstance(adopted.policy, Denied):
+        yield note("adoption", "its policy cannot be read: you need the right to get mutatingadmissionpolicies")
+    else:
+        yield ok("adoption", "its policy is installed")
+    for want in probed.wants.adopted:
+        yield from _rule(want, adopted)
+
+
+def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
+    subject, space, facts = f"rule {want.name}", want.rule.namespace, adopted.rules[want.name]
+    if adopted.namespaces[space] is None:
+        yield missing(subject, f"no namespace {space}; create it: pulumi up does not create a team's namespace")
+        return
+    if facts.pods is None or isinstance(facts.pods, Denied):
+        yield note(subject, f"its pods cannot be read: you need the right to list pods in {space}")
+        return
+    pods = [pod for pod in rows_at(facts.pods, "items") if at(pod, "status", "phase") not in ("Succeeded", "Failed")]
+    more = bool(at(facts.pods, "metadata", "continue"))
+    yield _selection(want, facts, pods, more=more)
+    yield from _scale(want, facts, pods)
+    yield from _second_budgets(want, adopted, pods)
+    if pods and not more:
+        yield from _drift(want, pods)
+    yield from _admission(want, adopted, pods)
+    for pod in filter(_is_applied_with_selector, pods):
+        refused = "a server-side apply of its nodeSelector is refused once the rule has added a label to it"
+        yield note(f"pod {pod['metadata']['name']}", f'{refused}; where it is written, label it {ADOPT}: "no"')
+
+
+def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item], *, more: bool) -> Finding:
+    subject, rule = f"rule {want.name}", want.rule
+    worker = rule.category is Category.WORKER
+    if not pods:
+        labels = ", ".join(f"{key}={' or '.join(values)}" for key, values in sorted(rule.selector.items()))
+        none = f"no pod in {rule.namespace} has {labels}"
+        if worker:
+            return note(subject, f"{none} now")
+        shown = f"kubectl --namespace {rule.namespace} get pods --show-labels"
+        return missing(subject, f"{none}; correct the selector ({shown}), or start the workload")
+    owners = _owners(facts, pods)
+    if len(owners) > 1 and not worker:
+        names = ", ".join(map(str, owners[:_SHOWN])) + (f" and {len(owners) - _SHOWN} more" * (len(owners) > _SHOWN))
+        return missing(subject, f"wanted the pods of one owner, found those of {names}; write a rule for each")
+    number = f"{MAX_PODS} or more" if more else str(len(pods))
+    whose = str(owners[0]) if len(owners) == 1 else f"{len(owners)} owners"
+    return ok(subject, f"{number} pod{'s' * (len(pods) != 1)} of {whose}")
+
+
+def _owners(facts: RuleFacts, pods: Sequence[Item]) -> list[Owner]:
+    return sorted({facts.owners[pod["metadata"]["name"]] for pod in pods})
+
+
+def _scale(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+    subject, rule = f"count of {want.name}", want.rule
+    for owner in _owners(facts, pods) if rule.category is not Category.WORKER else ():
+        scaled = facts.scales.get(owner)
+        if rule.has_scale and scaled is False:
+            state = State.MISSING if rule.opens else State.NOTE
+            refused = f"{owner} has no scale subresource, so a budget by replicas never lets a pod go"
+            yield Finding(state, subject, f"{refused}; write pods: {rule.count} instead of replicas")
+        elif not rule.has_scale and scaled:
+            follows = f"{owner} has a scale subresource, whose number a budget by replicas follows"
+            yield note(subject, f"{follows}; write replicas: {rule.count} instead of pods")
+
+
+def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+    subject, space = f"budget of {want.name}", want.rule.namespace
+    budgets = adopted.budgets[space]
+    if isinstance(budgets, Denied):
+        yield note(subject, f"budgets cannot be read: you need the right to list poddisruptionbudgets in {space}")
+    for budget in rows_at(budgets, "items"):
+        if labels_of(budget).get(WORKLOAD) != want.name and any(covers(budget, pod) for pod in pods):
+            second = f"{budget['metadata']['name']} covers the same pods, and a pod with two budgets cannot be evicted"
+            yield missing(subject, f"{second}; {_remedy(budget)}")
+
+
+def _remedy(budget: Item) -> str:
+    owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
+    if owner is not None and str(owner.get("apiVersion")).startswith(_CLOUD_NATIVE_PG):
+        return f"set enablePDB: false in the spec of {owner.get('kind')} {owner.get('name')}"
+    if owner is not None:
+        return f"switch it off in {owner.get('kind')} {owner.get('name')}, whose operator creates it"
+    key, value = _HELM
+    if labels_of(budget).get(key) == value:
+        release = annotations_of(budget).get("meta.helm.sh/release-name")
+        return f"switch it off in the values of its chart{f' (release {release})' if release else ''}"
+    return "delete it where it is written"
+
+
+def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[Finding]:
+    rule, differences = want.rule, list[str]()
+    if rule.category is not Category.WORKER and len(pods) != rule.count:
+        differences.append(f"{'replicas' if rule.has_scale else 'pods'} {rule.count}, the cluster has {len(pods)}")
+    for key, declared, resource, unit, text in (
+        ("cpu", rule.cpu, "cpu", 1000.0, cpu_text),
+        ("memory", rule.memory, "memory", 1 / 2**20, memory_text),
+        ("gpu", rule.gpu.count, rule.gpu.resource, 1.0, str),
+    ):
+        requests = {round(float(requested(pod, resource)) * unit) for pod in pods}
+        if others := sorted(requests - {declared}):
+            differences.append(f"{key} {text(declared)}, a pod requests {text(others[-1])}")
+    if differences:
+        yield note(f"size of {want.name}", f"the stack file differs: {'; '.join(differences)}")
+
+
+def _admission(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+    if not isinstance(adopted.policy, dict):
+        return
+    subject, stored = f"labels of {want.name}", adopted.rules[want.name].dry_run
+    if not knows(adopted.policy, want.name):
+        yield note(subject, "the installed policy does not have this rule yet; pulumi up adds it")
+        return
+    if isinstance(stored, str):
+        yield note(subject, f"a pod could not be created as a dry run: {stored}")
+    elif stored is not None:
+        yield _arrived(want, subject, stored)
+    older = [pod for pod in pods if _is_adoptable(pod) and labels_of(pod).get(WORKLOAD) != want.name]
+    if older:
+        count = f"{len(older)} of {len(pods)} pods lack the labels, for example because they are older than the rule"
+        yield note(f"pods of {want.name}", f"{count}; ebbtide adopt --label-running shows what to label")
+
+
+def _arrived(want: AdoptedWant, subject: str, stored: Item) -> Finding:
+    expected = {WORKLOAD: want.name, CATEGORY: want.rule.category.value}
+    labels, selector = labels_of(stored), words_at(stored, "spec", "nodeSelector")
+    absent = [f"label {key}={value}" for key, value in expected.items() if labels.get(key) != value]
+    absent += [f"node selector {key}={value}" for key, value in want.nodes.items() if selector.get(key) != value]
+    if absent:
+        return missing(subject, f"a new pod would lack {', '.join(absent)}; is there a webhook that removes it?")
+    nodes = ", ".join(f"{key}={value}" for key, value in selector.items()) or "any nodes"
+    return ok(subject, f"a new pod gets them, and runs on {nodes}")
+
+
+def _is_adoptable(pod: Item) -> bool:
+    kinds = {row.get("kind") for row in rows_at(pod, "metadata", "ownerReferences")}
+    return labels_of(pod).get(ADOPT) != "no" and not kinds & {*_OF_A_NODE}
+
+
+def _is_applied_with_selector(pod: Item) -> bool:
+    """True for a bare pod whose applier owns its node selector: it owns all keys, and no key can change any more."""
+    if rows_at(pod, "metadata", "ownerReferences") or not _is_adoptable(pod):
+        return False
+    entries = rows_at(pod, "metadata", "managedFields")
+    applied = [entry for entry in entries if entry.get("operation") == "Apply"]
+    return any(at(entry, "fieldsV1", "f:spec", "f:nodeSelector") is not None for entry in applied)

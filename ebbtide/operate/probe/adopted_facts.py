@@ -1,0 +1,122 @@
+"""Facts about the rules for adopted pods: pods, owners, budgets, and how the admission policy treats a new pod.
+
+Such a pod is created as a dry run, which admission sees and the cluster never stores.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from controllers.adapters.kube_api import ApiError, Json
+from ebbtide.operate.objects import at, rows_at
+from ebbtide.operate.owners import Owner, Owners
+from ebbtide.operate.probe.facts import Answer, Denied, NodeLabels, ReadApi, names_in, read
+from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.units.quantities import cpu_quantity
+
+MAX_PODS = 500
+"""Pods of a rule that are read."""
+
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_POLICY = "ebbtide-adopt"
+_PARALLEL = 8
+
+
+class AdoptedWant(NamedTuple):
+    """A rule of the stack."""
+
+    name: str
+    rule: AdoptedSettings
+    nodes: NodeLabels  # that its pods select
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFacts:
+    """The pods that a rule selects."""
+
+    pods: Answer = None  # a list
+    owners: Mapping[str, Owner] = field(default_factory=dict[str, Owner])  # by pod
+    scales: Mapping[Owner, bool | None] = field(default_factory=dict[Owner, bool | None])
+    dry_run: Json | str | None = None  # the pod as it would be stored, or why it would not be; None: not tried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedFacts:
+    has_policies: bool  # MutatingAdmissionPolicy of v1
+    policy: Answer
+    namespaces: Mapping[str, Answer]
+    budgets: Mapping[str, Answer]  # by namespace: a list
+    rules: Mapping[str, RuleFacts]
+
+
+def adopted_facts(api: ReadApi, wants: Sequence[AdoptedWant]) -> AdoptedFacts | None:
+    """Send all requests; None without rules. Raises `ApiError` if the server is unreachable."""
+    if not wants:
+        return None
+    spaces = sorted({want.rule.namespace for want in wants})
+    has_policies = "mutatingadmissionpolicies" in names_in(read(api, _ADMISSION), "resources")
+    policy = read(api, f"{_ADMISSION}/mutatingadmissionpolicies/{_POLICY}") if has_policies else None
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        namespaces = {space: pool.submit(read, api, f"/api/v1/namespaces/{space}") for space in spaces}
+        budgets = {
+            space: pool.submit(read, api, f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets")
+            for space in spaces
+        }
+        rules = {want.name: pool.submit(_rule, api, want, policy) for want in wants}
+        return AdoptedFacts(
+            has_policies=has_policies,
+            policy=policy,
+            namespaces={space: answer.result() for space, answer in namespaces.items()},
+            budgets={space: answer.result() for space, answer in budgets.items()},
+            rules={name: facts.result() for name, facts in rules.items()},
+        )
+
+
+def knows(policy: Answer, rule: str) -> bool:
+    """True if the policy in the cluster has a rule of this name: the stack file may have changed since the update."""
+    variables = [] if isinstance(policy, Denied) else rows_at(policy, "spec", "variables")
+    return any(each.get("name") == "rule" and f'? "{rule}"' in str(each.get("expression")) for each in variables)
+
+
+def _rule(api: ReadApi, want: AdoptedWant, policy: Answer) -> RuleFacts:
+    rule, owners = want.rule, Owners(api)
+    selector = ",".join(f"{key} in ({','.join(values)})" for key, values in sorted(rule.selector.items()))
+    path = f"/api/v1/namespaces/{rule.namespace}/pods"
+    pods = read(api, path, labelSelector=selector, limit=str(MAX_PODS))
+    rows = [] if isinstance(pods, Denied) else rows_at(pods, "items")
+    by_pod = {str(at(pod, "metadata", "name")): owners.of(pod) for pod in rows}
+    return RuleFacts(
+        pods=pods,
+        owners=by_pod,
+        scales={owner: owners.has_scale(owner) for owner in set(by_pod.values())},
+        dry_run=_dry_run(api, path, rule) if knows(policy, want.name) else None,
+    )
+
+
+def _dry_run(api: ReadApi, path: str, rule: AdoptedSettings) -> Json | str:
+    try:
+        return api.create(path, _pod(rule), dryRun="All")
+    except ApiError as error:
+        if error.status == 0:
+            raise
+        return " ".join(str(error).split())
+
+
+def _pod(rule: AdoptedSettings) -> dict[str, Any]:
+    """Return a pod that quotas and the strictest pod security standard accept."""
+    amounts = {"cpu": cpu_quantity(rule.cpu), "memory": f"{rule.memory}Mi"}
+    container = {
+        "name": "probe",
+        "image": "registry.k8s.io/pause:3.10",
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    labels = {key: values[0] for key, values in rule.selector.items()}
+    security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "ebbtide-probe-", "labels": labels},
+        "spec": {"containers": [container], "securityContext": security},
+    }

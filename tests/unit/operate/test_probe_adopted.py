@@ -1,0 +1,294 @@
+"""What `ebbtide probe` reports on the rules for adopted pods."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from controllers.adapters.kube_api import ApiError
+from ebbtide.operate.probe.adopted_facts import adopted_facts
+from ebbtide.operate.probe.facts import facts_of
+from ebbtide.operate.probe.findings import Probed
+from ebbtide.operate.probe.rules import findings_of
+from ebbtide.operate.probe.wants import Wants, wants_of
+from ebbtide.settings.load import stack_of_text
+from tests.builders.existing import onprem
+from tests.unit.operate import raw_objects as raw
+from tests.unit.operate.test_probe import ADMISSION, DENIED, CannedCluster
+
+JUPYTER = "/api/v1/namespaces/jupyter"
+PODS = f"{JUPYTER}/pods"
+BUDGETS = "/apis/policy/v1/namespaces/jupyter/poddisruptionbudgets"
+POLICY = f"{ADMISSION}/mutatingadmissionpolicies/ebbtide-adopt"
+HUB = {"app": "hub"}
+LABELLED = {**HUB, "ebbtide.dev/workload": "hub", "ebbtide.dev/category": "fixed"}
+OF_A_DEPLOYMENT = {
+    "/apis/apps/v1/namespaces/jupyter/replicasets/hub-1": {
+        "metadata": {
+            "namespace": "jupyter",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "hub", "controller": True}],
+        }
+    }
+}
+
+
+def reference(kind: str, name: str, api: str = "apps/v1") -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "name": name, "controller": True}
+
+
+def pod(name: str = "hub-1-a", owner: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A running pod of the rule; by default of the Deployment `hub`, labelled, as the stack file says."""
+    owners = [owner] if owner is not None else [reference("ReplicaSet", "hub-1")]
+    meta = {"ownerReferences": owners, **changes.pop("meta", {})}
+    return raw.pod(name, namespace="jupyter", meta=meta, **{"labels": LABELLED, **changes})
+
+
+def budget(
+    name: str, owner: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    owners = [] if owner is None else [owner]
+    meta = {"namespace": "jupyter", "labels": labels or {}, "ownerReferences": owners}
+    return raw.budget(name, meta=meta, selector={"matchLabels": HUB})
+
+
+class TeamsCluster(CannedCluster):
+    """A cluster of 1.36 with the rule's namespace, whose API server admits each pod with `stored` as its outcome."""
+
+    def __init__(self, pods: Sequence[Any] = (), stored: Any = None, **answers: Any) -> None:
+        kinds = [{"name": name} for name in ("validatingadmissionpolicies", "mutatingadmissionpolicies")]
+        places = {"policy": POLICY, "budgets": BUDGETS, "namespace": JUPYTER, "pods_list": PODS}
+        super().__init__(
+            {
+                "/version": {"gitVersion": "v1.36.3"},
+                ADMISSION: {"resources": kinds},
+                JUPYTER: {"metadata": {}},
+                PODS: {"items": [*pods]},
+                BUDGETS: {"items": []},
+                **OF_A_DEPLOYMENT,
+                **{places.get(key, key): answer for key, answer in answers.items()},
+            }
+        )
+        self.stored, self.tried, self.selectors = stored, list[tuple[str, dict[str, str]]](), list[str]()
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        if "labelSelector" in query and path.endswith("/pods"):
+            self.selectors.append(query.pop("labelSelector"))
+        return super().get(path, **query)
+
+    def create(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
+        if not path.endswith("/pods"):
+            return super().create(path, body)
+        self.tried.append((path, query))
+        if isinstance(self.stored, str):
+            raise ApiError(403, self.stored)
+        return self.stored
+
+
+def policy(choice: str) -> dict[str, Any]:
+    return {"spec": {"variables": [{"name": "labels"}, {"name": "rule", "expression": choice}]}}
+
+
+INSTALLED = {"policy": policy('is_hub ? "hub" :\n""')}
+
+
+def wants(rule: str = "category: fixed, replicas: 1", selector: str = "app: hub") -> Wants:
+    text = f"namespace: jupyter, selector: {{ {selector} }}, {rule}, cpu: 1, memory: 1Gi"
+    return wants_of(
+        stack_of_text(
+            onprem("nodeSelectors: { fixed: { pool: core } }") + f"  ebbtide:adopted: {{ hub: {{ {text} }} }}\n",
+            stack="acme",
+            file="Pulumi.acme.yaml",
+        ),
+        (),
+    )
+
+
+def findings(cluster: TeamsCluster, wants: Wants) -> dict[str, str]:
+    """The state and the text of each finding on adopted pods, by its subject."""
+    facts, adopted = facts_of(cluster, {}, ()), adopted_facts(cluster, wants.adopted)
+    found = findings_of(Probed(facts=facts, wants=wants, clock_ahead=None, adopted=adopted))
+    subjects = ("adoption", "rule ", "count of ", "budget of ", "size of ", "labels of ", "pods of ", "pod ")
+    return {one.what: f"{one.state}: {one.said}" for one in found if one.what.startswith(subjects)}
+
+
+def test_a_rule_that_fits_is_one_line_and_its_policy_comes_with_the_update() -> None:
+    cluster = TeamsCluster([pod()])
+
+    assert findings(cluster, wants(selector="app: [hub, old]")) == {
+        "adoption": "note: pulumi up creates its policy, which labels and places pods that are created after it",
+        "rule hub": "ok: 1 pod of Deployment jupyter/hub",
+    }
+    assert (cluster.selectors, cluster.tried) == (["app in (hub,old)"], [])
+
+
+def test_a_stack_without_rules_asks_for_nothing() -> None:
+    cluster = TeamsCluster()
+
+    assert adopted_facts(cluster, ()) is None
+    assert cluster.asked == []
+
+
+def test_an_older_cluster_is_one_line() -> None:
+    old = {ADMISSION: {"resources": [{"name": "validatingadmissionpolicies"}]}, "/version": {"gitVersion": "v1.35.2"}}
+
+    assert findings(TeamsCluster([pod()], **old), wants())["adoption"] == (
+        "missing: adoption needs Kubernetes 1.36 or later: this cluster has 1.35, where the API server does not have "
+        "MutatingAdmissionPolicy v1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster", "line"),
+    [
+        (TeamsCluster(namespace=404), "missing: no namespace jupyter; create it: pulumi up does not create"),
+        (TeamsCluster(pods_list=DENIED), "note: its pods cannot be read: you need the right to list pods in jupyter"),
+        (TeamsCluster(), "missing: no pod in jupyter has app=hub; correct the selector (kubectl --namespace jupyter"),
+        (TeamsCluster([pod(status={"phase": "Succeeded"})]), "missing: no pod in jupyter has app=hub"),
+        (
+            TeamsCluster([pod(), pod("web-0", reference("StatefulSet", "web"))]),
+            "missing: wanted the pods of one owner, found those of Deployment jupyter/hub, StatefulSet jupyter/web; ",
+        ),
+    ],
+)
+def test_a_rule_selects_the_pods_of_one_workload(cluster: TeamsCluster, line: str) -> None:
+    assert findings(cluster, wants())["rule hub"].startswith(line)
+
+
+def test_workers_may_have_many_owners_or_none_and_may_be_away() -> None:
+    worker = "category: worker, usually: 2"
+    jobs = [pod(name, reference("Job", name, "batch/v1")) for name in ("a", "b")]
+    bare = [pod("jupyter-ann", meta={"ownerReferences": []})]
+
+    assert findings(TeamsCluster(jobs), wants(worker))["rule hub"] == "ok: 2 pods of 2 owners"
+    assert findings(TeamsCluster(bare), wants(worker))["rule hub"] == "ok: 1 pod of no owner (bare pods)"
+    assert findings(TeamsCluster(), wants(worker))["rule hub"] == "note: no pod in jupyter has app=hub now"
+
+
+def custom(*, scale: bool) -> dict[str, Any]:
+    plural = {"name": "clusters", "kind": "Cluster"}
+    scales = [{"name": "clusters/scale", "kind": "Scale"}, {"name": "clusters/status", "kind": "Cluster"}]
+    return {"/apis/example.com/v1": {"resources": [*(scales if scale else scales[1:]), plural]}}
+
+
+def of_a_custom_resource() -> dict[str, Any]:
+    return pod("hub-a", reference("Cluster", "main", "example.com/v1"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "scale", "line"),
+    [
+        ("flexible, replicas: 3", False, "missing: Cluster jupyter/main has no scale subresource"),
+        ("fixed, replicas: 3", False, "note: Cluster jupyter/main has no scale subresource"),
+        ("flexible, pods: 3", True, "note: Cluster jupyter/main has a scale subresource"),
+        ("flexible, pods: 3", False, ""),
+        ("flexible, replicas: 3", True, ""),
+        ("worker, usually: 3", False, ""),
+    ],
+)
+def test_the_count_of_a_rule_is_that_of_its_owners_kind(rule: str, scale: bool, line: str) -> None:
+    cluster = TeamsCluster([of_a_custom_resource()], **custom(scale=scale))
+
+    assert findings(cluster, wants(f"category: {rule}")).get("count of hub", "").startswith(line)
+    assert bool(line) == ("count of hub" in findings(cluster, wants(f"category: {rule}")))
+
+
+def test_an_unknown_kind_is_not_judged() -> None:
+    cluster = TeamsCluster([of_a_custom_resource()], **{"/apis/example.com/v1": DENIED})
+
+    assert "count of hub" not in findings(cluster, wants("category: flexible, replicas: 3"))
+
+
+CNPG = "postgresql.cnpg.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("second", "remedy"),
+    [
+        (budget("main", reference("Cluster", "main", CNPG)), "set enablePDB: false in the spec of Cluster main"),
+        (budget("kafka", reference("Kafka", "log", "kafka.strimzi.io/v1")), "switch it off in Kafka log, whose op"),
+        (budget("hub", labels={"app.kubernetes.io/managed-by": "Helm"}), "switch it off in the values of its chart"),
+        (budget("by-hand"), "delete it where it is written"),
+    ],
+)
+def test_a_second_budget_is_named_with_how_to_switch_it_off(second: dict[str, Any], remedy: str) -> None:
+    ours = budget("hub", labels={"ebbtide.dev/workload": "hub"})
+    cluster = TeamsCluster([pod()], budgets={"items": [ours, second]})
+
+    assert findings(cluster, wants())["budget of hub"].startswith(
+        f"missing: {second['metadata']['name']} covers the same pods, and a pod with two budgets cannot be evicted; "
+        f"{remedy}"
+    )
+
+
+def test_our_own_budget_and_one_of_other_pods_are_none_too_many() -> None:
+    other = {**budget("web"), "spec": {"selector": {"matchLabels": {"app": "web"}}}}
+    cluster = TeamsCluster([pod()], budgets={"items": [budget("hub", labels={"ebbtide.dev/workload": "hub"}), other]})
+
+    assert "budget of hub" not in findings(cluster, wants())
+
+
+def test_differences_between_the_file_and_the_pods_are_a_note() -> None:
+    larger = pod("hub-1-b", cpu="2", extra={"nvidia.com/gpu": "1"})
+
+    assert findings(TeamsCluster([pod(), larger]), wants())["size of hub"] == (
+        "note: the stack file differs: replicas 1, the cluster has 2; cpu 1, a pod requests 2; gpu 0, a pod requests 1"
+    )
+    assert "size of hub" not in findings(TeamsCluster([pod(), pod("b")]), wants("category: worker, usually: 9"))
+
+
+def stored(**labels: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {**LABELLED, **labels}}, "spec": {"nodeSelector": {"pool": "core"}}}
+
+
+def test_a_dry_run_shows_what_the_policy_does() -> None:
+    cluster = TeamsCluster([pod()], stored(), **INSTALLED)
+
+    found = findings(cluster, wants())
+
+    assert found["adoption"] == "ok: its policy is installed"
+    assert found["labels of hub"] == "ok: a new pod gets them, and runs on pool=core"
+    assert cluster.tried == [(PODS, {"dryRun": "All"})]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (
+            stored(**{"ebbtide.dev/category": "worker"}),
+            "missing: a new pod would lack label ebbtide.dev/category=fixed; is there a webhook",
+        ),
+        (
+            {"metadata": {"labels": LABELLED}, "spec": {}},
+            "missing: a new pod would lack node selector pool=core; is there a webhook",
+        ),
+        ("exceeded quota", "note: a pod could not be created as a dry run: exceeded quota"),
+    ],
+)
+def test_a_pod_that_would_lack_something_is_told(outcome: Any, line: str) -> None:
+    assert findings(TeamsCluster([pod()], outcome, **INSTALLED), wants())["labels of hub"].startswith(line)
+
+
+def test_a_rule_that_the_installed_policy_does_not_have_is_not_tried() -> None:
+    cluster = TeamsCluster([pod()], stored(), policy=policy('label == "hub" ? "users" :\n""'))
+
+    assert findings(cluster, wants())["labels of hub"].startswith("note: the installed policy does not have this rule")
+    assert cluster.tried == []
+
+
+def test_pods_without_the_labels_are_counted_but_for_those_that_the_policy_leaves_alone() -> None:
+    old, out = pod("old", labels=HUB), pod("out", labels={**HUB, "ebbtide.dev/adopt": "no"})
+    daemon = pod("daemon", reference("DaemonSet", "cni"), labels=HUB)
+    cluster = TeamsCluster([pod(), old, out, daemon], stored(), **INSTALLED)
+
+    assert findings(cluster, wants())["pods of hub"].startswith("note: 1 of 4 pods lack the labels")
+    assert "pods of hub" not in findings(TeamsCluster([pod()], stored(), **INSTALLED), wants())
+
+
+def test_a_bare_pod_whose_node_selector_is_applied_needs_to_opt_out() -> None:
+    entry: dict[str, Any] = {"operation": "Apply", "manager": "flux", "fieldsV1": {"f:spec": {"f:nodeSelector": {}}}}
+    applied = pod("tool", meta={"ownerReferences": [], "managedFields": [entry]})
+    updated = pod("free", meta={"ownerReferences": [], "managedFields": [{**entry, "operation": "Update"}]})
+    found = findings(TeamsCluster([applied, updated]), wants("category: worker, usually: 2"))
+
+    assert found["pod tool"].endswith('where it is written, label it ebbtide.dev/adopt: "no"')
+    assert "pod free" not in found
