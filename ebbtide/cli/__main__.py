@@ -44,6 +44,7 @@ COMMANDS = {
     "advise": Command("ebbtide.cli.advise", "simulate", "Advise on commitments, sizes, floors and services."),
     "demo": Command("ebbtide.cli.demo", "demo", "Scale real workers up and to zero on this machine."),
     "probe": Command("ebbtide.cli.probe", "controller", "List what a cluster lacks for Ebbtide."),
+    "adopt": Command("ebbtide.cli.adopt", "controller", "Propose rules for pods that charts and operators run."),
     "status": Command("ebbtide.cli.status", "controller", "Show the controller's readings and decisions."),
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
@@ -75,7 +76,7 @@ PANELS = {
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
     "Operate": (
         *("status", "top", "why", "report"),
-        *("pause", "resume", "keep", "wake", "maintenance", "release", "probe"),
+        *("pause", "resume", "keep", "wake", "maintenance", "release", "probe", "adopt"),
     ),
     "Automation": ("changed", "dashboards"),
 }

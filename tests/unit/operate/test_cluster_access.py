@@ -11,6 +11,7 @@ from ebbtide.cli.__main__ import app
 
 COMMANDS = {
     "probe": ("probe",),
+    "adopt": ("adopt", "--namespace", "team"),
     "status": ("status",),
     "why": ("why", "pool", "train"),
     "why job": ("why", "job", "4f1c"),

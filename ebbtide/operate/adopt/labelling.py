@@ -1,0 +1,88 @@
+"""Label running pods as the policy labels new ones: two labels, with the operator's own rights.
+
+Each patch has the resourceVersion of the pod that was judged, so that a pod that changed meanwhile is read and judged
+again. The rest of a running pod cannot be changed: its node selector and its affinity stay as they are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.operate.adopt.facts import key_of
+from ebbtide.operate.adopt.proposals import rule_of
+from ebbtide.operate.adopt.workloads import has_ended, is_optional
+from ebbtide.operate.api import MANAGER, find, items, one_line
+from ebbtide.operate.objects import labels_of
+from ebbtide.recording.drainable import Item
+from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
+
+_CONFLICT, _GONE = 409, 404
+_HOPELESS = (0, 401)  # no server, no login: the next pod fares no better
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """A pod and the labels that it lacks."""
+
+    pod: Item
+    labels: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        meta = self.pod["metadata"]
+        return f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+
+    def __str__(self) -> str:
+        return f"{key_of(self.pod)}: {', '.join(f'{key}={value}' for key, value in self.labels.items())}"
+
+
+class Labelled(NamedTuple):
+    labelling: Labelling
+    failure: str = ""
+
+
+def labellings(api: KubeApi, rules: Mapping[str, AdoptedSettings], namespaces: Sequence[str]) -> list[Labelling]:
+    """Return the running pods that a rule selects and that lack its labels. Raises `ApiError`."""
+    pods = [pod for namespace in namespaces for pod in items(api, f"/api/v1/namespaces/{namespace}/pods")]
+    return [found for pod in pods if (found := labelling_of(pod, rules)) is not None]
+
+
+def labelling_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> Labelling | None:
+    """Return the labels for a pod; None if it has ended or ends, has them, or no rule applies to it."""
+    if has_ended(pod) or not is_optional(pod) or {CATEGORY, WORKLOAD} <= labels_of(pod).keys():
+        return None
+    name = rule_of(pod, rules)
+    return None if name is None else Labelling(pod, {CATEGORY: rules[name].category.value, WORKLOAD: name})
+
+
+def label(api: KubeApi, wanted: Sequence[Labelling], rules: Mapping[str, AdoptedSettings]) -> Iterator[Labelled]:
+    """Label pods one by one. Ends early if the server cannot be reached or refuses the login."""
+    for each in wanted:
+        try:
+            _label(api, each, rules)
+        except ApiError as error:
+            yield Labelled(each, one_line(error))
+            if error.status in _HOPELESS:
+                return
+        else:
+            yield Labelled(each)
+
+
+def _label(api: KubeApi, labelling: Labelling, rules: Mapping[str, AdoptedSettings]) -> None:
+    """Patch the pod; if it has changed since, judge it again, once. A pod that is gone needs no labels."""
+    try:
+        _patch(api, labelling)
+    except ApiError as error:
+        if error.status not in (_CONFLICT, _GONE):
+            raise
+        pod = find(api, labelling.path)
+        again = None if pod is None else labelling_of(pod, rules)
+        if again is not None:
+            _patch(api, again)
+
+
+def _patch(api: KubeApi, labelling: Labelling) -> None:
+    metadata = {"resourceVersion": labelling.pod["metadata"]["resourceVersion"], "labels": dict(labelling.labels)}
+    api.patch(labelling.path, {"metadata": metadata}, fieldManager=MANAGER)

@@ -1,0 +1,207 @@
+"""Turn workloads into proposed rules: a name, a selector, a guessed category with its reason, and requests. Pure."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import NamedTuple
+
+from ebbtide.operate.adopt.facts import AdoptFacts
+from ebbtide.operate.adopt.selectors import Candidate, Chosen, Other, choose
+from ebbtide.operate.adopt.workloads import Workload, workloads_of
+from ebbtide.operate.objects import at, labels_of, requested, rows_at
+from ebbtide.recording.drainable import Item
+from ebbtide.settings import StackSettings
+from ebbtide.settings.placement import PodSize
+from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.settings.sections.types import NAME
+from ebbtide.units.counts import several
+from ebbtide.vocabulary.labels import GPU_RESOURCE, PREFIX, Category
+
+PLACEHOLDER = PodSize(cpu=100, memory=128, gpu=0)
+"""Requests of a rule whose pods have none: small, and marked by a comment."""
+
+
+class Guess(NamedTuple):
+    category: Category
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A rule for one workload; without a selector, why there is none."""
+
+    name: str
+    workload: Workload
+    selector: Mapping[str, str]
+    why_not: str
+    guess: Guess
+    counted_by: str  # "replicas", "pods" or "usually"
+    count: int
+    size: PodSize
+    gpu_resource: str
+    notes: tuple[str, ...]  # of requests that are placeholders
+
+    @property
+    def is_rule(self) -> bool:
+        return bool(self.selector)
+
+
+def proposals_of(facts: AdoptFacts, settings: StackSettings | None = None) -> list[Proposal]:
+    """Return a proposal for each workload that no rule of the stack selects, by namespace and name."""
+    rules = {} if settings is None else settings.adopted
+    workloads = [each for each in workloads_of(facts) if not _has_rule(each, rules)]
+    chosen = {
+        id(workload): choice
+        for namespace, group in groupby(workloads, key=lambda each: each.namespace)
+        for workload, choice in _chosen(namespace, list(group), facts, rules)
+    }
+    names = _Names(facts, settings)
+    return [_proposal(names.unused(workload), workload, chosen[id(workload)]) for workload in workloads]
+
+
+def _has_rule(workload: Workload, rules: Mapping[str, AdoptedSettings]) -> bool:
+    return all(rule_of(pod, rules) is not None for pod in workload.members)
+
+
+def rule_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> str | None:
+    """Return the name of the rule that selects the pod."""
+    namespace, labels = pod["metadata"]["namespace"], labels_of(pod)
+    return next(
+        (
+            name
+            for name, rule in sorted(rules.items())
+            if rule.namespace == namespace and all(labels.get(key) in values for key, values in rule.selector.items())
+        ),
+        None,
+    )
+
+
+def _chosen(
+    namespace: str, workloads: Sequence[Workload], facts: AdoptFacts, rules: Mapping[str, AdoptedSettings]
+) -> Iterator[tuple[Workload, Chosen]]:
+    names = {id(pod): str(workload) for workload in workloads for pod in workload.members}
+    pods = [
+        Other(names.get(id(pod), f"{namespace}/{pod['metadata']['name']}"), labels_of(pod))
+        for pod in facts.pods
+        if pod["metadata"]["namespace"] == namespace
+    ]
+    selectors = {name: rule.selector for name, rule in rules.items() if rule.namespace == namespace}
+    candidates = [Candidate(str(workload), bool(workload.pods), workload.labels) for workload in workloads]
+    yield from zip(workloads, choose(candidates, pods, selectors), strict=True)
+
+
+def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
+    guess = guess_of(workload)
+    size, resource, notes = _requests(workload)
+    by = "usually" if guess.category is Category.WORKER else "pods" if _lacks_scale(workload) else "replicas"
+    return Proposal(
+        name=name,
+        workload=workload,
+        selector=chosen.selector,
+        why_not=chosen.why_not,
+        guess=guess,
+        counted_by=by,
+        count=len(workload.pods) if by == "usually" else _replicas(workload),
+        size=size,
+        gpu_resource=resource,
+        notes=notes,
+    )
+
+
+def guess_of(workload: Workload) -> Guess:
+    """Return the category by the first rule that applies. What cannot be known is guessed towards less movement."""
+    return next(guess for rule in _RULES if (guess := rule(workload)) is not None)
+
+
+def _task(workload: Workload) -> Guess | None:
+    if workload.owner is None:
+        return Guess(Category.WORKER, "bare pods: no controller would create an evicted one again")
+    if workload.is_task:
+        return Guess(Category.WORKER, f"pods of a {workload.kind} run tasks: an evicted one loses its work")
+    return None
+
+
+def _state(workload: Workload) -> Guess | None:
+    if workload.kind == "StatefulSet":
+        return Guess(Category.FIXED, "a StatefulSet, which usually keeps state")
+    claims = {
+        str(at(volume, "persistentVolumeClaim", "claimName"))
+        for pod in workload.pods
+        for volume in rows_at(pod, "spec", "volumes")
+        if at(volume, "persistentVolumeClaim") is not None
+    }
+    return Guess(Category.FIXED, f"mounts {several(len(claims), 'claim')} ({min(claims)})") if claims else None
+
+
+def _single(workload: Workload) -> Guess | None:
+    return Guess(Category.FIXED, "one replica: moving it interrupts it") if _replicas(workload) == 1 else None
+
+
+def _movable(workload: Workload) -> Guess | None:
+    return Guess(Category.FLEXIBLE, f"{several(_replicas(workload), 'replica')}, no claim") if workload.pods else None
+
+
+_RULES: tuple[Callable[[Workload], Guess | None], ...] = (_task, _state, _single, _movable)
+
+
+def _lacks_scale(workload: Workload) -> bool:
+    return workload.owner is not None and workload.owner.has_scale is False
+
+
+def _replicas(workload: Workload) -> int:
+    """Return the owner's intended number, or the number of pods: a rollout has more pods for a while."""
+    item = None if workload.owner is None else workload.owner.item
+    stated = at(item, "spec", "replicas")
+    return stated if isinstance(stated, int) and stated > 0 else len(workload.pods)
+
+
+def _requests(workload: Workload) -> tuple[PodSize, str, tuple[str, ...]]:
+    """Return the largest requests of a pod, the GPUs' resource, and notes on placeholders."""
+    pods = workload.pods or workload.members
+    cpu = math.ceil(max(requested(pod, "cpu") for pod in pods) * 1000)
+    memory = math.ceil(max(requested(pod, "memory") for pod in pods) / 2**20)
+    resource = _gpu_resource(pods)
+    gpu = int(max((requested(pod, resource) for pod in pods), default=Decimal(0)))
+    lacking = [name for name, amount in (("CPU", cpu), ("memory", memory)) if not amount]
+    notes = (f"its pods request no {' and no '.join(lacking)}: the value here is a placeholder",) if lacking else ()
+    return PodSize(cpu=cpu or PLACEHOLDER.cpu, memory=memory or PLACEHOLDER.memory, gpu=gpu), resource, notes
+
+
+def _gpu_resource(pods: Sequence[Item]) -> str:
+    names = {
+        str(name)
+        for pod in pods
+        for container in rows_at(pod, "spec", "containers")
+        for name in at(container, "resources", "requests") or ()
+        if "gpu" in str(name).rpartition("/")[2] or str(name).startswith("nvidia.com/")
+    }
+    return GPU_RESOURCE if GPU_RESOURCE in names else min(names, default=GPU_RESOURCE)
+
+
+class _Names:
+    """Names of rules, each used once: not by the stack, and not by a budget of the namespace, which ours would meet."""
+
+    def __init__(self, facts: AdoptFacts, settings: StackSettings | None) -> None:
+        self._used: set[str] = set() if settings is None else set(_names_in(settings))
+        self._budgets = {(budget["metadata"]["namespace"], budget["metadata"]["name"]) for budget in facts.budgets}
+
+    def unused(self, workload: Workload) -> str:
+        base, namespace = _as_name(workload.name), workload.namespace
+        options = [base, _as_name(f"{namespace}-{base}"), *(_as_name(f"{base[:36]}-{n}") for n in range(2, 1000))]
+        name = next(one for one in options if one not in self._used and (namespace, one) not in self._budgets)
+        self._used.add(name)
+        return name
+
+
+def _names_in(settings: StackSettings) -> Collection[str]:
+    sections = (settings.modelled_workloads, settings.workers, settings.jobs, settings.cron_jobs, settings.ray)
+    return {name for section in sections for name in section}
+
+
+def _as_name(text: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-").removeprefix(PREFIX.partition(".")[0] + "-")
+    name = words[:40].rstrip("-")
+    return name if re.fullmatch(NAME, name) else f"pods-{name}"[:40].rstrip("-")

@@ -1,0 +1,123 @@
+"""Choose a selector for each workload of a namespace: few labels, exactly its pods, disjoint from all others. Pure.
+
+All workloads begin with all their labels, which selects the fewest pods. Then labels are taken away, the least telling
+first, while each selector still selects exactly its pods and no pod can match two of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from ebbtide.operate.adopt.workloads import rank
+from ebbtide.settings.sections.adopted import disjoint
+
+Labels = Mapping[str, str]
+
+
+class Candidate(NamedTuple):
+    name: str
+    runs: bool  # now; if not, its rule can wait
+    labels: Labels  # that all its pods have
+
+
+class Other(NamedTuple):
+    """A pod of the namespace and the workload it belongs to, or what else it is of."""
+
+    of: str
+    labels: Labels
+
+
+class Chosen(NamedTuple):
+    selector: dict[str, str]  # empty if there is none
+    why_not: str = ""
+
+
+def choose(
+    candidates: Sequence[Candidate], pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]
+) -> list[Chosen]:
+    """Return a selector for each candidate, or why there is none. `pods` are all of the namespace, `rules` the existing
+    selectors by rule.
+    """
+    pods = _distinct(candidates, pods)
+    refused = {index: why for index, each in enumerate(candidates) if (why := _alone(each, pods, rules))}
+    refused |= _apart(candidates, refused)
+    selectors = {index: dict(each.labels) for index, each in enumerate(candidates) if index not in refused}
+
+    def holds(index: int, selector: Labels) -> bool:
+        others = [*rules.values(), *(_listed(other) for key, other in selectors.items() if key != index)]
+        return (
+            bool(selector)
+            and _caught(candidates[index], selector, pods) is None
+            and all(disjoint(_listed(selector), other) for other in others)
+        )
+
+    keys = sorted({key for selector in selectors.values() for key in selector}, key=rank, reverse=True)
+    for key in keys:
+        for index, selector in selectors.items():
+            fewer = {name: value for name, value in selector.items() if name != key}
+            if key in selector and holds(index, fewer):
+                selectors[index] = fewer
+    while shorter := next(
+        (
+            (index, fewer)
+            for index, selector in selectors.items()
+            for fewer in _shorter(candidates[index].labels, len(selector))
+            if holds(index, fewer)
+        ),
+        None,
+    ):
+        selectors[shorter[0]] = shorter[1]
+    return [Chosen(selectors.get(index, {}), refused.get(index, "")) for index in range(len(candidates))]
+
+
+def _distinct(candidates: Sequence[Candidate], pods: Sequence[Other]) -> list[Other]:
+    """Return each workload's combinations of labels once: a thousand pods of one task have a few."""
+    keys = {key for each in candidates for key in each.labels}
+    seen = {(pod.of, frozenset((key, value) for key, value in pod.labels.items() if key in keys)) for pod in pods}
+    return [Other(of, dict(labels)) for of, labels in sorted(seen, key=lambda pair: (pair[0], sorted(pair[1])))]
+
+
+def _alone(candidate: Candidate, pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
+    """Return why no selector selects these pods and no others; empty if one does."""
+    if not candidate.labels:
+        return "its pods share no label that lasts; add one to their template, such as app"
+    if (caught := _caught(candidate, candidate.labels, pods)) is not None:
+        return f"no label tells its pods from those of {caught}; add one to their template, such as app"
+    rule = next((name for name, rule in rules.items() if not disjoint(_listed(candidate.labels), rule)), None)
+    return "" if rule is None else f"no label has another value than rule {rule} selects; add one to rule {rule}"
+
+
+def _apart(candidates: Sequence[Candidate], refused: Mapping[int, str]) -> dict[int, str]:
+    """Refuse workloads until all others differ in the value of a label that both have: first those that do not run."""
+    left = [index for index in range(len(candidates)) if index not in refused]
+    why: dict[int, str] = {}
+    while pairs := [pair for pair in combinations(left, 2) if not _differ(*(candidates[index] for index in pair))]:
+        worst = max(
+            {index for pair in pairs for index in pair},
+            key=lambda index: (not candidates[index].runs, sum(index in pair for pair in pairs), index),
+        )
+        other = next(one if two == worst else two for one, two in pairs if worst in (one, two))
+        why[worst] = (
+            f"it shares no label with {candidates[other].name} in which they differ; give both one, such as app"
+        )
+        left.remove(worst)
+    return why
+
+
+def _differ(one: Candidate, other: Candidate) -> bool:
+    return disjoint(_listed(one.labels), _listed(other.labels))
+
+
+def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> str | None:
+    """Return the workload of another pod that the selector selects."""
+    caught = (pod.of for pod in pods if pod.of != candidate.name and selector.items() <= pod.labels.items())
+    return next(caught, None)
+
+
+def _listed(selector: Labels) -> dict[str, tuple[str, ...]]:
+    return {key: (value,) for key, value in selector.items()}
+
+
+def _shorter(labels: Labels, length: int) -> list[dict[str, str]]:
+    keys = sorted(labels, key=rank)
+    return [{key: labels[key] for key in chosen} for size in range(1, length) for chosen in combinations(keys, size)]

@@ -1,0 +1,161 @@
+"""Print proposals as the section of a stack file. All else is a YAML comment, so the output is a valid document."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import yaml
+
+from ebbtide.operate.adopt.facts import AdoptFacts
+from ebbtide.operate.adopt.nights import (
+    Estimate,
+    Pinning,
+    estimate,
+    is_closed,
+    pinning_pods,
+    reserved_by_daemons,
+    second_budgets,
+    without_budget,
+)
+from ebbtide.operate.adopt.proposals import Proposal, proposals_of
+from ebbtide.operate.adopt.workloads import is_optional
+from ebbtide.operate.objects import labels_of, rows_at
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.recording.drainable import Item
+from ebbtide.settings import StackSettings
+from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.units.counts import several
+from ebbtide.units.money import dollars
+from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.vocabulary.labels import GPU_RESOURCE, WORKLOAD
+
+_WIDTH = 116
+_NAMED = 4
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+
+
+def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> list[str]:
+    """Return the section `ebbtide:adopted`, as it stands under `config:`, and what is known of the coming night."""
+    proposals = proposals_of(facts, settings)
+    notes = [
+        *_adopted_already(facts),
+        *_night(facts, proposals),
+        *_estimate_lines(estimate(facts, proposals, settings)),
+        *_budgets(facts, proposals),
+        *_daemons(facts, settings),
+        *(f"not known: {part}" for part in facts.unread),
+    ]
+    return [*_section(proposals), *(f"# {line}" for line in notes)]
+
+
+def _section(proposals: Sequence[Proposal]) -> Iterator[str]:
+    rules = [proposal for proposal in proposals if proposal.is_rule]
+    yield "  ebbtide:adopted:" if rules else "  ebbtide:adopted: {}"
+    for proposal in proposals:
+        if not proposal.is_rule:
+            yield f"    # no rule for {proposal.workload}: {proposal.why_not}"
+            continue
+        yield f"    # {proposal.workload}: {'; '.join((proposal.guess.reason, *proposal.notes))}"
+        line = f"    {proposal.name}: {_flow(_values(proposal))}"
+        yield from [line] if len(line) <= _WIDTH else (f"    {proposal.name}:", f"      {_flow(_values(proposal))}")
+
+
+def _values(proposal: Proposal) -> dict[str, str]:
+    size = proposal.size
+    values = {
+        "namespace": _scalar(proposal.workload.namespace),
+        "selector": _flow({_scalar(key): _scalar(value) for key, value in proposal.selector.items()}),
+        "category": str(proposal.guess.category),
+        proposal.counted_by: str(proposal.count),
+        "cpu": cpu_text(size.cpu),
+        "memory": memory_text(size.memory),
+    }
+    if size.gpu:
+        other = proposal.gpu_resource != GPU_RESOURCE
+        gpus = {"count": str(size.gpu), "resource": _scalar(proposal.gpu_resource)}
+        values["gpu"] = _flow(gpus) if other else str(size.gpu)
+    return values
+
+
+def _flow(values: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{key}: {value}' for key, value in values.items())} }}"
+
+
+def _scalar(text: str) -> str:
+    """Quote a text that YAML would read as something else."""
+    return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
+
+
+def _adopted_already(facts: AdoptFacts) -> Iterator[str]:
+    count = sum(is_optional(pod) and WORKLOAD in labels_of(pod) for pod in facts.pods)
+    if count:
+        yield f"{several(count, 'pod')} with Ebbtide's labels: already adopted, so left out"
+    if empty := sorted({*facts.namespaces} - {pod["metadata"]["namespace"] for pod in facts.pods}):
+        yield f"no pods in {', '.join(empty)}"
+
+
+def _night(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
+    pinned = pinning_pods(facts, proposals)
+    yield f"tonight, without these rules: {'these pods keep their nodes' if pinned else 'no pod keeps its node'}"
+    yield from (f"  {_pinning(each)}" for each in pinned)
+    if loose := without_budget(facts, proposals):
+        names = ", ".join(sorted({str(each.workload) for each in loose}))
+        yield f"by day a drain may move pods without a budget: {names}"
+
+
+def _pinning(each: Pinning) -> str:
+    nodes = sorted(each.nodes)
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    pods = f"{each.workload}: {several(len(each.pods), 'pod')} on {', '.join(nodes[:_NAMED]) or 'no node yet'}{more}"
+    return f"{pods}: {'; '.join(each.reasons)}"
+
+
+def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
+    if numbers is None:
+        return
+    kinds = ", ".join(f"{count} {kind} (like {numbers.like[kind]})" for kind, count in sorted(numbers.by_kind.items()))
+    saved = numbers.today - numbers.then
+    difference = f"{several(saved, 'node')} fewer" if saved > 0 else f"{several(-saved, 'node')} more"
+    yield (
+        f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {numbers.then}: {kinds}; "
+        f"{difference if saved else 'as many'}"
+    )
+    if numbers.usd_today is not None and numbers.usd_then is not None:
+        prices = f"{dollars(numbers.usd_today)} an hour today, {dollars(numbers.usd_then)} with these rules"
+        yield f"  at on-demand list prices: {prices}"
+    else:
+        yield f"  in dollars unknown: {numbers.no_price}"
+    yield "  method: only these pods, packed by requests, first fit, each kind of nodes by itself; workers that run now"
+    yield "  count until they end; zones, disks, affinities and pods that pin nodes in other namespaces are ignored"
+    if numbers.too_large:
+        yield f"  left out, since no such node can hold a pod: {', '.join(numbers.too_large)}"
+
+
+def _budgets(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
+    found = [*second_budgets(facts, proposals)]
+    if found:
+        yield "switch these budgets off when the rules apply: a pod under two budgets cannot be evicted"
+    for budget, hit in found:
+        meta, state = budget["metadata"], "closed now" if is_closed(budget) else "open now"
+        rules = ", ".join(each.name for each in hit)
+        yield f"  {meta['namespace']}/{meta['name']} ({state}) selects pods of {rules}: {_switch(budget)}"
+
+
+def _switch(budget: Item) -> str:
+    owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
+    labels = labels_of(budget)
+    if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):
+        return f"set enablePDB: false in {owner['kind']} {owner['name']} of CloudNativePG"
+    if owner is not None:
+        return f"made for {owner['kind']} {owner['name']}, whose operator must have a setting for it"
+    if "helm.sh/chart" in labels or "Helm" in (labels.get("app.kubernetes.io/managed-by"), labels.get("heritage")):
+        return "made by a chart, whose values switch it off (often pdb or podDisruptionBudget)"
+    return "remove it where it is applied from"
+
+
+def _daemons(facts: AdoptFacts, settings: StackSettings | None) -> Iterator[str]:
+    existing = settings is not None and settings.cluster.kind is ClusterKind.EXISTING
+    for kind, size in sorted(reserved_by_daemons(facts).items()):
+        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or NodeKind.FLEXIBLE}.reserved"
+        amount = f"{{ cpu: {cpu_text(size.cpu)}, memory: {memory_text(size.memory)} }}"
+        yield f"DaemonSets are not adopted; these request on each node{f' of {kind}' if kind else ''}: {key}: {amount}"

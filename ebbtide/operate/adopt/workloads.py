@@ -1,0 +1,167 @@
+"""Group the pods of a namespace into workloads. Pure.
+
+Pods of one scaled owner are one workload. Pods that run tasks share no owner for long, so they are grouped by the
+labels that say what they are. A label is used only if it lasts: hashes, versions and names of single objects do not.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ebbtide.operate.adopt.facts import AdoptFacts, Owner, controller_of, key_of, template_labels
+from ebbtide.operate.objects import annotations_of, at, labels_of
+from ebbtide.recording.drainable import Item
+from ebbtide.vocabulary.labels import PREFIX, WORKLOAD
+
+OPT_OUT = PREFIX + "adopt"
+"""Label of pods, with the value "no": no rule applies to them."""
+_MIRROR = "kubernetes.io/config.mirror"
+_OF_A_NODE = ("DaemonSet", "Node")
+_SCALED = ("ReplicaSet", "StatefulSet", "ReplicationController")
+
+PREFERRED = (
+    *("app.kubernetes.io/name", "app.kubernetes.io/component", "app.kubernetes.io/instance"),
+    *("app", "component", "k8s-app", "release"),
+)
+"""Labels that charts and operators give to all pods of a workload, the most telling first."""
+_NAMES_OF_PROGRAMS = ("app.kubernetes.io/name", "app.kubernetes.io/component", "app", "component", "k8s-app")
+"""Their values may be the name of an object too: a bare pod is often called as its program."""
+_WEAK = ("app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "heritage", "role")
+
+_OF_ONE_OBJECT = re.compile(
+    r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|pod-name|pod-index|completion-index|replica-index|job-name"
+    r"|instanceName|run[-_]?id|try[-_]number|map[-_]index|username|execution[-_]date)$"
+)
+_CHANGING = ("app.kubernetes.io/version", "helm.sh/chart", "chart", "version", "instanceRole")
+_UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Pods that one rule may select."""
+
+    namespace: str
+    kind: str  # of the owner; "Pod" without one
+    name: str
+    owner: Owner | None
+    is_task: bool
+    pods: tuple[Item, ...]  # that run or wait
+    ended: tuple[Item, ...]  # and those that are terminating
+    labels: Mapping[str, str]  # that all its pods have, and that last
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.kind == "Pod" else f"{self.namespace}/{self.kind} {self.name}"
+
+    @property
+    def members(self) -> tuple[Item, ...]:
+        return self.pods + self.ended
+
+
+def is_of_a_node(pod: Item) -> bool:
+    """True for pods of DaemonSets and mirror pods, which the policy leaves alone."""
+    controller = controller_of(pod)
+    return (controller is not None and controller.get("kind") in _OF_A_NODE) or _MIRROR in annotations_of(pod)
+
+
+def has_ended(pod: Item) -> bool:
+    """True if the pod has ended or is terminating."""
+    return at(pod, "status", "phase") in ("Succeeded", "Failed") or at(pod, "metadata", "deletionTimestamp") is not None
+
+
+def is_optional(pod: Item) -> bool:
+    """True if rules may apply to the pod."""
+    return not is_of_a_node(pod) and labels_of(pod).get(OPT_OUT) != "no"
+
+
+def rank(key: str) -> tuple[int, str]:
+    """Order labels by how well they name a workload, the best first."""
+    if key in PREFERRED:
+        return PREFERRED.index(key), key
+    return len(PREFERRED) + (key in _WEAK), key
+
+
+def workloads_of(facts: AdoptFacts) -> list[Workload]:
+    """Return the workloads of all namespaces that no rule selects yet, by namespace and name."""
+    groups: dict[tuple[str, ...], list[Item]] = {}
+    for pod in facts.pods:
+        if is_optional(pod) and WORKLOAD not in labels_of(pod):
+            groups.setdefault(_group(pod, facts.owners.get(key_of(pod))), []).append(pod)
+    found = [_workload(pods, facts.owners.get(key_of(pods[0]))) for pods in groups.values()]
+    return sorted(filter(_stays, found), key=lambda each: (each.namespace, each.name, each.kind))
+
+
+def _stays(workload: Workload) -> bool:
+    """Pods that ended show what tasks there are; of a service they are left over."""
+    return workload.is_task or bool(workload.pods)
+
+
+def _is_task(pod: Item, owner: Owner | None) -> bool:
+    if owner is None or owner.controller in ("Job", "Pod"):
+        return True
+    restarts = (at(pod, "spec", "restartPolicy") or "Always") == "Always"
+    return owner.controller not in _SCALED and not owner.has_scale and not restarts
+
+
+def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
+    namespace = pod["metadata"]["namespace"]
+    if owner is None or (_is_task(pod, owner) and owner.kind != "CronJob"):
+        return namespace, "" if owner is None else owner.kind, *_identity(pod, owner)
+    # One object of an operator may have pods of several kinds, which differ by their labels.
+    parts = () if owner.controller in (*_SCALED, "Job") else _identity(pod, owner)
+    return namespace, owner.kind, owner.name, *parts
+
+
+def _identity(pod: Item, owner: Owner | None) -> tuple[str, ...]:
+    labels = _lasting(pod, owner)
+    return tuple(f"{key}={labels[key]}" for key in PREFERRED if key in labels)
+
+
+def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
+    objects = {pod["metadata"]["name"], str((controller_of(pod) or {}).get("name", ""))}
+    if owner is not None and not _is_task(pod, owner):
+        objects.discard(owner.name)
+    return {
+        key: value
+        for key, value in labels_of(pod).items()
+        if not key.startswith(PREFIX)
+        and _OF_ONE_OBJECT.search(key) is None
+        and key.rpartition("/")[2] not in _CHANGING
+        and key not in _CHANGING
+        and (value not in objects or key in _NAMES_OF_PROGRAMS)
+        and _UUID.search(value) is None
+    }
+
+
+def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:
+    labels = common(_lasting(pod, owner) for pod in pods)
+    written = template_labels(owner)
+    if written is not None:  # what controllers and webhooks add is no team's label
+        labels = {key: value for key, value in labels.items() if written.get(key) == value}
+    is_task = _is_task(pods[0], owner)
+    kind = "Pod" if owner is None else owner.kind
+    named = None if owner is None or (is_task and kind != "CronJob") else owner.name
+    return Workload(
+        namespace=pods[0]["metadata"]["namespace"],
+        kind=kind,
+        name=_task_name(labels, kind) if named is None else named,
+        owner=owner,
+        is_task=is_task,
+        pods=tuple(pod for pod in pods if not has_ended(pod)),
+        ended=tuple(filter(has_ended, pods)),
+        labels=labels,
+    )
+
+
+def _task_name(labels: Mapping[str, str], kind: str) -> str:
+    names = [labels[key] for key in ("app.kubernetes.io/component", "component", *PREFERRED) if key in labels]
+    return next(iter(names), f"{kind.lower()}s")
+
+
+def common(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the labels that all have with the same value."""
+    first, *others = several
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+
+
+def daemon_pods(facts: AdoptFacts) -> Iterator[Item]:
+    return (pod for pod in facts.pods if is_of_a_node(pod) and not has_ended(pod))

@@ -1,0 +1,398 @@
+"""`ebbtide adopt`: the rules proposed for what runs, that a stack file accepts them, and what a night is said to be."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli import cluster as cluster_options
+from ebbtide.cli.__main__ import app
+from ebbtide.operate.adopt.facts import adopt_facts
+from ebbtide.operate.adopt.proposals import Proposal, proposals_of
+from ebbtide.operate.adopt.selectors import Candidate, Other, choose
+from ebbtide.operate.adopt.text import adopt_lines
+from ebbtide.settings import StackSettings
+from ebbtide.settings.sections.adopted import disjoint
+from tests.builders.existing import onprem, written
+from tests.builders.settings import loaded
+from tests.unit.operate.adoptable import Adoptable
+
+CLAIM: dict[str, Any] = {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}
+TYPE, REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"
+
+
+def hub_labels(component: str) -> dict[str, str]:
+    release = {"app": "jupyterhub", "release": "jhub", "helm.sh/chart": "jupyterhub-4.0.0"}
+    return {**release, "component": component, "app.kubernetes.io/managed-by": "Helm"}
+
+
+def platform() -> Adoptable:
+    """A hub with three users, a database by an operator, an API and a nightly report."""
+    cluster = Adoptable()
+    for number in range(1, 6):
+        cluster.node(f"node-{number}", **{TYPE: "m7i.2xlarge", REGION: "eu-central-1"})
+    cluster.workload("Deployment", "hub", namespace="jupyter", labels=hub_labels("hub"))
+    cluster.workload("Deployment", "proxy", 2, namespace="jupyter", labels=hub_labels("proxy"), requests={})
+    for number, user in enumerate(("ada", "bob", "eve"), start=2):
+        labels = {**hub_labels("singleuser-server"), "hub.jupyter.org/username": user}
+        cluster.pod(
+            f"jupyter-{user}", "jupyter", labels=labels, node=f"node-{number}", requests={"cpu": "2", "memory": "8Gi"}
+        )
+    database = {"cnpg.io/cluster": "main", "cnpg.io/podRole": "instance"}
+    cluster.workload("Cluster", "main", 3, namespace="postgres", labels=database, volumes=[CLAIM], node="node-5")
+    cluster.workload("Deployment", "api", 3, namespace="api")
+    cluster.workload("CronJob", "report", namespace="api", phase="Succeeded", restarts="OnFailure")
+    return cluster
+
+
+def lines_of(cluster: Adoptable, *namespaces: str, settings: StackSettings | None = None) -> list[str]:
+    return adopt_lines(adopt_facts(cluster, namespaces or ("team",)), settings)  # pyright: ignore[reportArgumentType] - answers as the API does
+
+
+def proposed(cluster: Adoptable, settings: StackSettings | None = None, *namespaces: str) -> dict[str, Proposal]:
+    facts = adopt_facts(cluster, namespaces or ("team",))  # pyright: ignore[reportArgumentType] - answers as the API does
+    return {proposal.name: proposal for proposal in proposals_of(facts, settings)}
+
+
+def line(lines: list[str], part: str) -> str:
+    (found,) = [each for each in lines if part in each]
+    return found
+
+
+def test_a_stack_file_accepts_the_printed_section(tmp_path: Path) -> None:
+    printed = "\n".join(lines_of(platform(), "jupyter", "postgres", "api"))
+
+    rules = loaded(onprem() + printed + "\n", tmp_path).adopted
+
+    assert {
+        name: (rule.namespace, dict(rule.selector), rule.category.value, rule.count) for name, rule in rules.items()
+    } == {
+        "hub": ("jupyter", {"component": ("hub",)}, "fixed", 1),
+        "proxy": ("jupyter", {"component": ("proxy",)}, "flexible", 2),
+        "singleuser-server": ("jupyter", {"component": ("singleuser-server",)}, "worker", 3),
+        "main": ("postgres", {"cnpg.io/cluster": ("main",)}, "fixed", 3),
+        "api": ("api", {"app": ("api",)}, "flexible", 3),
+        "report": ("api", {"app": ("report",)}, "worker", 0),
+    }
+    assert (rules["singleuser-server"].cpu, rules["singleuser-server"].memory) == (2000, 8192)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "how", "category", "counted_by", "reason"),
+    [
+        ("Deployment", 3, {}, "flexible", "replicas", "3 replicas, no claim"),
+        ("Deployment", 1, {}, "fixed", "replicas", "one replica"),
+        ("Deployment", 2, {"volumes": [CLAIM]}, "fixed", "replicas", "mounts 1 claim (data-0)"),
+        ("StatefulSet", 3, {}, "fixed", "replicas", "a StatefulSet"),
+        ("Cluster", 3, {}, "flexible", "replicas", "3 replicas"),
+        ("Runner", 3, {}, "flexible", "pods", "3 replicas"),
+        ("Runner", 1, {}, "fixed", "pods", "one replica"),
+        ("Runner", 3, {"restarts": "Never"}, "worker", "usually", "pods of a Runner run tasks"),
+        ("Job", 2, {"restarts": "Never"}, "worker", "usually", "pods of a Job run tasks"),
+        ("CronJob", 1, {"restarts": "Never"}, "worker", "usually", "pods of a CronJob run tasks"),
+    ],
+)
+def test_the_category_is_guessed_from_the_owner(
+    kind: str, count: int, how: dict[str, Any], category: str, counted_by: str, reason: str
+) -> None:
+    cluster = Adoptable()
+    cluster.workload(kind, "each", count, **how)
+
+    (proposal,) = proposed(cluster).values()
+
+    assert (proposal.guess.category, proposal.counted_by, proposal.count) == (category, counted_by, count)
+    assert reason in proposal.guess.reason
+
+
+def test_bare_pods_with_the_same_labels_are_one_workload() -> None:
+    cluster = Adoptable()
+    cluster.pod("a", labels={"app": "loader", "run_id": "1"})
+    cluster.pod("b", labels={"app": "loader", "run_id": "2"})
+
+    (proposal,) = proposed(cluster).values()
+
+    assert (proposal.name, proposal.count, dict(proposal.selector)) == ("loader", 2, {"app": "loader"})
+    assert "bare pods" in proposal.guess.reason
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"pod-template-hash": "5d4c"},
+        {"job-name": "x"},
+        {"batch.kubernetes.io/controller-uid": "5d4c"},
+        {"statefulset.kubernetes.io/pod-name": "x-0"},
+        {"anything": "x-0"},
+        {"helm.sh/chart": "x-1.2.3"},
+        {"ebbtide.dev/team": "x"},
+        {"run": "0b0d8e3e-6a0c-4f0a-8d5c-0a4d8c7b6e21"},
+    ],
+)
+def test_labels_of_one_object_or_one_version_never_select(labels: dict[str, str]) -> None:
+    cluster = Adoptable()
+    cluster.pod("x-0", labels=labels)
+    cluster.pod("other", labels={"app": "other"})
+
+    lines = lines_of(cluster)
+
+    assert "its pods share no label that lasts" in line(lines, "no rule for team/pods")
+    assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["other"]
+
+
+def test_labels_that_a_controller_adds_to_pods_never_select() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, labels={"tier": "web"}, extra={"app": "injected"})
+
+    assert dict(proposed(cluster)["api"].selector) == {"tier": "web"}
+
+
+def test_a_selector_never_selects_pods_of_a_daemon_set_or_ended_ones_of_others() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, labels={"app": "api", "tier": "web"})
+    cluster.workload("DaemonSet", "agent", labels={"app": "api", "tier": "agent"})
+
+    assert dict(proposed(cluster)["api"].selector) == {"tier": "web"}
+
+
+def test_pods_that_no_label_tells_apart_get_a_line_and_no_rule() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "one", 2, labels={"app": "same"})
+    cluster.workload("Deployment", "two", 2, labels={"app": "same"})
+
+    lines = lines_of(cluster)
+
+    assert line(lines, "team/Deployment one: no").strip() == (
+        "# no rule for team/Deployment one: no label tells its pods from those of team/Deployment two; "
+        "add one to their template, such as app"
+    )
+    assert "ebbtide:adopted: {}" in lines[0]
+
+
+def test_rules_and_names_of_the_stack_are_respected(tmp_path: Path) -> None:
+    rule = "{ namespace: team, selector: { app: hub }, category: fixed, replicas: 1, cpu: 1, memory: 2Gi }"
+    settings = loaded(onprem(more=f"ebbtide:adopted: {{ hub: {rule} }}"), tmp_path)
+    cluster = Adoptable()
+    cluster.workload("Deployment", "hub")
+    cluster.workload("Deployment", "train", 2)  # the name of a pool of the stack
+    cluster.workload("Deployment", "other", 2, labels={"tier": "web"})
+
+    lines = lines_of(cluster, settings=settings)
+
+    assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["team-train"]
+    assert "no label has another value than rule hub selects" in line(lines, "no rule for team/Deployment other")
+
+
+def test_a_rule_is_not_named_as_a_budget_that_exists() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "hub")
+    cluster.budget("hub", {"app": "hub"}, labels={"app.kubernetes.io/managed-by": "Helm"})
+
+    lines = lines_of(cluster)
+
+    assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["team-hub"]
+    assert "made by a chart, whose values switch it off" in line(lines, "team/hub (open now) selects pods of team-hub")
+
+
+def test_an_operators_budget_is_named_with_its_setting() -> None:
+    cluster = Adoptable()
+    cluster.workload("Cluster", "main", 3)
+    owner = {"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "main"}
+    cluster.budget("main-primary", {"app": "main"}, ownerReferences=[owner])
+
+    assert "set enablePDB: false in Cluster main" in line(lines_of(cluster), "team/main-primary")
+
+
+def test_pods_without_requests_get_a_placeholder_that_says_so() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, requests={"cpu": "300m"})
+    cluster.workload("Deployment", "web", 2)
+
+    lines = lines_of(cluster)
+
+    assert "its pods request no memory: the value here is a placeholder" in line(lines, "# team/Deployment api")
+    assert "cpu: 0.3, memory: 128Mi" in line(lines, "    api: ")
+    assert "placeholder" not in line(lines, "# team/Deployment web")
+
+
+def test_gpus_of_another_make_are_named() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, requests={"cpu": "1", "memory": "1Gi", "amd.com/gpu": "2"})
+
+    assert "gpu: { count: 2, resource: amd.com/gpu }" in line(lines_of(cluster), "selector")
+
+
+def test_pods_that_no_rule_may_touch_are_left_out() -> None:
+    cluster = Adoptable()
+    cluster.pod("free", labels={"app": "free", "ebbtide.dev/adopt": "no"})
+    cluster.pod("done", labels={"app": "done", "ebbtide.dev/workload": "done", "ebbtide.dev/category": "worker"})
+    cluster.workload("DaemonSet", "agent", requests={"cpu": "200m", "memory": "256Mi"})
+    cluster.node("node-1", **{"ebbtide.dev/node-kind": "fixed"})
+
+    lines = lines_of(cluster)
+
+    assert yaml.safe_load("\n".join(lines)) == {"ebbtide:adopted": {}}
+    assert "1 pod with Ebbtide's labels" in line(lines, "already adopted")
+    assert line(lines, "DaemonSets").endswith("of fixed: nodeGroups.fixed.reserved: { cpu: 0.2, memory: 0.25Gi }")
+
+
+def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
+    lines = lines_of(platform(), "jupyter", "postgres", "api")
+
+    assert line(lines, "singleuser-server: 3 pods on").endswith(
+        "node-2, node-3, node-4: is a bare pod: nothing would recreate it"
+    )
+    assert "today 3 nodes, with these rules 3: 1 fixed (like node-1), 2 flexible" in line(lines, "estimate for a night")
+    assert re.search(r"\$1\.\d\d an hour today, \$1\.\d\d with these rules", line(lines, "on-demand list prices"))
+
+
+def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, volumes=[{"name": "tmp", "emptyDir": {}}])
+    pinned = lines_of(cluster)
+    command = ["./cluster-autoscaler", "--skip-nodes-with-local-storage=false"]
+    template = {"template": {"spec": {"containers": [{"command": command}]}}}
+    cluster.objects["/apis/apps/v1/namespaces/kube-system/deployments/cluster-autoscaler"] = {"spec": template}
+
+    assert "emptyDir tmp" in line(pinned, "api: 2 pods on node-1")
+    assert "no pod keeps its node" in line(lines_of(cluster), "tonight")
+
+
+def test_what_may_not_be_read_is_said_and_the_rest_is_proposed() -> None:
+    cluster = platform()
+    cluster.denied = {"/nodes", "deployments", "/api/v1/pods", "poddisruptionbudgets", "kube-system"}
+
+    lines = lines_of(cluster, "api")
+
+    assert "api: { namespace: api, selector: { app: api }, category: flexible, replicas: 3" in line(lines, "    api: ")
+    assert {each.split(":")[1].strip() for each in lines if each.startswith("# not known")} == {
+        "budgets of api",
+        "deployments of api",
+        "nodes",
+        "pods of other namespaces",
+        "the autoscaler's flags",
+    }
+    assert not any("estimate" in each for each in lines)
+
+
+LABELS = st.dictionaries(st.sampled_from(["app", "component", "tier", "zone"]), st.sampled_from("abc"), max_size=4)
+
+
+@given(st.lists(LABELS, min_size=1, max_size=6), st.lists(LABELS, max_size=2))
+def test_chosen_selectors_are_exact_and_disjoint_and_no_label_could_be_left_out(
+    workloads: list[dict[str, str]], strangers: list[dict[str, str]]
+) -> None:
+    candidates = [Candidate(str(number), True, labels) for number, labels in enumerate(workloads)]
+    pods = [Other(each.name, each.labels) for each in candidates] + [Other("stranger", each) for each in strangers]
+
+    chosen = choose(candidates, pods, {})
+
+    given_ = [(each, choice.selector) for each, choice in zip(candidates, chosen, strict=True) if choice.selector]
+    assert all(bool(choice.selector) != bool(choice.why_not) for choice in chosen)
+    for each, selector in given_:
+        assert {pod.of for pod in pods if selector.items() <= pod.labels.items()} == {each.name}
+        for key in selector:
+            fewer = {name: value for name, value in selector.items() if name != key}
+            exact = {pod.of for pod in pods if fewer.items() <= pod.labels.items()} == {each.name}
+            assert not (fewer and exact and all(apart(fewer, other) for _, other in given_ if other is not selector))
+    assert all(apart(one, other) for number, (_, one) in enumerate(given_) for _, other in given_[:number])
+
+
+def apart(one: dict[str, str], other: dict[str, str]) -> bool:
+    return disjoint(*({key: (value,) for key, value in each.items()} for each in (one, other)))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, cluster: Adoptable, *words: str) -> Result:
+    def connected(_file: str | None, _context: str | None) -> Adoptable:
+        return cluster
+
+    monkeypatch.setattr(cluster_options, "connect", connected)
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, ["adopt", *words])
+
+
+STACK = onprem(
+    more="ebbtide:adopted: { hub: { namespace: team, selector: { app: hub }, category: fixed, replicas: 1, cpu: 1, "
+    "memory: 2Gi } }"
+)
+OURS = {"ebbtide.dev/category": "fixed", "ebbtide.dev/workload": "hub"}
+
+
+def hubs(count: int = 2) -> Adoptable:
+    """Pods of the rule, and four that must not be labelled."""
+    cluster = Adoptable()
+    cluster.workload("Deployment", "hub", count)
+    cluster.workload("DaemonSet", "agent", labels={"app": "hub"})
+    cluster.pod("free", labels={"app": "hub", "ebbtide.dev/adopt": "no"})
+    cluster.pod("has", labels={"app": "hub", "ebbtide.dev/workload": "hub", "ebbtide.dev/category": "flexible"})
+    cluster.pod("ended", labels={"app": "hub"}, phase="Failed")
+    cluster.pod("other", labels={"app": "other"})
+    return cluster
+
+
+def test_running_pods_are_listed_and_nothing_is_written_without_yes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = hubs()
+
+    result = run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running")
+
+    assert (result.exit_code, cluster.patches) == (0, []), result.output
+    assert result.output.splitlines() == [
+        "team/hub-5d4c-0: ebbtide.dev/category=fixed, ebbtide.dev/workload=hub",
+        "team/hub-5d4c-1: ebbtide.dev/category=fixed, ebbtide.dev/workload=hub",
+        "2 pods would get labels; nothing was written: add --yes",
+    ]
+
+
+def test_a_patch_has_two_labels_and_the_version_that_was_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = hubs(1)
+
+    result = run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running", "--yes")
+
+    body = {"metadata": {"resourceVersion": "1", "labels": OURS}}
+    assert result.exit_code == 0, result.output
+    assert cluster.patches == [("/api/v1/namespaces/team/pods/hub-5d4c-0", body)]
+    assert "0 pods" not in run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running", "--yes").output
+
+
+def test_a_pod_that_changed_is_read_and_judged_again_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = hubs(3)
+
+    def change(path: str) -> None:
+        """The first pod changes once, the second at each try, the third loses its label."""
+        pod = cluster.pods[f"team/{path.rpartition('/')[2]}"]
+        tries = sum(path == other for other, _ in cluster.patches)
+        if path.endswith("-1") or tries == 1:
+            pod["metadata"]["resourceVersion"] = str(tries + 1)
+        if path.endswith("-2"):
+            pod["metadata"]["labels"] = {}
+
+    cluster.before_patch = change
+    result = run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running", "--yes")
+
+    assert result.exit_code == 1
+    assert cluster.pods["team/hub-5d4c-0"]["metadata"]["labels"].items() >= OURS.items()
+    assert cluster.pods["team/hub-5d4c-2"]["metadata"]["labels"] == {}
+    assert "not labelled: team/hub-5d4c-1" in result.output
+    assert [path[-1] for path, _ in cluster.patches] == ["0", "0", "1", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--namespace: wanted the namespaces to read"),
+        (("--namespace", "kube-system"), "found 'kube-system'"),
+        (("--namespace", "ebbtide-workers"), "found 'ebbtide-workers'"),
+        (("--namespace", "team", "--yes"), "--yes: wanted with --label-running"),
+        (("--label-running",), "--label-running: wanted the STACK"),
+    ],
+)
+def test_wrong_use_is_one_line(words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, Adoptable(), *words)
+
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1), result.output
+    assert said in result.output
