@@ -1,11 +1,10 @@
-"""A team's platform, from `ebbtide adopt` to a drained node: its owners are never written, and only flexible pods move."""
+"""A team's platform, from `ebbtide adopt` to a drained node: owners are never written, only flexible pods move."""
 
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
