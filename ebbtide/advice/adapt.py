@@ -78,7 +78,7 @@ def _removals(at: Location, value: object, wanted: object) -> Iterator[Change]:
 
 
 def _remaining_groups(settings: StackSettings) -> dict[str, NodeGroupSettings]:
-    gpus = any(pod_size(workload).gpu for workload in settings.all_workloads.values())
+    gpus = any(pod_size(workload).gpu for workload in settings.modelled_workloads.values())
     stays = {NodeKind.FIXED, NodeKind.FLEXIBLE, *([NodeKind.GPU] if gpus else [])}
     return {name: group for name, group in settings.node_groups.items() if group.kind in stays}
 

@@ -34,7 +34,7 @@ def sets_without_shape(settings: StackSettings) -> tuple[str, ...]:
 
 
 def _used(settings: StackSettings) -> Iterator[str]:
-    yield from (home_of(workload).value for workload in settings.all_workloads.values())
+    yield from (home_of(workload).value for workload in settings.modelled_workloads.values())
     pods = (settings.workers, settings.jobs, settings.cron_jobs, *(ray.groups for ray in settings.ray.values()))
     yield from (pod.node_group for group in pods for pod in group.values())
     if settings.ray:

@@ -130,7 +130,7 @@ class PodRequests(NamedTuple):
 
 
 def pod_requests(settings: StackSettings) -> Iterator[PodRequests]:
-    for name, workload in settings.all_workloads.items():
+    for name, workload in settings.modelled_workloads.items():
         groups = groups_of(workload, settings)
         yield PodRequests(name, pod_size(workload), workload.most, workload.most, groups, workload.arch)
     for name, pool in settings.workers.items():
@@ -158,7 +158,7 @@ def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
 
 
 def lasting_pods(settings: StackSettings) -> Packing:
-    """Pack the pods that stay: services at their maximum, and the minimum of what scales to zero."""
+    """Pack the pods that stay: services at their maximum, adopted pods, and the minimum of what scales to zero."""
     return packed(
         [(request.size, request.least, request.groups) for request in pod_requests(settings)], _nodes(settings)
     )

@@ -1,7 +1,7 @@
 """Summarize a stack file in a few lines, to compare with what was meant."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import JobSettings
@@ -61,6 +61,12 @@ def summary(settings: StackSettings) -> list[str]:
             lines.append(
                 f"ray      {name}.{key}: {group.min} to {group.max} on {group.node_group}, {size}, idle for {idle}"
             )
+    for name, rule in settings.adopted.items():
+        count = f"usually {rule.count}" if rule.usually is not None else str(rule.count)
+        lines.append(
+            f"adopted  {name}: {count} {rule.category} pods of {rule.namespace} with "
+            f"{_selector_text(rule.selector)}, {cpu_text(rule.cpu)} CPU, {memory_text(rule.memory)}{_gpus(rule.gpu)}"
+        )
     lines += [
         f"planned  {o.pool}: {o.workers} workers from {o.at} for {format_duration(o.for_)}" for o in hours.overnight
     ]
@@ -96,6 +102,10 @@ def _gpus(gpu: Gpu) -> str:
         return ""
     kind = "GPU" if gpu.resource == GPU_RESOURCE else gpu.resource
     return f", {gpu.count} {kind}" + (f" of {memory_text(gpu.memory)}" if gpu.memory else "")
+
+
+def _selector_text(selector: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(f"{key}={' or '.join(values)}" for key, values in selector.items())
 
 
 def _calendar(settings: StackSettings) -> str:

@@ -152,11 +152,17 @@ _BUDGETS: Mapping[str, str] = {
 
 
 class Survivors:
-    """Watches a world from its first second. `categories`: by workload. Read the result after the replay."""
+    """Watches a world from its first second. Read the result after the replay.
 
-    def __init__(self, world: World, window: DisruptionWindow, categories: Mapping[str, str]) -> None:
+    `categories`: by workload. `adopted`: rules, which are named one by one, since their owners are not in the stack.
+    """
+
+    def __init__(
+        self, world: World, window: DisruptionWindow, categories: Mapping[str, str], adopted: Collection[str] = ()
+    ) -> None:
         self._cluster = world.cluster
         self._categories = categories
+        self._adopted = adopted
         begin = world.setup.start.astimezone(UTC)
         self._open = window.is_open(begin)
         self._opened_with: Mapping[RetainedNode, float] = {}
@@ -191,5 +197,7 @@ class Survivors:
             return str(node.why)
         if node.why is DrainBlock.BUDGET:
             category = self._categories.get(node.workload, "")
+            if category in _BUDGETS and node.workload in self._adopted:
+                return f"adopted {category} pods of {node.workload} are there, and they are never moved"
             return _BUDGETS.get(category, f"the budget of {node.workload} is closed or used up")
         return f"{node.why}: {node.workload}"

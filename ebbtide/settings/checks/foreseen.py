@@ -13,14 +13,18 @@ from ebbtide.settings.fragment.values import mapping
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import home_kind
 from ebbtide.settings.pods import rolling_pods
+from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.eks_versions import is_newer
+from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 
 _SCHEME = "alb.ingress.kubernetes.io/scheme"
 _MINOR = re.compile(r":v?([0-9]+\.[0-9]+)\.")
 _ZONE = "topology.kubernetes.io/zone"
+_ALONE = "flexible with one replica: each night that its node goes is an outage; set 2, or make it fixed"
+_FIXED_ON_GPUS = "fixed on GPU nodes: its budget never opens, so its node stays all night; make it flexible"
 
 
 class PolicyBreach(NamedTuple):
@@ -36,6 +40,7 @@ def policy_breaches(settings: StackSettings) -> Iterator[PolicyBreach]:
     yield from _public_ingresses(settings)
     yield from _other_autoscalers(settings)
     yield from _bad_nights(settings)
+    yield from _bad_nights_of_adopted_pods(settings)
 
 
 def _public_ingresses(settings: StackSettings) -> Iterator[PolicyBreach]:
@@ -76,16 +81,31 @@ def _bad_nights(settings: StackSettings) -> Iterator[PolicyBreach]:
             continue
         resources = _resource_names("Deployment", entry.namespace, name)
         if pod.opens and pod.replicas == 1 and pod.replicas_owner is not ReplicasOwner.HPA:
-            text = "flexible with one replica: each night that its node goes is an outage; set 2, or make it fixed"
-            yield PolicyBreach("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", text)
-        elsewhere = pod.category is Category.FIXED and home_kind(pod.category, pod.gpu.count) is not NodeKind.FIXED
-        if elsewhere and settings.cluster.kind is ClusterKind.EKS:
-            text = "fixed on GPU nodes: its budget never opens, so its node stays all night; make it flexible"
-            yield PolicyBreach("workload.fixed-elsewhere", "EB041", resources, f"{entry.path}.category", text)
+            yield PolicyBreach("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", _ALONE)
+        if _fixed_elsewhere(pod.category, pod.gpu, settings):
+            yield PolicyBreach("workload.fixed-elsewhere", "EB041", resources, f"{entry.path}.category", _FIXED_ON_GPUS)
         zone = mapping(mapping(pod.pod).get("nodeSelector")).get(_ZONE)
         if zone is not None and pod.replicas > 1:
             text = f"all {pod.replicas} replicas are bound to the zone {zone}, and stop with it"
             yield PolicyBreach("workload.one-zone", "EB018", resources, f"{entry.path}.pod.nodeSelector", text)
+
+
+def _bad_nights_of_adopted_pods(settings: StackSettings) -> Iterator[PolicyBreach]:
+    for name, rule in settings.adopted.items():
+        budget, path = adopted_budget(name, rule), f"adopted.{name}"
+        shown = f"{rule.namespace}/{budget}"
+        resources = (f"adopted-{budget}-budget", budget, shown, f"PodDisruptionBudget {shown}")
+        if rule.opens and rule.count == 1:
+            key = "replicas" if rule.has_scale else "pods"
+            yield PolicyBreach("workload.one-replica", "EB019", resources, f"{path}.{key}", _ALONE)
+        if _fixed_elsewhere(rule.category, rule.gpu, settings):
+            yield PolicyBreach("workload.fixed-elsewhere", "EB041", resources, f"{path}.category", _FIXED_ON_GPUS)
+
+
+def _fixed_elsewhere(category: Category, gpu: Gpu, settings: StackSettings) -> bool:
+    """Nodes of an existing cluster may be fixed and have GPUs."""
+    elsewhere = category is Category.FIXED and home_kind(category, gpu.count) is not NodeKind.FIXED
+    return elsewhere and settings.cluster.kind is ClusterKind.EKS
 
 
 def _resource_names(kind: str, namespace: str, name: str) -> tuple[str, ...]:

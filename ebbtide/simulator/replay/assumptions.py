@@ -28,6 +28,7 @@ from ebbtide.simulator.world.ray.drives import JOIN_S
 from ebbtide.simulator.world.ray.work import RayWork
 from ebbtide.simulator.world.rollouts import USED_SHARE
 from ebbtide.simulator.world.saves import Saves
+from ebbtide.vocabulary.labels import Category
 
 
 def assumptions_of(
@@ -45,6 +46,7 @@ def assumptions_of(
         *_cluster_sentences(settings, resync),
         *_checkpoint_sentences(saves),
         *_disk_sentences(settings),
+        *_adopted_sentences(settings),
         *_price_sentences(settings),
     )
 
@@ -163,6 +165,20 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
             f"Each pod of {', '.join(names)} has a disk (perPod) in the zone of its first node, and runs only on nodes "
             "of that zone; a new node goes to the zone with the fewest nodes of its group, unless such a pod waits. "
             "Zones matter for nothing else. A pod's disk is free once the pod before it no longer exists."
+        )
+
+
+def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
+    rules = settings.adopted.items()
+    if rules:
+        yield (
+            f"Adopted pods ({', '.join(f'{name} {rule.count}' for name, rule in rules)}) run all the time and are "
+            "never deployed. All strategies place them by their category and give them a budget."
+        )
+    if workers := [name for name, rule in rules if rule.category is Category.WORKER and rule.count]:
+        yield (
+            f"Pods of {', '.join(workers)} stay on their flexible nodes, also at night: pods that no controller "
+            "creates again are never moved."
         )
 
 

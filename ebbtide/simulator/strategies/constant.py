@@ -67,7 +67,7 @@ def fleet_groups(
     `busy`: pods of the stack file's jobs, for which the fleet has capacity, too. `ray`: clusters with their drivers.
     """
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
-    for spec in settings.all_workloads.values():
+    for spec in settings.modelled_workloads.values():
         size = pod_size(spec)
         groups = [name for name, group in settings.node_groups.items() if takes(group, spec)]
         if groups:

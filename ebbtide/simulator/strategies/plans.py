@@ -24,6 +24,7 @@ from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, Ar
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
 from ebbtide.settings.process_documents import sleep_of
+from ebbtide.settings.sections.adopted import AdoptedWorkload
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -114,7 +115,7 @@ def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
         money=_money(topology),
         workloads=tuple(
             (_workload(name, spec, topology, flags), spec.replicas)
-            for name, spec in sorted(settings.all_workloads.items())
+            for name, spec in sorted(settings.modelled_workloads.items())
         ),
         workers={name: _worker(name, spec, topology, flags) for name, spec in sorted(settings.workers.items())},
         saves=saves_of(settings.workers) if flags.safe_stop else {},
@@ -183,7 +184,7 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
     replaced = settings.node_groups[group]
     if kind is NodeKind.GPU or architecture(replaced) != shape.labels[ARCH]:
         return False
-    pods: list[PodSettings] = [spec for spec in settings.all_workloads.values() if takes(replaced, spec)]
+    pods: list[PodSettings] = [spec for spec in settings.modelled_workloads.values() if takes(replaced, spec)]
     pods += [spec for spec in settings.workers.values() if spec.node_group == group]
     pods += [spec for spec in every_job(settings).values() if spec.node_group == group]
     pods += [spec for ray in settings.ray.values() for spec in ray.groups.values() if spec.node_group == group]
@@ -329,6 +330,7 @@ def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flag
     size = pod_size(spec)
     kind = home_of(spec)
     names = frozenset(name for name, group in topology.settings.node_groups.items() if takes(group, spec))
+    adopted = isinstance(spec, AdoptedWorkload)  # the admission policy adds no preference for other pods
     return WorkloadModel(
         name=name,
         category=spec.category.value,
@@ -341,8 +343,9 @@ def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flag
         pdb_max_unavailable=spec.replicas if spec.on_spot else 0,
         safe_to_evict=False if spec.on_spot else None,
         startup_s=POD_START_S,
-        gathers=flags.gathers,
+        gathers=flags.gathers and not adopted,
         disks=spec.has_disks,
+        spreads=spec.category is not Category.WORKER,  # the scheduler spreads no pods without a controller
     )
 
 

@@ -57,7 +57,7 @@ def play(run: StrategyRun, control: Control) -> StrategyResult:
     _report_days(run, world)
     # Workers with checkpoints are moved like other pods: only the others can keep a node for good.
     categories = {pod.name: pod.category for pod in plan.pods if pod.name not in plan.saves}
-    survivors = Survivors(world, config.window, categories)
+    survivors = Survivors(world, config.window, categories, setup.settings.adopted)
     empty = EmptyNodes(world, constant_groups(setup.settings))
     control(config, world, tally)
     world.settle()

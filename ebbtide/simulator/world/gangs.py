@@ -86,7 +86,7 @@ def _reach(crowd: _Crowd, name: str) -> tuple[int, float, int, str]:
 def _workers_at_once(
     settings: StackSettings, group: NodeGroupSettings, sharing: Mapping[str, _Crowd], chosen: str
 ) -> int:
-    services = sum(spec.replicas for spec in settings.all_workloads.values() if takes(group, spec))
+    services = sum(spec.replicas for spec in settings.modelled_workloads.values() if takes(group, spec))
     others = sum(crowd.workers.min for name, crowd in sharing.items() if name != chosen)
     workers = sharing[chosen].workers
     nodes = max(0, group.max - services - others)
