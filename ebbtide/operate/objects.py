@@ -10,6 +10,8 @@ from ebbtide.vocabulary.labels import CLOSED_MINIMUM, GPU_RESOURCE
 
 Document: TypeAlias = Mapping[str, Any]
 
+_LEAST = "minAvailable "
+
 
 def at(document: object, *path: str) -> Any:
     """Return the value at a path of keys; None if any is missing."""
@@ -42,10 +44,21 @@ def labels_of(item: Document) -> Mapping[str, str]:
 
 
 def max_unavailable_of(budget: Document) -> Any:
-    """Return a budget's maxUnavailable; 0 if it has neither that nor a minimum, or one that no cluster reaches."""
+    """Return a budget's maxUnavailable, or its minimum as a text such as "minAvailable 2".
+
+    It is 0 if the budget has neither, or a minimum that no cluster reaches.
+    """
     stated, least = at(budget, "spec", "maxUnavailable"), at(budget, "spec", "minAvailable")
+    if stated is not None:
+        return stated
     shut = least is None or (isinstance(least, int) and least >= CLOSED_MINIMUM)
-    return 0 if stated is None and shut else stated
+    return 0 if shut else f"{_LEAST}{least}"
+
+
+def budget_limit(max_unavailable: object) -> str:
+    """Return the limit of a budget with its field's name."""
+    text = str(max_unavailable)
+    return text if text.startswith(_LEAST) else f"maxUnavailable {text}"
 
 
 def parse_instant(text: object) -> datetime | None:

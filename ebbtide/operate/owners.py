@@ -30,7 +30,7 @@ class Owner(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.kind else "no owner (bare pods)"
+        return f"{self.kind} {self.namespace}/{self.name}" if self.kind else "no owner"
 
 
 class Owners:

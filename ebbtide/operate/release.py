@@ -24,11 +24,11 @@ Entry = Mapping[str, Any]
 
 REPLICAS = ("spec", "replicas")
 MAX_UNAVAILABLE = ("spec", "maxUnavailable")
+MIN_AVAILABLE = ("spec", "minAvailable")
 AUTOSCALER = "kube-controller-manager"
 """Field manager of HPAs, including those that KEDA creates."""
 
 _SERVICE = "service"
-_FIELDS = {"pool": REPLICAS, "budget": MAX_UNAVAILABLE, _SERVICE: REPLICAS}
 _OWNERS = {"pool": FIELD_MANAGER, "budget": FIELD_MANAGER, _SERVICE: AUTOSCALER}
 _WHOSE = {FIELD_MANAGER: "the controller's", AUTOSCALER: "an autoscaler's"}
 _TRIES = 5  # the object may change between read and write; each attempt reads it again
@@ -68,10 +68,11 @@ def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) 
 
 def release_one(api: KubeApi, target: Target) -> Result:
     """Release one target, bound to the version that was read: a write in between is never undone."""
-    field, owner = _FIELDS[target.kind], _OWNERS[target.kind]
+    owner = _OWNERS[target.kind]
     for attempts_left in reversed(range(_TRIES)):
         try:
             item = api.get(target.path)
+            field = _field(target, item)
             metadata: Mapping[str, Any] = item["metadata"]
             entries: Sequence[Entry] = metadata.get("managedFields") or ()
             value = item["spec"].get(field[-1], 0)
@@ -87,6 +88,12 @@ def release_one(api: KubeApi, target: Target) -> Result:
             others = ", ".join(owners_of(remaining, field)) or "without an owner; the next apply takes it"
             return Result(target, done=True, detail=f"{field[-1]} stays {value}; owner now: {others}")
     raise AssertionError("the last try returns")
+
+
+def _field(target: Target, item: Mapping[str, Any]) -> tuple[str, str]:
+    if target.kind != "budget":
+        return REPLICAS
+    return MIN_AVAILABLE if MIN_AVAILABLE[-1] in item["spec"] else MAX_UNAVAILABLE
 
 
 def owners_of(entries: Sequence[Entry], field: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ trouble needs every available part.
 """
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
 
@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import budget_path, deployment_path, find, items, leader, one_line
 from ebbtide.operate.objects import Document, annotations_of, at, max_unavailable_of
-from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import CONTROLLER, WORKLOAD
 
@@ -104,7 +104,7 @@ def server_view(api: KubeApi, namespace: str, config: ControllerConfig, now: dat
         timezone=config.hours.timezone,
         pools=tuple(_pool(pool.name, find(api, deployment_path(pool)), now) for pool in config.pools),
         budgets=tuple(
-            replace(_budget(budget.name, find(api, budget_path(budget)), now), always=budget.always)
+            budget_state(budget, find(api, budget_path(budget)), now)
             for budget in (*config.budgets, *config.never_opened)
         ),
     )
@@ -118,15 +118,17 @@ def _pool(name: str, item: Document | None, now: datetime) -> PoolState:
     return PoolState(name=name, replicas=at(item, "spec", "replicas") or 0, ready=ready, hold=hold_text(item, now))
 
 
-def _budget(name: str, item: Document | None, now: datetime) -> BudgetState:
+def budget_state(policy: BudgetPolicy, item: Document | None, now: datetime) -> BudgetState:
     if item is None:
-        return BudgetState(name=name, max_unavailable=None)
+        return BudgetState(name=policy.name, max_unavailable=None)
+    opened = policy.open_minimum is not None and at(item, "spec", "minAvailable") == policy.open_minimum
     return BudgetState(
-        name=name,
-        max_unavailable=max_unavailable_of(item),
+        name=policy.name,
+        max_unavailable=1 if opened else max_unavailable_of(item),
         allowed=at(item, "status", "disruptionsAllowed") or 0,
         healthy=at(item, "status", "currentHealthy") or 0,
         hold=hold_text(item, now),
+        always=policy.always,
     )
 
 

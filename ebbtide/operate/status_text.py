@@ -8,7 +8,7 @@ from typing import Any, cast
 from rich.table import Table
 
 from ebbtide.operate.instants import spoken
-from ebbtide.operate.objects import Document, at, parse_instant
+from ebbtide.operate.objects import Document, at, budget_limit, parse_instant
 from ebbtide.operate.status import ServerView
 from ebbtide.operate.wording import arrow, demand_text, reading_state, reason_text
 from ebbtide.terminal import table
@@ -116,7 +116,7 @@ def _reason_of(row: Document, why: object) -> str:
 def _state_of(max_unavailable: object) -> str:
     if max_unavailable is None:
         return "missing"
-    return {"0": "closed", "1": "open"}.get(str(max_unavailable), f"maxUnavailable {max_unavailable}")
+    return {"0": "closed", "1": "open"}.get(str(max_unavailable), budget_limit(max_unavailable))
 
 
 def warning_lines(document: Document) -> list[str]:

@@ -16,8 +16,9 @@ from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets import window_at
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.objects import at, parse_instant, utilisation, words_at
+from ebbtide.operate.owners import Owners
 from ebbtide.operate.ray.facts import RAY_CLUSTER
-from ebbtide.operate.why.node_pins import Item, PodContext, PodVerdict, Rules, judge
+from ebbtide.operate.why.node_pins import Item, PodContext, PodVerdict, Rules, judge, pod_name, rule_of
 from ebbtide.operate.why.ray import reasons_on_node
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import read_duration, whole_minutes
@@ -42,6 +43,7 @@ class NodeFacts:
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
     ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: their cluster, and why they stay
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])  # of adopted pods, each with its rule
     unread: Sequence[str] = field(default=())  # parts that could not be read
 
 
@@ -52,6 +54,7 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
         raise CannotOperate(f"no node is called {name}: it was removed, or never existed", 2)
     unread: list[str] = []
     now, pods = datetime.now(UTC), items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
+    budgets = items(api, "/apis/policy/v1/poddisruptionbudgets")
     return NodeFacts(
         now=now,
         node=node,
@@ -60,9 +63,16 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
         window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
         pods=pods,
         ray=readable("its pods of Ray", unread, lambda: _ray(api, namespace, pods, now)) or {},
-        budgets=items(api, "/apis/policy/v1/poddisruptionbudgets"),
+        budgets=budgets,
+        owners=_owners(api, pods, budgets),
         unread=unread,
     )
+
+
+def _owners(api: KubeApi, pods: Sequence[Item], budgets: Sequence[Item]) -> dict[str, str]:
+    owners = Owners(api)
+    adopted = [(pod, rule) for pod in pods if (rule := rule_of(pod, budgets))]
+    return {pod_name(pod): f"{owners.of(pod)}, rule {rule}" for pod, rule in adopted}
 
 
 def _ray(api: KubeApi, namespace: str, pods: Sequence[Item], now: datetime) -> dict[str, str]:
@@ -103,7 +113,7 @@ def explain_node(facts: NodeFacts) -> list[str]:
         system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
         window_reason=facts.window_reason,
     )
-    context = PodContext(budgets=facts.budgets, rules=rules, ray=facts.ray)
+    context = PodContext(budgets=facts.budgets, rules=rules, ray=facts.ray, owners=facts.owners)
     verdicts = [judge(pod, context) for pod in facts.pods]
     own_reasons = node_reasons(facts)
     pinning = [verdict for verdict in verdicts if verdict.reasons]
@@ -255,9 +265,9 @@ def _duration_of(flag: str) -> timedelta:
 
 
 def _pod_lines(verdicts: Sequence[PodVerdict]) -> list[str]:
-    lines = [f"  - {verdict.pod} {'; '.join(verdict.reasons)}" for verdict in verdicts if verdict.reasons]
+    lines = [f"  - {verdict.title} {'; '.join(verdict.reasons)}" for verdict in verdicts if verdict.reasons]
     harmless = [verdict for verdict in verdicts if not verdict.reasons]
-    lines += [f"    {verdict.pod} {verdict.note}" for verdict in harmless[:_SHOWN]]
+    lines += [f"    {verdict.title} {verdict.note}" for verdict in harmless[:_SHOWN]]
     if len(harmless) > _SHOWN:
         lines.append(f"    and {len(harmless) - _SHOWN} more that do not pin it")
     return lines

@@ -8,12 +8,12 @@ kube-system without a budget, or if it keeps files on the node; and last if a bu
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.operate.objects import at, max_unavailable_of, words_at
+from ebbtide.operate.objects import at, labels_of, max_unavailable_of, words_at
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.wording import reason_text
 from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT
 from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
-from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, Category
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, WORKLOAD, Category
 
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -32,30 +32,50 @@ class PodVerdict:
     pod: str  # namespace/name
     reasons: tuple[str, ...] = ()
     note: str = ""
+    owner: str = ""  # of an adopted pod, with its rule
+
+    @property
+    def title(self) -> str:
+        return f"{self.pod} ({self.owner})" if self.owner else self.pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodContext:
-    """Budgets, rules and Ray's explanations that a pod is judged by."""
+    """Budgets, rules, owners and Ray's explanations that a pod is judged by."""
 
     budgets: Sequence[Item] = ()
     rules: Rules = field(default=Rules())
     ray: Mapping[str, str] = field(default_factory=dict[str, str])  # by pod of Ray: its cluster, and why it stays
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])  # by adopted pod
+
+
+def pod_name(pod: Item) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def rule_of(pod: Item, budgets: Sequence[Item]) -> str:
+    """Return the rule that adopts the pod, by its label or, for a pod that is older than the rule, by its budget."""
+    namespace = str(pod["metadata"]["namespace"])
+    if namespace == NAMESPACE or namespace.startswith(f"{NAMESPACE}-"):
+        return ""
+    labelled = (pod, *(budget for budget in budgets if covers(budget, pod)))
+    return next((rule for item in labelled if (rule := labels_of(item).get(WORKLOAD))), "")
 
 
 def judge(pod: Item, context: PodContext) -> PodVerdict:
     """Decide if this pod keeps its node, and why."""
-    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    name = pod_name(pod)
     harmless = _harmless(pod)
     if harmless:
-        return PodVerdict(name, note=harmless)
+        return PodVerdict(name, note=harmless, owner=context.owners.get(name, ""))
     budgets = [budget for budget in context.budgets if covers(budget, pod)]
     reasons = [
         *_pod_reasons(pod, has_budget=bool(budgets), rules=context.rules),
         *_budget_reasons(pod, budgets, context.rules),
     ]
     reasons += [context.ray[name]] if reasons and name in context.ray else []
-    return PodVerdict(name, tuple(reasons), "" if reasons else "may be evicted")
+    note = "" if reasons else "may be evicted"
+    return PodVerdict(name, tuple(reasons), note, context.owners.get(name, ""))
 
 
 def _harmless(pod: Item) -> str:
@@ -103,7 +123,7 @@ def budget_refusal(budget: Item, pod: Item, rules: Rules) -> str:
     if (at(budget, "status", "disruptionsAllowed") or 0) > 0:
         return ""
     if max_unavailable_of(budget) in (0, "0%"):
-        return f"its budget {name} is closed: {_why_closed(pod, rules)}"
+        return f"its budget {name} is closed: {_why_closed(pod, budget, rules)}"
     healthy, required = at(budget, "status", "currentHealthy") or 0, at(budget, "status", "desiredHealthy") or 0
     return f"its budget {name} allows no disruption: {healthy} pods are healthy and {required} must be"
 
@@ -113,9 +133,9 @@ def _is_ready(pod: Item) -> bool:
     return any(entry.get("type") == "Ready" and entry.get("status") == "True" for entry in conditions)
 
 
-def _why_closed(pod: Item, rules: Rules) -> str:
-    labels = words_at(pod, "metadata", "labels")
-    match labels.get(CATEGORY):
+def _why_closed(pod: Item, budget: Item, rules: Rules) -> str:
+    labels = labels_of(pod)
+    match labels.get(CATEGORY) or labels_of(budget).get(CATEGORY):
         case Category.WORKER:
             gpu = " (a GPU job may be running)" if gpus_of(pod) else ""
             pool = labels.get(POOL)

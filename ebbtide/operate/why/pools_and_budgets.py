@@ -5,7 +5,15 @@ from datetime import UTC, datetime
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import CannotOperate, budget_path, deployment_path, find, one_line
 from ebbtide.operate.instants import spoken
-from ebbtide.operate.objects import Document, annotations_of, at, max_unavailable_of, parse_instant, rows_at
+from ebbtide.operate.objects import (
+    Document,
+    annotations_of,
+    at,
+    budget_limit,
+    max_unavailable_of,
+    parse_instant,
+    rows_at,
+)
 from ebbtide.operate.status import NoStatus, from_pods, from_url, hold_text
 from ebbtide.operate.wording import demand_text, reading_state, reason_text
 from ebbtide.units.durations import whole_minutes
@@ -94,7 +102,7 @@ def budget_lines(row: Document | None, item: Document | None, *, flexible: bool,
         return ["That budget is not in the cluster: nothing protects these pods."]
     name, value = item["metadata"]["name"], max_unavailable_of(item)
     allowed = at(item, "status", "disruptionsAllowed") or 0
-    lines = [f"Budget {name} is {'closed' if value == 0 else f'open (maxUnavailable {value})'}; {_allows(allowed)}."]
+    lines = [f"Budget {name} is {'closed' if value == 0 else f'open ({budget_limit(value)})'}; {_allows(allowed)}."]
     if value != 0 and not allowed:
         healthy, required = at(item, "status", "currentHealthy") or 0, at(item, "status", "desiredHealthy") or 0
         lines.append(f"{healthy} of its pods are healthy and {required} must be.")

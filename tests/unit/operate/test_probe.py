@@ -104,7 +104,8 @@ class CannedCluster:
         chosen = [item for item in answer["items"] if labels.items() <= item["metadata"]["labels"].items()]
         return {**answer, "items": chosen}
 
-    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def create(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
+        assert not query
         wish = body["spec"]["resourceAttributes"]
         if path == "/apis/authorization.k8s.io/v1/subjectaccessreviews":
             if self._others_lack is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from components.adopted.policy import POLICY as INSTALLED_NAME
 from controllers.adapters.kube_api import ApiError
 from ebbtide.operate.probe.adopted_facts import adopted_facts
 from ebbtide.operate.probe.facts import facts_of
@@ -12,6 +13,7 @@ from ebbtide.operate.probe.findings import Probed
 from ebbtide.operate.probe.rules import findings_of
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.settings.load import stack_of_text
+from tests.builders.adoption import policies, stack_with
 from tests.builders.existing import onprem
 from tests.unit.operate import raw_objects as raw
 from tests.unit.operate.test_probe import ADMISSION, DENIED, CannedCluster
@@ -19,7 +21,7 @@ from tests.unit.operate.test_probe import ADMISSION, DENIED, CannedCluster
 JUPYTER = "/api/v1/namespaces/jupyter"
 PODS = f"{JUPYTER}/pods"
 BUDGETS = "/apis/policy/v1/namespaces/jupyter/poddisruptionbudgets"
-POLICY = f"{ADMISSION}/mutatingadmissionpolicies/ebbtide-adopt"
+POLICY = f"{ADMISSION}/mutatingadmissionpolicies/{INSTALLED_NAME}"
 HUB = {"app": "hub"}
 LABELLED = {**HUB, "ebbtide.dev/workload": "hub", "ebbtide.dev/category": "fixed"}
 OF_A_DEPLOYMENT = {
@@ -84,11 +86,13 @@ class TeamsCluster(CannedCluster):
         return self.stored
 
 
-def policy(choice: str) -> dict[str, Any]:
-    return {"spec": {"variables": [{"name": "labels"}, {"name": "rule", "expression": choice}]}}
+def policy(rule: str = "hub") -> dict[str, Any]:
+    """The admission policy of a stack whose only rule has this name; the label that it selects has the value `hub`."""
+    stack = stack_with(cluster={"kind": "existing", "context": "here"}, **{rule: {"selector": HUB}})
+    return next(item for item in policies(stack.adopted) if item["kind"] == "MutatingAdmissionPolicy")
 
 
-INSTALLED = {"policy": policy('is_hub ? "hub" :\n""')}
+INSTALLED = {"policy": policy()}
 
 
 def wants(rule: str = "category: fixed, replicas: 1", selector: str = "app: hub") -> Wants:
@@ -160,7 +164,7 @@ def test_workers_may_have_many_owners_or_none_and_may_be_away() -> None:
     bare = [pod("jupyter-ann", meta={"ownerReferences": []})]
 
     assert findings(TeamsCluster(jobs), wants(worker))["rule hub"] == "ok: 2 pods of 2 owners"
-    assert findings(TeamsCluster(bare), wants(worker))["rule hub"] == "ok: 1 pod of no owner (bare pods)"
+    assert findings(TeamsCluster(bare), wants(worker))["rule hub"] == "ok: 1 pod of no owner"
     assert findings(TeamsCluster(), wants(worker))["rule hub"] == "note: no pod in jupyter has app=hub now"
 
 
@@ -269,7 +273,7 @@ def test_a_pod_that_would_lack_something_is_told(outcome: Any, line: str) -> Non
 
 
 def test_a_rule_that_the_installed_policy_does_not_have_is_not_tried() -> None:
-    cluster = TeamsCluster([pod()], stored(), policy=policy('label == "hub" ? "users" :\n""'))
+    cluster = TeamsCluster([pod()], stored(), policy=policy("users"))
 
     assert findings(cluster, wants())["labels of hub"].startswith("note: the installed policy does not have this rule")
     assert cluster.tried == []

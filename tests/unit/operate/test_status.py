@@ -10,10 +10,12 @@ from typer.testing import CliRunner, Result
 
 from controllers.adapters.server import Page, Server, document
 from ebbtide.cli.__main__ import app
-from ebbtide.operate.status import BudgetState, ServerView
-from ebbtide.operate.status_text import head_lines, pool_table, server_lines, warning_lines
+from ebbtide.operate.status import BudgetState, ServerView, budget_state
+from ebbtide.operate.status_text import head_lines, pool_table, server_lines, server_tables, warning_lines
 from ebbtide.operate.why.pools_and_budgets import budget_lines, pool_lines
 from ebbtide.operate.wording import REASONS, demand_text, reading_state
+from ebbtide.vocabulary.controller_config import BudgetPolicy
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from tests.builders.components import pool_policy
 from tests.unit.operate.raw_objects import NOW, budget
 
@@ -170,6 +172,39 @@ def test_a_budget_that_is_open_outside_the_window_is_shouted_when_the_controller
     known = ServerView(leader="", window_open=False, window_until=None, timezone="UTC", budgets=opened)
 
     assert server_lines(known)[-1].startswith("OPEN OUTSIDE THE WINDOW: api (")
+
+
+def with_minimum(least: int) -> dict[str, Any]:
+    item = budget("log.pods", allowed=1)
+    item["spec"] = {"selector": item["spec"]["selector"], "minAvailable": least}
+    return item
+
+
+@pytest.mark.parametrize(("least", "state"), [(CLOSED_MINIMUM, 0), (2, 1), (0, "minAvailable 0")])
+def test_a_budget_with_a_minimum_is_open_at_the_number_of_its_rule(least: int, state: int | str) -> None:
+    policy = BudgetPolicy(name="log", namespace="kafka", object_name="log.pods", open_minimum=2)
+
+    shown = budget_state(policy, with_minimum(least), NOW)
+
+    assert (shown.name, shown.max_unavailable) == ("log", state)
+
+
+def test_any_other_minimum_is_shown_and_shouted_outside_the_window() -> None:
+    policy = BudgetPolicy(name="log", namespace="kafka", object_name="log.pods", open_minimum=2)
+    shown = budget_state(policy, with_minimum(0), NOW)
+    known = ServerView(leader="", window_open=False, window_until=None, timezone="UTC", budgets=(shown,))
+    _, budgets = server_tables(known)
+
+    assert [str(cell) for cell in budgets.columns[1].cells] == ["minAvailable 0"]
+    assert server_lines(known)[-1].startswith("OPEN OUTSIDE THE WINDOW: log (")
+
+
+def test_a_budget_with_a_minimum_is_explained_by_it() -> None:
+    def line(least: int) -> str:
+        return budget_lines(None, with_minimum(least), flexible=True, now=NOW)[0]
+
+    assert line(2) == "Budget log.pods is open (minAvailable 2); 1 of its pods may be evicted now."
+    assert line(CLOSED_MINIMUM).startswith("Budget log.pods is closed; ")
 
 
 def deployment(replicas: int | None = 3) -> dict[str, Any]:

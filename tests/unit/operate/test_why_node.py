@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.operate.objects import quantity, utilisation
 from ebbtide.operate.why.node import NodeFacts, explain_node
-from ebbtide.operate.why.node_pins import PodContext, Rules, judge
+from ebbtide.operate.why.node_pins import PodContext, Rules, judge, rule_of
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from tests.unit.operate.raw_objects import NOW, budget, node, pod
 
@@ -120,6 +120,41 @@ def test_an_unready_pod_may_leave_where_the_budget_says_so() -> None:
     assert reasons(crashing, budget(policy="AlwaysAllow")) == ""
     assert "is closed" in reasons(pod(), budget(policy="AlwaysAllow"))
     assert "is closed" in reasons(crashing, budget())
+
+
+RULE = {"ebbtide.dev/workload": "hub", "ebbtide.dev/category": "fixed"}
+
+
+def team_budget() -> dict[str, Any]:
+    """The budget of a rule, which selects by the team's label."""
+    meta = {"namespace": "jupyter", "labels": RULE}
+    return budget("hub", meta=meta, selector={"matchLabels": {"app": "hub"}})
+
+
+@pytest.mark.parametrize(("labels", "rule"), [({"app": "hub", **RULE}, "hub"), ({"app": "hub"}, "hub"), ({}, "")])
+def test_a_pod_belongs_to_a_rule_by_its_label_or_by_the_budget_that_covers_it(
+    labels: dict[str, str], rule: str
+) -> None:
+    assert rule_of(pod(namespace="jupyter", labels=labels), [team_budget()]) == rule
+
+
+def test_pods_of_the_stack_belong_to_no_rule() -> None:
+    assert rule_of(pod(), [budget()]) == rule_of(pod(namespace="ebbtide-workers", labels=RULE), []) == ""
+
+
+def test_a_pod_that_is_older_than_its_rule_is_explained_by_the_budgets_category() -> None:
+    older = pod(namespace="jupyter", labels={"app": "hub"})
+
+    assert "fixed workloads are never evicted outside a maintenance" in reasons(older, team_budget())
+
+
+def test_an_adopted_pod_is_named_with_its_owner_and_its_rule() -> None:
+    adopted = pod("hub-1-a", namespace="jupyter", labels={"app": "hub", **RULE})
+    owners = {"jupyter/hub-1-a": "Deployment jupyter/hub, rule hub"}
+    facts = NodeFacts(now=NOW, node=node(), pods=[adopted, pod()], budgets=[team_budget()], owners=owners)
+
+    assert "  - jupyter/hub-1-a (Deployment jupyter/hub, rule hub) its budget hub is closed: fixed" in text_for(facts)
+    assert "    ebbtide/api-1-a may be evicted" in text_for(facts)
 
 
 def test_a_budget_of_another_namespace_or_workload_does_not_matter() -> None:
