@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from components.ownership import MAX_UNAVAILABLE
+from components.ownership import MAX_UNAVAILABLE, MIN_AVAILABLE
 from components.pods.rules import OPEN_TO_ALL
 from ebbtide.policies.rule import Hits, Rule, Severity
 from ebbtide.provisioning_labels import SAFE_TO_EVICT
@@ -14,6 +14,7 @@ from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, Category
 
 _CLOSED_TEXT = "0%"
+_NUMBERS = {MAX_UNAVAILABLE, MIN_AVAILABLE}
 
 
 def _opened(state: StackState) -> Hits:
@@ -37,8 +38,8 @@ def _opened(state: StackState) -> Hits:
                 budget,
                 f"minAvailable is declared as {least}, so pods of {_names(under)} above it may be evicted by day",
             )
-        elif never_moved and MAX_UNAVAILABLE in budget.ignore_changes:
-            yield budget, f"others may write its maxUnavailable, so {_names(never_moved)} may be evicted by day"
+        elif never_moved and _NUMBERS & {*budget.ignore_changes}:
+            yield budget, f"others may write its number, so {_names(never_moved)} may be evicted by day"
 
 
 def _closed_minimum(least: object) -> bool:
@@ -47,11 +48,15 @@ def _closed_minimum(least: object) -> bool:
 
 
 def _has_its_minimum(state: StackState, budget: Resource) -> bool:
-    """True if `minAvailable` is right: its pods have no scale subresource, and none moves at night."""
+    """True if `minAvailable` is right: its pods have no scale subresource, and none moves at night.
+
+    Adopted pods may move: the stack file has their number, so the controller knows the minimum of the night.
+    """
     if _covers_started_pods(state, budget):
         return True
     under = state.pods_under(budget)
-    rightly = under and not any(pods.has_scale or pods.category is Category.FLEXIBLE for pods in under)
+    moving = [pods for pods in under if pods.category is Category.FLEXIBLE and pods.adopted is None]
+    rightly = under and not moving and not any(pods.has_scale for pods in under)
     return bool(rightly) and value_at(budget.inputs, "spec.minAvailable") is not None
 
 
@@ -67,13 +72,14 @@ def _names(pods: Iterable[Pods]) -> str:
 
 
 def _missing(state: StackState) -> Hits:
-    for pods in state.pods:
-        if (pods.lasting or pods.category is Category.WORKER) and not state.budgets_of(pods):
+    for pods in state.covered:
+        needs_one = pods.lasting or pods.category is Category.WORKER or pods.adopted is not None
+        if needs_one and not state.budgets_of(pods):
             yield pods.resource, "no budget covers its pods, so nothing keeps the autoscaler from evicting them by day"
 
 
 def _several(state: StackState) -> Hits:
-    for pods in state.pods:
+    for pods in state.covered:
         budgets = state.budgets_of(pods)
         if len(budgets) > 1:
             names = ", ".join(display_name(budget).split(" ", 1)[1] for budget in budgets)

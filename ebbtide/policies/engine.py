@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from components.ownership import MAX_UNAVAILABLE
+from components.ownership import MAX_UNAVAILABLE, MIN_AVAILABLE
 from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.resources import Resource, masked_inputs, name_of
 from ebbtide.recording.values import mapping, value_at
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 
 _COMPONENT = "ebbtide:components:"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
@@ -90,8 +91,9 @@ def _resource(engine_resource: EngineResource, inputs: Mapping[str, Any]) -> Res
         protect=engine_resource.opts.protect,
     )
     masked = masked_inputs(resource)
-    if MAX_UNAVAILABLE in resource.ignore_changes:
-        masked["spec"] = {**mapping(masked.get("spec")), "maxUnavailable": 0}
+    for field, closed in ((MAX_UNAVAILABLE, 0), (MIN_AVAILABLE, CLOSED_MINIMUM)):
+        if field in resource.ignore_changes:
+            masked["spec"] = {**mapping(masked.get("spec")), field.removeprefix("spec."): closed}
     return replace(resource, inputs=masked)
 
 

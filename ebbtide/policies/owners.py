@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from components.ownership import (
     DESIRED_SIZE,
     MAX_UNAVAILABLE,
+    MIN_AVAILABLE,
     MIN_REPLICA_COUNT,
     MIN_REPLICAS,
     REPLICAS,
@@ -57,7 +58,8 @@ def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
         under = [pods for pods in state.pods_under(budget) if not state.stopped_together(pods)]
         flexible = [pods for pods in under if pods.category is Category.FLEXIBLE]
         if any(pods.name not in closed for pods in flexible) or any(map(state.saves, under)):
-            yield budget, MAX_UNAVAILABLE, "the controller"
+            unscaled = any(pods.adopted is not None and not pods.has_scale for pods in flexible)
+            yield budget, MIN_AVAILABLE if unscaled else MAX_UNAVAILABLE, "the controller"
     for group in state.of_type(NODE_GROUP_TYPE):
         yield group, DESIRED_SIZE, "the cluster autoscaler"
     floors = {

@@ -128,7 +128,7 @@ def _spread_over(pods: Pods) -> set[str]:
 
 def _alone(state: StackState) -> Hits:
     closed = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
-    for pods in state.pods:
+    for pods in state.covered:
         owner = texts(value_at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
         single = pods.kind != "Pod" and pods.replicas == 1
         moves = pods.category is Category.FLEXIBLE and pods.name not in closed
@@ -137,8 +137,9 @@ def _alone(state: StackState) -> Hits:
 
 
 def _fixed_elsewhere(state: StackState) -> Hits:
-    for pods in state.pods if state.groups else ():
-        if pods.lasting and pods.category is Category.FIXED and state.moves_at_night(pods):
+    for pods in state.covered if state.groups else ():
+        lasting = pods.lasting or pods.adopted is not None
+        if lasting and pods.category is Category.FIXED and state.moves_at_night(pods):
             yield (
                 pods.resource,
                 "fixed, and may run on nodes that are not: its budget never opens, so they stay all night",

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole_number
 from ebbtide.settings.placement import PodSize
+from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
-from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, SPEC, WORKLOAD, Category
+from ebbtide.units.quantities import cpu_quantity, memory_quantity
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, NODE_KIND, SPEC, WORKLOAD, Category
 
 LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Pod")
 """Kinds whose pods run until they are deleted. A Job ends by itself, and a DaemonSet's pod with its node."""
@@ -17,6 +20,9 @@ LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "
 RAY_CLUSTER = "RayCluster"
 WITHOUT_SCALE = ("Job", "CronJob", "Pod", RAY_CLUSTER)
 """Kinds without a scale subresource, for which a budget cannot use `maxUnavailable` (decision 24)."""
+
+ADOPTED = "Adopted"
+"""Stands for the kind of adopted pods' owner, which may be any."""
 
 _TEMPLATES = {
     "Deployment": "spec.template",
@@ -41,6 +47,7 @@ class Pods:
     annotations: Mapping[str, str]
     spec: Mapping[str, Any]
     replicas: int  # as declared; default: 1
+    adopted: AdoptedSettings | None = None  # the rule, if other tools create the pods
 
     @property
     def category(self) -> Category | None:
@@ -54,7 +61,7 @@ class Pods:
     @property
     def has_scale(self) -> bool:
         """True if a scale subresource has the number of pods, or the budget does not need it (DaemonSet)."""
-        return self.kind not in WITHOUT_SCALE
+        return self.kind not in WITHOUT_SCALE if self.adopted is None else self.adopted.has_scale
 
     @property
     def in_own_namespace(self) -> bool:
@@ -134,6 +141,30 @@ def pods_of(resource: Resource) -> Iterator[Pods]:
         annotations=texts(value_at(template, "metadata.annotations")),
         spec=mapping(template.get("spec")),
         replicas=1 if replicas is None else replicas,
+    )
+
+
+def adopted_pods(name: str, rule: AdoptedSettings, resource: Resource, kind: NodeKind) -> Pods:
+    """Return the pods of a rule as its policy places them. `resource` stands for their unknown owner."""
+    requests = {
+        "cpu": cpu_quantity(rule.cpu),
+        "memory": memory_quantity(rule.memory),
+        rule.gpu.resource: rule.gpu.count,
+    }
+    return Pods(
+        resource=resource,
+        kind=ADOPTED,
+        namespace=rule.namespace,
+        name=name,
+        labels={key: values[0] for key, values in rule.selector.items()} | {CATEGORY: rule.category, WORKLOAD: name},
+        annotations={},
+        spec={
+            "nodeSelector": {NODE_KIND: kind.value},
+            "tolerations": [{"operator": "Exists"}] if rule.gpu.count else [],
+            "containers": [{"name": name, "resources": {"requests": requests}}],
+        },
+        replicas=rule.count,
+        adopted=rule,
     )
 
 

@@ -7,11 +7,12 @@ from functools import cached_property
 from ebbtide.prices import Capacity, UnknownInstanceType, instance_type
 from ebbtide.provisioning_labels import ARCH, POOL, NodeKind
 from ebbtide.recording.drainable import AutoscalerRules, covers
-from ebbtide.recording.pods import Pods, pods_of
-from ebbtide.recording.resources import Resource, kind_of
+from ebbtide.recording.pods import Pods, adopted_pods, pods_of
+from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number, words
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import offered, smallest_node
+from ebbtide.settings.placement import home_of, offered, smallest_node
+from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup, group_name, namespace_of_ray
 from ebbtide.settings.sections.shapes import Reserved
@@ -82,6 +83,25 @@ class StackState:
     def pods(self) -> tuple[Pods, ...]:
         return tuple(pods for resource in self.resources for pods in pods_of(resource))
 
+    @cached_property
+    def adopted(self) -> tuple[Pods, ...]:
+        """The pods of the rules for adoption. Only their budgets are among the resources, and stand for their owner."""
+        budgets = {(namespace_of(budget), name_of(budget)): budget for budget in self.budgets}
+        return tuple(
+            adopted_pods(
+                name,
+                rule,
+                budgets.get((rule.namespace, adopted_budget(name, rule)), _undeclared(name)),
+                home_of(rule.modelled()),
+            )
+            for name, rule in sorted(self.settings.adopted.items())
+        )
+
+    @property
+    def covered(self) -> tuple[Pods, ...]:
+        """All pods that budgets of the stack may cover."""
+        return (*self.pods, *self.adopted)
+
     def most_pods(self, pods: Pods) -> int:
         """The maximum number of the pods: of a pool its `max`, otherwise the replicas."""
         bounded = self.pool_of(pods) or self.ray_group_of(pods)
@@ -125,7 +145,7 @@ class StackState:
         return [budget for budget in self.budgets if covers(budget.inputs, pods.as_pod)]
 
     def pods_under(self, budget: Resource) -> list[Pods]:
-        return [pods for pods in self.pods if covers(budget.inputs, pods.as_pod)]
+        return [pods for pods in self.covered if covers(budget.inputs, pods.as_pod)]
 
     @cached_property
     def groups(self) -> tuple[GroupInZone, ...]:
@@ -157,7 +177,7 @@ class StackState:
 
     def pods_on(self, names: Collection[str]) -> list[Pods]:
         """Pods with a node selector that matches these groups, without DaemonSets."""
-        selecting = [pods for pods in self.pods if pods.node_selector and pods.kind != "DaemonSet"]
+        selecting = [pods for pods in self.covered if pods.node_selector and pods.kind != "DaemonSet"]
         return [pods for pods in selecting if any(group.name in names for group in self.groups_for(pods))]
 
     def moves_at_night(self, pods: Pods) -> bool:
@@ -187,6 +207,10 @@ class StackState:
             local_storage_pins=self.autoscaler_flags.get("skip-nodes-with-local-storage") != "false",
             system_pods_pin=self.autoscaler_flags.get("skip-nodes-with-system-pods") != "false",
         )
+
+
+def _undeclared(name: str) -> Resource:
+    return Resource(urn="", type="ebbtide:adopted", name=name, parent="", custom=False, inputs={})
 
 
 def node_group_name(resource: Resource) -> str:

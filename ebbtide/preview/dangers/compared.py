@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from components.ownership import MAX_UNAVAILABLE
+from components.ownership import MAX_UNAVAILABLE, MIN_AVAILABLE
 from components.pods.rules import OPEN_TO_ALL
 from ebbtide.preview.changes import identity
 from ebbtide.preview.document import ChangeKind, ResourceChange
@@ -84,7 +84,7 @@ def impact_on_all(state: StackState) -> str:
 
 def _protection(state: StackState, pods: Sequence[Pods]) -> str:
     budgets = {budget.urn: budget for entry in pods for budget in state.budgets_of(entry)}
-    opening = sum(MAX_UNAVAILABLE in budget.ignore_changes for budget in budgets.values())
+    opening = sum(bool({MAX_UNAVAILABLE, MIN_AVAILABLE} & {*budget.ignore_changes}) for budget in budgets.values())
     always = sum(value_at(budget.inputs, MAX_UNAVAILABLE) == OPEN_TO_ALL for budget in budgets.values())
     closed = counted(len(budgets) - opening - always, "closed budget")
     night = f"{counted(opening, 'budget')} that open{'s' if opening == 1 else ''} at night" if opening else ""

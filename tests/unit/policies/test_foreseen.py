@@ -47,6 +47,13 @@ def stack(folder: Path, api: Mapping[str, object] | None = None, **sections: obj
     return loaded(shortest(more=more), folder)
 
 
+ADOPTED = {"namespace": "team", "selector": {"app": "hub"}, "cpu": 1, "memory": "2Gi"}
+
+
+def rule(**keys: object) -> Mapping[str, object]:
+    return {"adopted": {"hub": {**ADOPTED, **keys}}}
+
+
 CASES: dict[str, tuple[Mapping[str, object], Mapping[str, object], set[str]]] = {
     "nothing": ({}, {}, set()),
     "a public ingress": ({"ingress": PUBLIC}, {}, {"EB033"}),
@@ -64,6 +71,11 @@ CASES: dict[str, tuple[Mapping[str, object], Mapping[str, object], set[str]]] = 
         {"EB018"},
     ),
     "a helper without a version": ({"pod": {"containers": [HELPER]}}, {}, {"EB031"}),
+    "one adopted pod": ({}, rule(category="flexible", replicas=1), {"EB019"}),
+    "one adopted pod without a scale": ({}, rule(category="flexible", pods=1), {"EB019"}),
+    "one adopted pod that stays": ({}, rule(category="fixed", replicas=1), set()),
+    "one adopted worker": ({}, rule(category="worker", usually=1), set()),
+    "an adopted fixed pod on a GPU": ({}, rule(category="fixed", replicas=1, gpu=1), {"EB041"}),
     "a helper that runs first": ({"pod": {"initContainers": [HELPER]}}, {}, {"EB031"}),
 }
 
@@ -89,6 +101,15 @@ def test_an_exception_holds_for_both_until_it_ends(resource: str, until: str, co
 
     assert any(result.id == "EB033" and not result.excepted for result in judged) is counts
     assert any(it.blocks for it in warnings_of(settings, DAY)) is counts
+
+
+@pytest.mark.parametrize("resource", ["adopted-hub-budget", "hub", "team/hub", "PodDisruptionBudget team/hub"])
+def test_an_exception_for_an_adopted_pod_names_its_budget(resource: str, tmp_path: Path) -> None:
+    exception = {"policy": "EB019", "resource": resource, "reason": "a customer", "until": "2026-12-31"}
+    settings = stack(tmp_path, **rule(category="flexible", replicas=1), exceptions=[exception])
+
+    assert all(result.excepted for result in judge(settings, record(settings), DAY))
+    assert not any(it.code == "workload.one-replica" for it in warnings_of(settings, DAY))
 
 
 def test_what_the_preview_blocks_fails_the_check_and_stays_a_valid_file(tmp_path: Path) -> None:
