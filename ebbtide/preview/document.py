@@ -89,6 +89,9 @@ class DangerCode(StrEnum):
     LONGEST_REQUEST_LOWERED = "longest-request-lowered"
     TARGET_CHANGED = "target-changed"
     FLOOR_LOWERED = "floor-lowered"
+    ADOPTION_BEGINS = "adoption-begins"
+    ADOPTION_CHANGED = "adoption-changed"
+    ADOPTION_ENDS = "adoption-ends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from itertools import chain
 
+from ebbtide.preview.dangers.adopted import adopted_dangers
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.dangers.nodes import processor_dangers
 from ebbtide.preview.dangers.restarts import restart_dangers
@@ -45,6 +46,7 @@ def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from checkpoint_dangers(compared)
     yield from ray_dangers(compared)
     yield from service_dangers(compared)
+    yield from adopted_dangers(compared)
     yield from _higher_minimum(compared)
     yield from _opened(compared)
     yield from _fewer_hours(compared.before.settings.business_hours, compared.after.settings.business_hours)

@@ -106,7 +106,7 @@ def test_an_exception_holds_for_both_until_it_ends(resource: str, until: str, co
 @pytest.mark.parametrize("resource", ["adopted-hub-budget", "hub", "team/hub", "PodDisruptionBudget team/hub"])
 def test_an_exception_for_an_adopted_pod_names_its_budget(resource: str, tmp_path: Path) -> None:
     exception = {"policy": "EB019", "resource": resource, "reason": "a customer", "until": "2026-12-31"}
-    settings = stack(tmp_path, **rule(category="flexible", replicas=1), exceptions=[exception])
+    settings = stack(tmp_path, None, **rule(category="flexible", replicas=1), exceptions=[exception])
 
     assert all(result.excepted for result in judge(settings, record(settings), DAY))
     assert not any(it.code == "workload.one-replica" for it in warnings_of(settings, DAY))

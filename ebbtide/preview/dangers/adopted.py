@@ -1,0 +1,121 @@
+"""Dangers for adopted pods: which of them lose their budget, and when a changed rule reaches running pods.
+
+The admission policy writes to pods at their creation. So a changed rule changes the budget at once, and labels and
+nodes with the next pods. No update restarts adopted pods.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ebbtide.preview.dangers.compared import Compared, counted, listed
+from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.vocabulary.labels import Category
+
+_REPLACE = "let their owner replace the running pods (kubectl rollout restart); until then their nodes stay all night"
+_BECOMES: Mapping[Category, tuple[str, str]] = {
+    Category.FIXED: ("its pods are never moved, and new ones run on fixed nodes", _REPLACE),
+    Category.FLEXIBLE: (
+        "its pods may be moved at night, and new ones run on flexible nodes",
+        "make sure that it tolerates a restart on another node every night",
+    ),
+    Category.WORKER: (
+        "its pods are never moved, and new ones run on flexible nodes, which stay all night",
+        "none needed if its pods end by themselves; else make it fixed",
+    ),
+}
+
+
+def adopted_dangers(compared: Compared) -> Iterator[Danger]:
+    before, after = compared.before.settings.adopted, compared.after.settings.adopted
+    renamed = {name: heir for name in before if (heir := _heir(name, before, after))}
+    yield from _begin({name: rule for name, rule in after.items() if name not in {*before, *renamed.values()}})
+    for name, old in before.items():
+        if name in renamed:
+            yield _renamed(name, renamed[name], old)
+        elif not any(_covers(rule, old) for rule in after.values()):
+            yield _unprotected(name, old, removed=name not in after)
+        new = after.get(renamed.get(name, name))
+        if new is not None and new.category is not old.category:
+            yield _other_category(renamed.get(name, name), old, new)
+        if old.redis and (name in renamed or new is None or not new.redis):
+            yield _without_redis(name, old)
+
+
+def _heir(name: str, before: Mapping[str, AdoptedSettings], after: Mapping[str, AdoptedSettings]) -> str:
+    """Return the new name of a rule that was renamed, or ""."""
+    if name in after:
+        return ""
+    selection = (before[name].namespace, before[name].selector)
+    heirs = (other for other, rule in after.items() if (rule.namespace, rule.selector) == selection)
+    return next((heir for heir in heirs if heir not in before), "")
+
+
+def _covers(rule: AdoptedSettings, old: AdoptedSettings) -> bool:
+    """True if the rule selects all pods that the old rule selected."""
+    return rule.namespace == old.namespace and all(
+        {*old.selector.get(key, ())} <= {*values} and key in old.selector for key, values in rule.selector.items()
+    )
+
+
+def _begin(rules: Mapping[str, AdoptedSettings]) -> Iterator[Danger]:
+    if rules:
+        yield Danger(
+            code=DangerCode.ADOPTION_BEGINS,
+            severity=Severity.NOTE,
+            subjects=tuple(rules),
+            what=f"adopts the pods of {listed(tuple(rules))}: running ones have a budget at once, new ones also labels "
+            "and nodes by their category",
+            impact=counted(sum(rule.count for rule in rules.values()), "pod"),
+            fix="switch off budgets of their charts and operators first: ebbtide probe finds them",
+        )
+
+
+def _renamed(name: str, heir: str, old: AdoptedSettings) -> Danger:
+    return Danger(
+        code=DangerCode.ADOPTION_CHANGED,
+        severity=Severity.NOTE,
+        subjects=(heir,),
+        what=f"renames the rule {name} to {heir}: running pods keep the label of {name} until they are replaced",
+        impact=counted(old.count, "pod"),
+        fix=f"ebbtide adopt --label-running labels them; metrics begin again under {heir}",
+    )
+
+
+def _unprotected(name: str, old: AdoptedSettings, *, removed: bool) -> Danger:
+    what = (
+        f"removes the rule {name}: its pods lose their budget"
+        if removed
+        else f"selects other pods by the rule {name}: those that no rule selects any more lose their budget"
+    )
+    return Danger(
+        code=DangerCode.ADOPTION_ENDS,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"{what}; running ones keep labels and nodes until they are replaced",
+        impact=f"{counted(old.count, 'pod') or 'pods'} that anything may evict by day",
+        fix=f"if pods stay in {old.namespace}, switch on the budget of their chart or operator after the update",
+    )
+
+
+def _other_category(name: str, old: AdoptedSettings, new: AdoptedSettings) -> Danger:
+    effect, fix = _BECOMES[new.category]
+    return Danger(
+        code=DangerCode.ADOPTION_CHANGED,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"{name} becomes {new.category} instead of {old.category}: {effect}; running ones keep their nodes until "
+        "they are replaced",
+        impact=counted(new.count, "pod"),
+        fix=fix,
+    )
+
+
+def _without_redis(name: str, old: AdoptedSettings) -> Danger:
+    return Danger(
+        code=DangerCode.ADOPTION_CHANGED,
+        severity=Severity.WARNING,
+        subjects=(name,),
+        what=f"deletes the Redis user, the Secret and the network access of {name}",
+        impact=f"{counted(old.count, 'pod') or 'pods'} whose next connection to Redis fails",
+        fix="take Redis out of their configuration first",
+    )

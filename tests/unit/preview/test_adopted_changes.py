@@ -1,0 +1,117 @@
+"""Dangers of changed rules for adopted pods, from one stack file to another."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ebbtide.policies.rule import Severity
+from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.sides import Side
+from tests.builders.adoption import stack_with
+from tests.builders.recorded import record
+from tests.builders.sides import coded, dangers
+
+pytestmark = pytest.mark.whole
+
+NOTE, WARNING = Severity.NOTE, Severity.WARNING
+BEGINS, CHANGED, ENDS = DangerCode.ADOPTION_BEGINS, DangerCode.ADOPTION_CHANGED, DangerCode.ADOPTION_ENDS
+HUB = {"namespace": "jupyter", "selector": {"component": "hub"}, "category": "fixed", "replicas": 1}
+API = {"selector": {"app": ["api", "web"]}, "replicas": 3}
+
+
+def side(**rules: dict[str, Any]) -> Side:
+    settings = stack_with(**rules)
+    return Side(stack="acme", settings=settings, resources=record(settings))
+
+
+@cache
+def now() -> Side:
+    return side(hub=HUB, api=API)
+
+
+def of_change(**rules: dict[str, Any]) -> list[Danger]:
+    return [danger for danger in dangers(now(), side(**rules)) if danger.code is not DangerCode.MINOR_LOSSES]
+
+
+def test_the_same_rules_have_no_dangers() -> None:
+    assert of_change(hub=HUB, api=API) == []
+
+
+def test_a_rule_that_becomes_flexible_lets_its_pods_be_moved_at_night() -> None:
+    (danger,) = of_change(hub={**HUB, "category": "flexible", "replicas": 2}, api=API)
+
+    assert coded([danger]) == [(WARNING, CHANGED, ("hub",))]
+    assert "hub becomes flexible instead of fixed: its pods may be moved at night" in danger.what
+    assert "running ones keep their nodes until they are replaced" in danger.what
+
+
+@pytest.mark.parametrize(("category", "keys"), [("fixed", {"replicas": 3}), ("worker", {"usually": 3})])
+def test_other_categories_say_what_new_pods_do(category: str, keys: dict[str, int]) -> None:
+    (danger,) = of_change(hub=HUB, api={"selector": API["selector"], "category": category, **keys})
+
+    assert coded([danger]) == [(WARNING, CHANGED, ("api",))]
+    assert f"api becomes {category}" in danger.what
+    assert "never moved" in danger.what
+
+
+def test_pods_of_a_removed_rule_lose_their_budget() -> None:
+    (danger,) = of_change(hub=HUB)
+
+    assert coded([danger]) == [(WARNING, ENDS, ("api",))]
+    assert "removes the rule api: its pods lose their budget" in danger.what
+    assert danger.impact == "3 pods that anything may evict by day"
+
+
+def test_rules_that_select_other_pods_instead_are_no_heirs() -> None:
+    changed = of_change(other={"selector": {"app": "other"}})
+
+    assert coded(changed) == [(WARNING, ENDS, ("hub",)), (WARNING, ENDS, ("api",)), (NOTE, BEGINS, ("other",))]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"selector": {"app": "api"}},
+        {"selector": {"app": ["api", "web"], "tier": "front"}},
+        {"selector": {"name": "api"}},
+        {"namespace": "another"},
+    ],
+)
+def test_pods_that_a_changed_selector_leaves_out_lose_their_budget(changed: dict[str, Any]) -> None:
+    (danger,) = of_change(hub=HUB, api={**API, **changed})
+
+    assert coded([danger]) == [(WARNING, ENDS, ("api",))]
+    assert "no rule selects any more" in danger.what
+
+
+def test_a_wider_selector_leaves_no_pod_out() -> None:
+    assert of_change(hub=HUB, api={**API, "selector": {"app": ["api", "web", "worker"]}}) == []
+
+
+def test_a_renamed_rule_keeps_its_pods() -> None:
+    assert coded(of_change(hub=HUB, backend=API)) == [(NOTE, CHANGED, ("backend",))]
+
+
+def test_a_rename_hides_no_change_of_the_category() -> None:
+    changed = of_change(hub=HUB, backend={**API, "category": "fixed"})
+
+    assert coded(changed) == [(WARNING, CHANGED, ("backend",)), (NOTE, CHANGED, ("backend",))]
+
+
+def test_pods_that_lose_redis_are_named() -> None:
+    settings = stack_with(hub=HUB, api=API)
+    rules = {**settings.adopted, "api": settings.adopted["api"].model_copy(update={"redis": True})}
+    with_redis = replace(now(), settings=settings.model_copy(update={"adopted": rules}))
+    changed = dangers(with_redis, now())
+
+    assert coded(changed) == [(WARNING, CHANGED, ("api",))]
+    assert "deletes the Redis user" in changed[0].what
+
+
+def test_new_rules_share_a_note() -> None:
+    (danger,) = of_change(hub=HUB, api=API, one={"selector": {"app": "one"}}, two={"selector": {"app": "two"}})
+
+    assert coded([danger]) == [(NOTE, BEGINS, ("one", "two"))]
+    assert danger.impact == "4 pods"
