@@ -157,6 +157,12 @@ def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
     return packed(pods, _nodes(settings)).opened
 
 
+def adopted_nodes(settings: StackSettings) -> Mapping[str, int]:
+    """Return the nodes of each group that adopted pods need alone."""
+    requests = [request for request in pod_requests(settings) if request.name in settings.adopted]
+    return packed([(request.size, request.most, request.groups) for request in requests], _nodes(settings)).opened
+
+
 def lasting_pods(settings: StackSettings) -> Packing:
     """Pack the pods that stay: services at their maximum, adopted pods, and the minimum of what scales to zero."""
     return packed(

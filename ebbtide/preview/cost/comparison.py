@@ -25,7 +25,7 @@ from ebbtide.preview.cost.monthly import (
     sum_known,
     unpriced,
 )
-from ebbtide.preview.cost.shares import ServiceCost, about_cron_jobs, service_costs
+from ebbtide.preview.cost.shares import ServiceCost, about_adopted_pods, about_cron_jobs, service_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine
 from ebbtide.prices import GroupRate, plans_are_derived
 from ebbtide.prices.missing import named
@@ -221,7 +221,7 @@ def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], ye
     if any(line.assumption.startswith(SPOT) for line in lines):
         parts.append("spot at the mean saving of a month, which zones and days differ from widely")
     parts += [*_unpriced(new, after.region), *not_in_figures(after)]
-    parts += about_cron_jobs(after, year)
+    parts += [*about_cron_jobs(after, year), *about_adopted_pods(after)]
     return [*parts, *_about_usage(after.costs.expected_node_hours, after.node_groups, new)]
 
 

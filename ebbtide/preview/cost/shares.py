@@ -1,5 +1,5 @@
-"""The share of its nodes that a part of the stack uses: services, and cron jobs. Shares are never added to the nodes'
-cost.
+"""The share of its nodes that a part of the stack uses: services, cron jobs and adopted pods. Shares are never added to
+the nodes' cost.
 
 A cron job's share: the part of a node that each run uses, added up over a year as if every node were full. The cost of
 a node before and after a run is not in it. Overlapping runs count separately, except where the concurrency policy
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.packing import adopted_nodes, groups_of
 from ebbtide.settings.placement import copies, node_of, pod_size, pod_usd_per_hour
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, cron_times
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.simulator.world.schedules import run_takes
+from ebbtide.units.counts import several
 from ebbtide.units.durations import ONE_DAY
 from ebbtide.units.money import HOURS_PER_MONTH
 
@@ -60,6 +62,18 @@ def about_cron_jobs(settings: StackSettings, year: int) -> Iterator[str]:
             filled = sum(node_hours(settings, job, year) for job in jobs.values())
             yield f"cron jobs fill {_about(filled)} a month of {group} ({', '.join(map(_named, jobs.items()))})" + (
                 _beside(settings.costs.expected_node_hours.get(group), filled)
+            )
+
+
+def about_adopted_pods(settings: StackSettings) -> Iterator[str]:
+    """One sentence for each group that adopted pods hold above its minimum, by day and by night."""
+    for group, nodes in adopted_nodes(settings).items():
+        if nodes > settings.node_groups[group].min:
+            hours = nodes * HOURS_PER_MONTH
+            names = [name for name, rule in settings.adopted.items() if group in groups_of(rule.modelled(), settings)]
+            yield (
+                f"adopted pods need {several(nodes, 'node')} of {group} at all times ({', '.join(names)}), "
+                f"{hours:,.0f} node-hours a month{_beside(settings.costs.expected_node_hours.get(group), hours)}"
             )
 
 
