@@ -36,7 +36,6 @@ class AdoptFacts:
     owners: Mapping[str, Owner]  # by "namespace/name" of the pod; without those that no controller creates
     budgets: Sequence[Item] = ()  # of these namespaces
     nodes: Sequence[Item] = ()
-    all_pods: Sequence[Item] | None = None  # of the cluster; None: they could not be read
     flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
     unread: Sequence[str] = ()
 
@@ -63,7 +62,6 @@ def adopt_facts(api: KubeApi, namespaces: Sequence[str]) -> AdoptFacts:
         owners=owners,
         budgets=budgets,
         nodes=readable("nodes", unread, lambda: items(api, "/api/v1/nodes")) or (),
-        all_pods=readable("pods of other namespaces", unread, lambda: items(api, "/api/v1/pods")),
         flags=readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api)),
         unread=unread,
     )

@@ -113,20 +113,17 @@ def _pinning(each: Pinning) -> str:
 def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     if numbers is None:
         return
-    kinds = ", ".join(f"{count} {kind} (like {numbers.like[kind]})" for kind, count in sorted(numbers.by_kind.items()))
-    saved = numbers.today - numbers.then
-    difference = f"{several(saved, 'node')} fewer" if saved > 0 else f"{several(-saved, 'node')} more"
-    yield (
-        f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {numbers.then}: {kinds}; "
-        f"{difference if saved else 'as many'}"
-    )
-    if numbers.usd_today is not None and numbers.usd_then is not None:
-        prices = f"{dollars(numbers.usd_today)} an hour today, {dollars(numbers.usd_then)} with these rules"
-        yield f"  at on-demand list prices: {prices}"
+    kinds = [f"{count} {kind} (like {numbers.like[kind]})" for kind, count in sorted(numbers.by_kind.items())]
+    rules = " and ".join(kinds) or "none"
+    yield f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {rules}"
+    if isinstance(numbers.usd, str):
+        yield f"  in dollars: unknown: {numbers.usd}"
     else:
-        yield f"  in dollars unknown: {numbers.no_price}"
-    yield "  method: only these pods, packed by requests, first fit, each kind of nodes by itself; workers that run now"
-    yield "  count until they end; zones, disks, affinities and pods that pin nodes in other namespaces are ignored"
+        today, then = map(dollars, numbers.usd)
+        yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
+    yield "  today: nodes with a pod that pins. With these rules: the fixed pods, and apart from them the others that"
+    yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities and pods of other namespaces"
+    yield "  are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
     if numbers.too_large:
         yield f"  left out, since no such node can hold a pod: {', '.join(numbers.too_large)}"
 

@@ -5,7 +5,7 @@ labels that say what they are. A label is used only if it lasts: hashes, version
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.operate.adopt.facts import AdoptFacts, Owner, controller_of, key_of, template_labels
@@ -161,7 +161,3 @@ def common(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the labels that all have with the same value."""
     first, *others = several
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-
-
-def daemon_pods(facts: AdoptFacts) -> Iterator[Item]:
-    return (pod for pod in facts.pods if is_of_a_node(pod) and not has_ended(pod))
