@@ -4,7 +4,7 @@ The estimate packs pods by requests, as the stack's own checks do (`ebbtide.sett
 affinities, zones and disks, so it is a first figure and says so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -126,15 +126,18 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
     by_kind = {kind: alike_nodes_needed(like[kind].each, sizes) for kind, sizes in pods.items()}
     kept = [nodes[name] for name in sorted({name for each in pinned for name in each.nodes} & nodes.keys())]
     today, then = [world.price(node) for node in kept], [like[kind].price for kind in by_kind]
-    unknown = next((price for price in (*today, *then) if isinstance(price, str)), None)
-    costs = sum(map(float, today)), sum(float(price) * by_kind[kind] for kind, price in zip(by_kind, then, strict=True))
+    unknown = next((price for price in (*today, *then) if isinstance(price, str)), "")
     return Estimate(
         today=len(kept),
         by_kind=by_kind,
         like={kind: each.name for kind, each in like.items()},
-        usd=unknown or costs,
+        usd=unknown or (_total(today, [1] * len(today)), _total(then, by_kind.values())),
         too_large=[each.name for each in rules if _home(each) in like and not fits(each.size, like[_home(each)].each)],
     )
+
+
+def _total(prices: Sequence[float | str], counts: Iterable[int]) -> float:
+    return sum(float(price) * count for price, count in zip(prices, counts, strict=True))
 
 
 def _home(proposal: Proposal) -> NodeKind:

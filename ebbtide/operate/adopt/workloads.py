@@ -32,7 +32,7 @@ _OF_ONE_OBJECT = re.compile(
     r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|pod-name|pod-index|completion-index|replica-index|job-name"
     r"|instanceName|run[-_]?id|try[-_]number|map[-_]index|username|execution[-_]date)$"
 )
-_CHANGING = ("app.kubernetes.io/version", "helm.sh/chart", "chart", "version", "instanceRole")
+_CHANGING = ("version", "chart", "instanceRole")  # whatever their prefix
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
@@ -104,10 +104,10 @@ def _is_task(pod: Item, owner: Owner | None) -> bool:
 
 def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
     namespace = pod["metadata"]["namespace"]
-    if owner is None or (_is_task(pod, owner) and owner.kind != "CronJob"):
+    if owner is None or _is_task(pod, owner):
         return namespace, "" if owner is None else owner.kind, *_identity(pod, owner)
     # One object of an operator may have pods of several kinds, which differ by their labels.
-    parts = () if owner.controller in (*_SCALED, "Job") else _identity(pod, owner)
+    parts = () if owner.controller in _SCALED else _identity(pod, owner)
     return namespace, owner.kind, owner.name, *parts
 
 
@@ -126,7 +126,6 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
         if not key.startswith(PREFIX)
         and _OF_ONE_OBJECT.search(key) is None
         and key.rpartition("/")[2] not in _CHANGING
-        and key not in _CHANGING
         and (value not in objects or key in _NAMES_OF_PROGRAMS)
         and _UUID.search(value) is None
     }
@@ -139,11 +138,10 @@ def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:
         labels = {key: value for key, value in labels.items() if written.get(key) == value}
     is_task = _is_task(pods[0], owner)
     kind = "Pod" if owner is None else owner.kind
-    named = None if owner is None or (is_task and kind != "CronJob") else owner.name
     return Workload(
         namespace=pods[0]["metadata"]["namespace"],
         kind=kind,
-        name=_task_name(labels, kind) if named is None else named,
+        name=_task_name(labels, kind) if owner is None or is_task else owner.name,
         owner=owner,
         is_task=is_task,
         pods=tuple(pod for pod in pods if not has_ended(pod)),

@@ -47,7 +47,9 @@ def platform() -> Adoptable:
     database = {"cnpg.io/cluster": "main", "cnpg.io/podRole": "instance"}
     cluster.workload("Cluster", "main", 3, namespace="postgres", labels=database, volumes=[CLAIM], node="node-5")
     cluster.workload("Deployment", "api", 3, namespace="api")
-    cluster.workload("CronJob", "report", namespace="api", phase="Succeeded", restarts="OnFailure")
+    cluster.workload(
+        "CronJob", "report", namespace="api", labels={"app": "nightly"}, phase="Succeeded", restarts="OnFailure"
+    )
     return cluster
 
 
@@ -78,7 +80,7 @@ def test_a_stack_file_accepts_the_printed_section(tmp_path: Path) -> None:
         "singleuser-server": ("jupyter", {"component": ("singleuser-server",)}, "worker", 3),
         "main": ("postgres", {"cnpg.io/cluster": ("main",)}, "fixed", 3),
         "api": ("api", {"app": ("api",)}, "flexible", 3),
-        "report": ("api", {"app": ("report",)}, "worker", 0),
+        "nightly": ("api", {"app": ("nightly",)}, "worker", 0),
     }
     assert (rules["singleuser-server"].cpu, rules["singleuser-server"].memory) == (2000, 8192)
 
@@ -91,6 +93,7 @@ def test_a_stack_file_accepts_the_printed_section(tmp_path: Path) -> None:
         ("Deployment", 2, {"volumes": [CLAIM]}, "fixed", "replicas", "mounts 1 claim (data-0)"),
         ("StatefulSet", 3, {}, "fixed", "replicas", "a StatefulSet"),
         ("Cluster", 3, {}, "flexible", "replicas", "3 replicas"),
+        ("Cluster", 3, {"restarts": "Never"}, "flexible", "replicas", "3 replicas"),
         ("Runner", 3, {}, "flexible", "pods", "3 replicas"),
         ("Runner", 1, {}, "fixed", "pods", "one replica"),
         ("Runner", 3, {"restarts": "Never"}, "worker", "usually", "pods of a Runner run tasks"),
@@ -185,6 +188,7 @@ def test_rules_and_names_of_the_stack_are_respected(tmp_path: Path) -> None:
     lines = lines_of(cluster, settings=settings)
 
     assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["team-train"]
+    assert not any("Deployment hub: " in each for each in lines)
     assert "no label has another value than rule hub selects" in line(lines, "no rule for team/Deployment other")
 
 
@@ -220,6 +224,46 @@ def test_pods_without_requests_get_a_placeholder_that_says_so() -> None:
     assert "placeholder" not in line(lines, "# team/Deployment web")
 
 
+def test_the_largest_requests_of_a_pod_and_the_owners_own_number_count() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2)
+    cluster.pod(
+        "api-5d4c-2", owner=("ReplicaSet", "api-5d4c"), labels={"app": "api"}, requests={"cpu": "3", "memory": "1"}
+    )
+
+    proposal = proposed(cluster)["api"]
+
+    assert (proposal.count, proposal.size.cpu, proposal.size.memory) == (2, 3000, 2048)
+
+
+def test_what_a_scaled_down_owner_left_over_is_no_workload() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 1, phase="Failed")
+
+    assert proposed(cluster) == {}
+
+
+def test_what_yaml_would_read_as_a_number_or_a_truth_is_quoted(tmp_path: Path) -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, labels={"app": "1.30"})
+    cluster.workload("Deployment", "web", 2, labels={"app": "on"})
+
+    rules = loaded(onprem() + "\n".join(lines_of(cluster)) + "\n", tmp_path).adopted
+
+    assert [dict(rule.selector) for rule in rules.values()] == [{"app": ("1.30",)}, {"app": ("on",)}]
+
+
+def test_pods_that_no_node_can_hold_beside_its_daemons_are_named() -> None:
+    cluster = Adoptable()
+    cluster.node("node-1", cpu="8")
+    cluster.workload("Deployment", "api", 1, requests={"cpu": "8", "memory": "1Gi"})
+    fits = lines_of(cluster)
+    cluster.workload("DaemonSet", "agent", requests={"cpu": "1m", "memory": "1Mi"})
+
+    assert not any("no such node" in each for each in fits)
+    assert line(lines_of(cluster), "no such node can hold a pod").endswith(": api")
+
+
 def test_gpus_of_another_make_are_named() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "api", 2, requests={"cpu": "1", "memory": "1Gi", "amd.com/gpu": "2"})
@@ -246,6 +290,9 @@ def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
 
     assert line(lines, "singleuser-server: 3 pods on").endswith(
         "node-2, node-3, node-4: is a bare pod: nothing would recreate it"
+    )
+    assert line(lines, "by day").endswith(
+        "api/Deployment api, jupyter/Deployment hub, jupyter/Deployment proxy, postgres/Cluster main"
     )
     assert "today 3 nodes, with these rules 1 fixed (like node-1) and 1 flexible (like node-1)" in line(
         lines, "estimate for a night"
@@ -282,6 +329,28 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_proposed() -> None:
         "the autoscaler's flags",
     }
     assert not any("estimate" in each for each in lines)
+
+
+def test_a_task_that_ended_gives_way_to_what_runs() -> None:
+    cluster = Adoptable()
+    cluster.workload("Cluster", "main", 3, labels={"cluster": "main", "role": "instance"}, volumes=[CLAIM])
+    cluster.pod("init", owner=("Job", "init"), labels={"cluster": "main", "stage": "bootstrap"}, phase="Succeeded")
+
+    lines = lines_of(cluster)
+
+    assert yaml.safe_load("\n".join(lines))["ebbtide:adopted"]["main"]["selector"] == {"role": "instance"}
+    assert "it shares no label with team/Cluster main" in line(lines, "no rule for team/Job jobs")
+
+
+def test_one_label_is_chosen_before_two_and_each_differs_from_the_rules_that_exist() -> None:
+    one = Candidate("one", True, {"app": "a", "component": "a", "tier": "a"})
+    others = [Candidate("two", True, {"app": "a", "component": "b", "tier": "b"})]
+    others += [Candidate("three", True, {"app": "b", "component": "a", "tier": "c"})]
+    pods = [Other(each.name, each.labels) for each in (one, *others)]
+
+    assert choose([one, *others], pods, {})[0].selector == {"tier": "a"}
+    assert choose([one], pods[:1], {})[0].selector == {"app": "a"}
+    assert choose([one], pods[:1], {"rule": {"tier": ("b", "c")}})[0].selector == {"tier": "a"}
 
 
 LABELS = st.dictionaries(st.sampled_from(["app", "component", "tier", "zone"]), st.sampled_from("abc"), max_size=4)
