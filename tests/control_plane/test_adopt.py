@@ -138,7 +138,7 @@ def test_real_owners_become_rules_that_a_stack_file_accepts(site: Site, tmp_path
         "notebook": ({"app": ("notebook",)}, "worker", None, None, 1),
     }
     assert {(rule.cpu, rule.memory) for rule in rules.values()} == {(200, 256)}
-    assert "notebook: 1 pod on node-" in printed
+    assert "bare pods notebook: 1 pod on node-" in printed
     assert "is a bare pod: nothing would recreate it" in printed
 
 

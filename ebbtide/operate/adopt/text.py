@@ -18,16 +18,15 @@ from ebbtide.operate.adopt.nights import (
     without_budget,
 )
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
-from ebbtide.operate.adopt.workloads import is_optional
+from ebbtide.operate.adopt.workloads import has_ended, is_optional
 from ebbtide.operate.objects import labels_of, rows_at
-from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.units.counts import several
 from ebbtide.units.money import dollars
 from ebbtide.units.quantities import cpu_text, memory_text
-from ebbtide.vocabulary.labels import GPU_RESOURCE, WORKLOAD
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _WIDTH = 116
 _NAMED = 4
@@ -38,8 +37,8 @@ def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> lis
     """Return the section `ebbtide:adopted`, as it stands under `config:`, and what is known of the coming night."""
     proposals = proposals_of(facts, settings)
     notes = [
-        *_adopted_already(facts),
-        *_night(facts, proposals),
+        *_left_out(facts, proposals),
+        *(_night(facts, proposals) if proposals else ()),
         *_estimate_lines(estimate(facts, proposals, settings)),
         *_budgets(facts, proposals),
         *_daemons(facts, settings),
@@ -86,10 +85,10 @@ def _scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
 
 
-def _adopted_already(facts: AdoptFacts) -> Iterator[str]:
-    count = sum(is_optional(pod) and WORKLOAD in labels_of(pod) for pod in facts.pods)
-    if count:
-        yield f"{several(count, 'pod')} with Ebbtide's labels: already adopted, so left out"
+def _left_out(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
+    live = sum(is_optional(pod) and not has_ended(pod) for pod in facts.pods)
+    if count := live - sum(len(each.workload.pods) for each in proposals):
+        yield f"left out: {several(count, 'pod')} with Ebbtide's labels, or of a rule of the stack"
     if empty := sorted({*facts.namespaces} - {pod["metadata"]["namespace"] for pod in facts.pods}):
         yield f"no pods in {', '.join(empty)}"
 
@@ -153,6 +152,6 @@ def _switch(budget: Item) -> str:
 def _daemons(facts: AdoptFacts, settings: StackSettings | None) -> Iterator[str]:
     existing = settings is not None and settings.cluster.kind is ClusterKind.EXISTING
     for kind, size in sorted(reserved_by_daemons(facts).items()):
-        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or NodeKind.FLEXIBLE}.reserved"
+        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or 'X'}.reserved"
         amount = f"{{ cpu: {cpu_text(size.cpu)}, memory: {memory_text(size.memory)} }}"
-        yield f"DaemonSets are not adopted; these request on each node{f' of {kind}' if kind else ''}: {key}: {amount}"
+        yield f"DaemonSets are not adopted; they request on a node{f' of {kind}' if kind else ''}, for {key}: {amount}"

@@ -50,7 +50,12 @@ class Workload:
     labels: Mapping[str, str]  # that all its pods have, and that last
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.kind == "Pod" else f"{self.namespace}/{self.kind} {self.name}"
+        kind = "bare pods" if self.kind == "Pod" else self.kind
+        return (
+            f"{self.namespace}/{kind}"
+            if self.name == "pods" and self.owner is None
+            else f"{self.namespace}/{kind} {self.name}"
+        )
 
     @property
     def members(self) -> tuple[Item, ...]:

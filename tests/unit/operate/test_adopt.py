@@ -144,7 +144,7 @@ def test_labels_of_one_object_or_one_version_never_select(labels: dict[str, str]
 
     lines = lines_of(cluster)
 
-    assert "its pods share no label that lasts" in line(lines, "no rule for team/pods")
+    assert "its pods share no label that lasts" in line(lines, "no rule for team/bare pods: ")
     assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["other"]
 
 
@@ -281,8 +281,8 @@ def test_pods_that_no_rule_may_touch_are_left_out() -> None:
     lines = lines_of(cluster)
 
     assert yaml.safe_load("\n".join(lines)) == {"ebbtide:adopted": {}}
-    assert "1 pod with Ebbtide's labels" in line(lines, "already adopted")
-    assert line(lines, "DaemonSets").endswith("of fixed: nodeGroups.fixed.reserved: { cpu: 0.2, memory: 0.25Gi }")
+    assert "1 pod with Ebbtide's labels" in line(lines, "left out")
+    assert line(lines, "DaemonSets").endswith("of fixed, for nodeGroups.fixed.reserved: { cpu: 0.2, memory: 0.25Gi }")
 
 
 def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
@@ -301,6 +301,21 @@ def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
     assert line(lines, "on-demand list prices").endswith(
         f"{dollars(3 * price)} an hour today, {dollars(2 * price)} with these rules"
     )
+
+
+def test_prices_of_the_stack_count_before_those_of_a_region(tmp_path: Path) -> None:
+    nodes = "{ fixed: { pool: fixed }, flexible: { pool: batch } }"
+    shape = "cpu: 8, memory: 32Gi, max: 9"
+    shapes = f"{{ fixed: {{ {shape}, usdPerHour: 1 }}, flexible: {{ {shape}, usdPerHour: 2 }} }}"
+    settings = loaded(onprem(f"nodeSelectors: {nodes}, nodeShapes: {shapes}"), tmp_path)
+    cluster = platform()
+    for node in cluster.nodes:
+        node["metadata"]["labels"] = {"pool": "batch"}
+
+    lines = lines_of(cluster, "jupyter", "postgres", settings=settings)
+
+    assert line(lines, "estimate").endswith("1 fixed (like group fixed) and 1 flexible (like node-1)")
+    assert line(lines, "list prices").endswith("$6.00 an hour today, $3.00 with these rules")
 
 
 def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:
