@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
-from ebbtide.operate.api import find, items, one_line, readable
+from ebbtide.operate.api import items, one_line, readable
 from ebbtide.operate.objects import at, rows_at
 from ebbtide.operate.why.node import _flags as autoscaler_flags
 from ebbtide.recording.drainable import Item
@@ -36,7 +36,6 @@ class AdoptFacts:
     owners: Mapping[str, Owner]  # by "namespace/name" of the pod; without those that no controller creates
     budgets: Sequence[Item] = ()  # of these namespaces
     nodes: Sequence[Item] = ()
-    all_pods: Sequence[Item] | None = None  # of the cluster; None: they could not be read
     flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
     unread: Sequence[str] = ()
 
@@ -63,7 +62,6 @@ def adopt_facts(api: KubeApi, namespaces: Sequence[str]) -> AdoptFacts:
         owners=owners,
         budgets=budgets,
         nodes=readable("nodes", unread, lambda: items(api, "/api/v1/nodes")) or (),
-        all_pods=readable("pods of other namespaces", unread, lambda: items(api, "/api/v1/pods")),
         flags=readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api)),
         unread=unread,
     )
@@ -84,11 +82,11 @@ class _Kind(NamedTuple):
 
 
 class _Owners:
-    """Reads each owner and each API once. A refused read is noted once."""
+    """Reads each API and each list of owners once. A refused read is noted once."""
 
     def __init__(self, api: KubeApi, unread: list[str]) -> None:
         self._api, self._unread = api, unread
-        self._kinds, self._item = cache(self._read_kinds), cache(self._read_item)
+        self._kinds, self._all = cache(self._read_kinds), cache(self._read_all)
 
     def owner(self, pod: Item) -> Owner | None:
         reference = controller_of(pod)
@@ -96,18 +94,17 @@ class _Owners:
             return None
         kind, name, version = reference["kind"], reference["name"], reference["apiVersion"]
         served = self._kinds(version).get(kind)
-        item = self._item(version, kind, pod["metadata"]["namespace"], name)
+        item = self._all(version, kind, pod["metadata"]["namespace"]).get(name)
         has_scale, controller = (None if served is None else served.has_scale), kind
         above = controller_of(item) if kind in _MADE_FOR_ONE_RUN else None
         if above is not None:
             kind, name = above["kind"], above["name"]
-            item = self._item(above["apiVersion"], kind, pod["metadata"]["namespace"], name)
+            item = self._all(above["apiVersion"], kind, pod["metadata"]["namespace"]).get(name)
         return Owner(kind, name, controller, has_scale, item)
 
     def _read_kinds(self, version: str) -> dict[str, _Kind]:
-        path = f"/apis/{version}" if "/" in version else f"/api/{version}"
         try:
-            listed = rows_at(self._api.get(path), "resources")
+            listed = rows_at(self._api.get(_root(version)), "resources")
         except ApiError as error:
             self._note(f"the kinds of {version}: {one_line(error)}")
             return {}
@@ -115,20 +112,24 @@ class _Owners:
         plain = [resource for resource in listed if "/" not in str(resource["name"])]
         return {each["kind"]: _Kind(each["name"], f"{each['name']}/scale" in names) for each in plain}
 
-    def _read_item(self, version: str, kind: str, namespace: str, name: str) -> Json | None:
+    def _read_all(self, version: str, kind: str, namespace: str) -> dict[str, Json]:
         served = self._kinds(version).get(kind)
         if served is None:
-            return None
-        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+            return {}
         try:
-            return find(self._api, f"{root}/namespaces/{namespace}/{served.plural}/{name}")
+            listed = items(self._api, f"{_root(version)}/namespaces/{namespace}/{served.plural}")
         except ApiError as error:
             self._note(f"{served.plural} of {namespace}: {one_line(error)}")
-            return None
+            return {}
+        return {item["metadata"]["name"]: item for item in listed}
 
     def _note(self, line: str) -> None:
         if line not in self._unread:
             self._unread.append(line)
+
+
+def _root(version: str) -> str:
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"
 
 
 def template_labels(owner: Owner | None) -> Mapping[str, str] | None:

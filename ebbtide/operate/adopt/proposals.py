@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
@@ -14,6 +14,8 @@ from ebbtide.operate.adopt.workloads import Workload, workloads_of
 from ebbtide.operate.objects import at, labels_of, requested, rows_at
 from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
+from ebbtide.settings.checks.parsed import pods_of
+from ebbtide.settings.file.keys import ADOPTED, PODS
 from ebbtide.settings.placement import PodSize
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.types import NAME
@@ -185,7 +187,7 @@ class _Names:
     """Names of rules, each used once: not by the stack, and not by a budget of the namespace, which ours would meet."""
 
     def __init__(self, facts: AdoptFacts, settings: StackSettings | None) -> None:
-        self._used: set[str] = set() if settings is None else set(_names_in(settings))
+        self._used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
         self._budgets = {(budget["metadata"]["namespace"], budget["metadata"]["name"]) for budget in facts.budgets}
 
     def unused(self, workload: Workload) -> str:
@@ -194,11 +196,6 @@ class _Names:
         name = next(one for one in options if one not in self._used and (namespace, one) not in self._budgets)
         self._used.add(name)
         return name
-
-
-def _names_in(settings: StackSettings) -> Collection[str]:
-    sections = (settings.modelled_workloads, settings.workers, settings.jobs, settings.cron_jobs, settings.ray)
-    return {name for section in sections for name in section}
 
 
 def _as_name(text: str) -> str:

@@ -1,7 +1,8 @@
 """Choose a selector for each workload of a namespace: few labels, exactly its pods, disjoint from all others. Pure.
 
-All workloads begin with all their labels, which selects the fewest pods. Then labels are taken away, the least telling
-first, while each selector still selects exactly its pods and no pod can match two of them.
+If one label tells all workloads apart, it is chosen. Else all begin with all their labels, which select the fewest
+pods. Then labels are taken away, the least telling first, while each selector still selects exactly its pods and no pod
+can match two of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,8 +44,8 @@ def choose(
     refused |= _apart(candidates, refused)
     selectors = {index: dict(each.labels) for index, each in enumerate(candidates) if index not in refused}
 
-    def holds(index: int, selector: Labels) -> bool:
-        others = [*rules.values(), *(_listed(other) for key, other in selectors.items() if key != index)]
+    def holds(index: int, selector: Labels, among: Mapping[int, Labels]) -> bool:
+        others = [*rules.values(), *(_listed(other) for key, other in among.items() if key != index)]
         return (
             bool(selector)
             and _caught(candidates[index], selector, pods) is None
@@ -52,17 +53,22 @@ def choose(
         )
 
     keys = sorted({key for selector in selectors.values() for key in selector}, key=rank, reverse=True)
+    for key in reversed(keys):  # one label for all is what people would write
+        same = {index: {key: labels[key]} for index, labels in selectors.items() if key in labels}
+        if same.keys() == selectors.keys() and all(holds(index, each, same) for index, each in same.items()):
+            selectors = same
+            break
     for key in keys:
         for index, selector in selectors.items():
             fewer = {name: value for name, value in selector.items() if name != key}
-            if key in selector and holds(index, fewer):
+            if key in selector and holds(index, fewer, selectors):
                 selectors[index] = fewer
     while shorter := next(
         (
             (index, fewer)
             for index, selector in selectors.items()
             for fewer in _shorter(candidates[index].labels, len(selector))
-            if holds(index, fewer)
+            if holds(index, fewer, selectors)
         ),
         None,
     ):

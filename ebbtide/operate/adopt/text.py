@@ -18,16 +18,15 @@ from ebbtide.operate.adopt.nights import (
     without_budget,
 )
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
-from ebbtide.operate.adopt.workloads import is_optional
+from ebbtide.operate.adopt.workloads import has_ended, is_optional
 from ebbtide.operate.objects import labels_of, rows_at
-from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.units.counts import several
 from ebbtide.units.money import dollars
 from ebbtide.units.quantities import cpu_text, memory_text
-from ebbtide.vocabulary.labels import GPU_RESOURCE, WORKLOAD
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _WIDTH = 116
 _NAMED = 4
@@ -38,8 +37,8 @@ def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> lis
     """Return the section `ebbtide:adopted`, as it stands under `config:`, and what is known of the coming night."""
     proposals = proposals_of(facts, settings)
     notes = [
-        *_adopted_already(facts),
-        *_night(facts, proposals),
+        *_left_out(facts, proposals),
+        *(_night(facts, proposals) if proposals else ()),
         *_estimate_lines(estimate(facts, proposals, settings)),
         *_budgets(facts, proposals),
         *_daemons(facts, settings),
@@ -86,10 +85,10 @@ def _scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
 
 
-def _adopted_already(facts: AdoptFacts) -> Iterator[str]:
-    count = sum(is_optional(pod) and WORKLOAD in labels_of(pod) for pod in facts.pods)
-    if count:
-        yield f"{several(count, 'pod')} with Ebbtide's labels: already adopted, so left out"
+def _left_out(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
+    live = sum(is_optional(pod) and not has_ended(pod) for pod in facts.pods)
+    if count := live - sum(len(each.workload.pods) for each in proposals):
+        yield f"left out: {several(count, 'pod')} with Ebbtide's labels, or of a rule of the stack"
     if empty := sorted({*facts.namespaces} - {pod["metadata"]["namespace"] for pod in facts.pods}):
         yield f"no pods in {', '.join(empty)}"
 
@@ -113,20 +112,17 @@ def _pinning(each: Pinning) -> str:
 def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     if numbers is None:
         return
-    kinds = ", ".join(f"{count} {kind} (like {numbers.like[kind]})" for kind, count in sorted(numbers.by_kind.items()))
-    saved = numbers.today - numbers.then
-    difference = f"{several(saved, 'node')} fewer" if saved > 0 else f"{several(-saved, 'node')} more"
-    yield (
-        f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {numbers.then}: {kinds}; "
-        f"{difference if saved else 'as many'}"
-    )
-    if numbers.usd_today is not None and numbers.usd_then is not None:
-        prices = f"{dollars(numbers.usd_today)} an hour today, {dollars(numbers.usd_then)} with these rules"
-        yield f"  at on-demand list prices: {prices}"
+    kinds = [f"{count} {kind} (like {numbers.like[kind]})" for kind, count in sorted(numbers.by_kind.items())]
+    rules = " and ".join(kinds) or "none"
+    yield f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {rules}"
+    if isinstance(numbers.usd, str):
+        yield f"  in dollars: unknown: {numbers.usd}"
     else:
-        yield f"  in dollars unknown: {numbers.no_price}"
-    yield "  method: only these pods, packed by requests, first fit, each kind of nodes by itself; workers that run now"
-    yield "  count until they end; zones, disks, affinities and pods that pin nodes in other namespaces are ignored"
+        today, then = map(dollars, numbers.usd)
+        yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
+    yield "  today: nodes with a pod that pins. With these rules: the fixed pods, and apart from them the others that"
+    yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities and pods of other namespaces"
+    yield "  are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
     if numbers.too_large:
         yield f"  left out, since no such node can hold a pod: {', '.join(numbers.too_large)}"
 
@@ -156,6 +152,6 @@ def _switch(budget: Item) -> str:
 def _daemons(facts: AdoptFacts, settings: StackSettings | None) -> Iterator[str]:
     existing = settings is not None and settings.cluster.kind is ClusterKind.EXISTING
     for kind, size in sorted(reserved_by_daemons(facts).items()):
-        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or NodeKind.FLEXIBLE}.reserved"
+        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or 'X'}.reserved"
         amount = f"{{ cpu: {cpu_text(size.cpu)}, memory: {memory_text(size.memory)} }}"
-        yield f"DaemonSets are not adopted; these request on each node{f' of {kind}' if kind else ''}: {key}: {amount}"
+        yield f"DaemonSets are not adopted; they request on a node{f' of {kind}' if kind else ''}, for {key}: {amount}"

@@ -5,7 +5,7 @@ labels that say what they are. A label is used only if it lasts: hashes, version
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.operate.adopt.facts import AdoptFacts, Owner, controller_of, key_of, template_labels
@@ -32,7 +32,7 @@ _OF_ONE_OBJECT = re.compile(
     r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|pod-name|pod-index|completion-index|replica-index|job-name"
     r"|instanceName|run[-_]?id|try[-_]number|map[-_]index|username|execution[-_]date)$"
 )
-_CHANGING = ("app.kubernetes.io/version", "helm.sh/chart", "chart", "version", "instanceRole")
+_CHANGING = ("version", "chart", "instanceRole")  # whatever their prefix
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
@@ -50,7 +50,12 @@ class Workload:
     labels: Mapping[str, str]  # that all its pods have, and that last
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.kind == "Pod" else f"{self.namespace}/{self.kind} {self.name}"
+        kind = "bare pods" if self.kind == "Pod" else self.kind
+        return (
+            f"{self.namespace}/{kind}"
+            if self.name == "pods" and self.owner is None
+            else f"{self.namespace}/{kind} {self.name}"
+        )
 
     @property
     def members(self) -> tuple[Item, ...]:
@@ -104,10 +109,10 @@ def _is_task(pod: Item, owner: Owner | None) -> bool:
 
 def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
     namespace = pod["metadata"]["namespace"]
-    if owner is None or (_is_task(pod, owner) and owner.kind != "CronJob"):
+    if owner is None or _is_task(pod, owner):
         return namespace, "" if owner is None else owner.kind, *_identity(pod, owner)
     # One object of an operator may have pods of several kinds, which differ by their labels.
-    parts = () if owner.controller in (*_SCALED, "Job") else _identity(pod, owner)
+    parts = () if owner.controller in _SCALED else _identity(pod, owner)
     return namespace, owner.kind, owner.name, *parts
 
 
@@ -126,7 +131,6 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
         if not key.startswith(PREFIX)
         and _OF_ONE_OBJECT.search(key) is None
         and key.rpartition("/")[2] not in _CHANGING
-        and key not in _CHANGING
         and (value not in objects or key in _NAMES_OF_PROGRAMS)
         and _UUID.search(value) is None
     }
@@ -139,11 +143,10 @@ def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:
         labels = {key: value for key, value in labels.items() if written.get(key) == value}
     is_task = _is_task(pods[0], owner)
     kind = "Pod" if owner is None else owner.kind
-    named = None if owner is None or (is_task and kind != "CronJob") else owner.name
     return Workload(
         namespace=pods[0]["metadata"]["namespace"],
         kind=kind,
-        name=_task_name(labels, kind) if named is None else named,
+        name=_task_name(labels, kind) if owner is None or is_task else owner.name,
         owner=owner,
         is_task=is_task,
         pods=tuple(pod for pod in pods if not has_ended(pod)),
@@ -161,7 +164,3 @@ def common(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the labels that all have with the same value."""
     first, *others = several
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-
-
-def daemon_pods(facts: AdoptFacts) -> Iterator[Item]:
-    return (pod for pod in facts.pods if is_of_a_node(pod) and not has_ended(pod))

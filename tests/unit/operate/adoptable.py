@@ -121,6 +121,8 @@ class Adoptable:
             return {"resources": [*({"name": plural(kind), "kind": kind} for kind in kinds), *scales]}
         if path in self.objects:
             return self.objects[path]
+        if parts[-3] == "namespaces":
+            return {"items": [item for where, item in self.objects.items() if where.rpartition("/")[0] == path]}
         raise ApiError(404, "not found")
 
     def patch(self, path: str, body: Mapping[str, Any], **_: str) -> dict[str, Any]:

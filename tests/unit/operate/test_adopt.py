@@ -1,6 +1,5 @@
 """`ebbtide adopt`: the rules proposed for what runs, that a stack file accepts them, and what a night is said to be."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,10 @@ from ebbtide.operate.adopt.facts import adopt_facts
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
 from ebbtide.operate.adopt.selectors import Candidate, Other, choose
 from ebbtide.operate.adopt.text import adopt_lines
+from ebbtide.prices import on_demand
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.adopted import disjoint
+from ebbtide.units.money import dollars
 from tests.builders.existing import onprem, written
 from tests.builders.settings import loaded
 from tests.unit.operate.adoptable import Adoptable
@@ -46,7 +47,9 @@ def platform() -> Adoptable:
     database = {"cnpg.io/cluster": "main", "cnpg.io/podRole": "instance"}
     cluster.workload("Cluster", "main", 3, namespace="postgres", labels=database, volumes=[CLAIM], node="node-5")
     cluster.workload("Deployment", "api", 3, namespace="api")
-    cluster.workload("CronJob", "report", namespace="api", phase="Succeeded", restarts="OnFailure")
+    cluster.workload(
+        "CronJob", "report", namespace="api", labels={"app": "nightly"}, phase="Succeeded", restarts="OnFailure"
+    )
     return cluster
 
 
@@ -77,7 +80,7 @@ def test_a_stack_file_accepts_the_printed_section(tmp_path: Path) -> None:
         "singleuser-server": ("jupyter", {"component": ("singleuser-server",)}, "worker", 3),
         "main": ("postgres", {"cnpg.io/cluster": ("main",)}, "fixed", 3),
         "api": ("api", {"app": ("api",)}, "flexible", 3),
-        "report": ("api", {"app": ("report",)}, "worker", 0),
+        "nightly": ("api", {"app": ("nightly",)}, "worker", 0),
     }
     assert (rules["singleuser-server"].cpu, rules["singleuser-server"].memory) == (2000, 8192)
 
@@ -90,6 +93,7 @@ def test_a_stack_file_accepts_the_printed_section(tmp_path: Path) -> None:
         ("Deployment", 2, {"volumes": [CLAIM]}, "fixed", "replicas", "mounts 1 claim (data-0)"),
         ("StatefulSet", 3, {}, "fixed", "replicas", "a StatefulSet"),
         ("Cluster", 3, {}, "flexible", "replicas", "3 replicas"),
+        ("Cluster", 3, {"restarts": "Never"}, "flexible", "replicas", "3 replicas"),
         ("Runner", 3, {}, "flexible", "pods", "3 replicas"),
         ("Runner", 1, {}, "fixed", "pods", "one replica"),
         ("Runner", 3, {"restarts": "Never"}, "worker", "usually", "pods of a Runner run tasks"),
@@ -140,7 +144,7 @@ def test_labels_of_one_object_or_one_version_never_select(labels: dict[str, str]
 
     lines = lines_of(cluster)
 
-    assert "its pods share no label that lasts" in line(lines, "no rule for team/pods")
+    assert "its pods share no label that lasts" in line(lines, "no rule for team/bare pods: ")
     assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["other"]
 
 
@@ -184,6 +188,7 @@ def test_rules_and_names_of_the_stack_are_respected(tmp_path: Path) -> None:
     lines = lines_of(cluster, settings=settings)
 
     assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["team-train"]
+    assert not any("Deployment hub: " in each for each in lines)
     assert "no label has another value than rule hub selects" in line(lines, "no rule for team/Deployment other")
 
 
@@ -219,6 +224,46 @@ def test_pods_without_requests_get_a_placeholder_that_says_so() -> None:
     assert "placeholder" not in line(lines, "# team/Deployment web")
 
 
+def test_the_largest_requests_of_a_pod_and_the_owners_own_number_count() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2)
+    cluster.pod(
+        "api-5d4c-2", owner=("ReplicaSet", "api-5d4c"), labels={"app": "api"}, requests={"cpu": "3", "memory": "1"}
+    )
+
+    proposal = proposed(cluster)["api"]
+
+    assert (proposal.count, proposal.size.cpu, proposal.size.memory) == (2, 3000, 2048)
+
+
+def test_what_a_scaled_down_owner_left_over_is_no_workload() -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 1, phase="Failed")
+
+    assert proposed(cluster) == {}
+
+
+def test_what_yaml_would_read_as_a_number_or_a_truth_is_quoted(tmp_path: Path) -> None:
+    cluster = Adoptable()
+    cluster.workload("Deployment", "api", 2, labels={"app": "1.30"})
+    cluster.workload("Deployment", "web", 2, labels={"app": "on"})
+
+    rules = loaded(onprem() + "\n".join(lines_of(cluster)) + "\n", tmp_path).adopted
+
+    assert [dict(rule.selector) for rule in rules.values()] == [{"app": ("1.30",)}, {"app": ("on",)}]
+
+
+def test_pods_that_no_node_can_hold_beside_its_daemons_are_named() -> None:
+    cluster = Adoptable()
+    cluster.node("node-1", cpu="8")
+    cluster.workload("Deployment", "api", 1, requests={"cpu": "8", "memory": "1Gi"})
+    fits = lines_of(cluster)
+    cluster.workload("DaemonSet", "agent", requests={"cpu": "1m", "memory": "1Mi"})
+
+    assert not any("no such node" in each for each in fits)
+    assert line(lines_of(cluster), "no such node can hold a pod").endswith(": api")
+
+
 def test_gpus_of_another_make_are_named() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "api", 2, requests={"cpu": "1", "memory": "1Gi", "amd.com/gpu": "2"})
@@ -236,8 +281,8 @@ def test_pods_that_no_rule_may_touch_are_left_out() -> None:
     lines = lines_of(cluster)
 
     assert yaml.safe_load("\n".join(lines)) == {"ebbtide:adopted": {}}
-    assert "1 pod with Ebbtide's labels" in line(lines, "already adopted")
-    assert line(lines, "DaemonSets").endswith("of fixed: nodeGroups.fixed.reserved: { cpu: 0.2, memory: 0.25Gi }")
+    assert "1 pod with Ebbtide's labels" in line(lines, "left out")
+    assert line(lines, "DaemonSets").endswith("of fixed, for nodeGroups.fixed.reserved: { cpu: 0.2, memory: 0.25Gi }")
 
 
 def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
@@ -246,8 +291,31 @@ def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
     assert line(lines, "singleuser-server: 3 pods on").endswith(
         "node-2, node-3, node-4: is a bare pod: nothing would recreate it"
     )
-    assert "today 3 nodes, with these rules 3: 1 fixed (like node-1), 2 flexible" in line(lines, "estimate for a night")
-    assert re.search(r"\$1\.\d\d an hour today, \$1\.\d\d with these rules", line(lines, "on-demand list prices"))
+    assert line(lines, "by day").endswith(
+        "api/Deployment api, jupyter/Deployment hub, jupyter/Deployment proxy, postgres/Cluster main"
+    )
+    assert "today 3 nodes, with these rules 1 fixed (like node-1) and 1 flexible (like node-1)" in line(
+        lines, "estimate for a night"
+    )
+    price = on_demand("eu-central-1", "m7i.2xlarge")
+    assert line(lines, "on-demand list prices").endswith(
+        f"{dollars(3 * price)} an hour today, {dollars(2 * price)} with these rules"
+    )
+
+
+def test_prices_of_the_stack_count_before_those_of_a_region(tmp_path: Path) -> None:
+    nodes = "{ fixed: { pool: fixed }, flexible: { pool: batch } }"
+    shape = "cpu: 8, memory: 32Gi, max: 9"
+    shapes = f"{{ fixed: {{ {shape}, usdPerHour: 1 }}, flexible: {{ {shape}, usdPerHour: 2 }} }}"
+    settings = loaded(onprem(f"nodeSelectors: {nodes}, nodeShapes: {shapes}"), tmp_path)
+    cluster = platform()
+    for node in cluster.nodes:
+        node["metadata"]["labels"] = {"pool": "batch"}
+
+    lines = lines_of(cluster, "jupyter", "postgres", settings=settings)
+
+    assert line(lines, "estimate").endswith("1 fixed (like group fixed) and 1 flexible (like node-1)")
+    assert line(lines, "list prices").endswith("$6.00 an hour today, $3.00 with these rules")
 
 
 def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:
@@ -264,7 +332,7 @@ def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> Non
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_proposed() -> None:
     cluster = platform()
-    cluster.denied = {"/nodes", "deployments", "/api/v1/pods", "poddisruptionbudgets", "kube-system"}
+    cluster.denied = {"/nodes", "deployments", "poddisruptionbudgets", "kube-system"}
 
     lines = lines_of(cluster, "api")
 
@@ -273,10 +341,31 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_proposed() -> None:
         "budgets of api",
         "deployments of api",
         "nodes",
-        "pods of other namespaces",
         "the autoscaler's flags",
     }
     assert not any("estimate" in each for each in lines)
+
+
+def test_a_task_that_ended_gives_way_to_what_runs() -> None:
+    cluster = Adoptable()
+    cluster.workload("Cluster", "main", 3, labels={"cluster": "main", "role": "instance"}, volumes=[CLAIM])
+    cluster.pod("init", owner=("Job", "init"), labels={"cluster": "main", "stage": "bootstrap"}, phase="Succeeded")
+
+    lines = lines_of(cluster)
+
+    assert yaml.safe_load("\n".join(lines))["ebbtide:adopted"]["main"]["selector"] == {"role": "instance"}
+    assert "it shares no label with team/Cluster main" in line(lines, "no rule for team/Job jobs")
+
+
+def test_one_label_is_chosen_before_two_and_each_differs_from_the_rules_that_exist() -> None:
+    one = Candidate("one", True, {"app": "a", "component": "a", "tier": "a"})
+    others = [Candidate("two", True, {"app": "a", "component": "b", "tier": "b"})]
+    others += [Candidate("three", True, {"app": "b", "component": "a", "tier": "c"})]
+    pods = [Other(each.name, each.labels) for each in (one, *others)]
+
+    assert choose([one, *others], pods, {})[0].selector == {"tier": "a"}
+    assert choose([one], pods[:1], {})[0].selector == {"app": "a"}
+    assert choose([one], pods[:1], {"rule": {"tier": ("b", "c")}})[0].selector == {"tier": "a"}
 
 
 LABELS = st.dictionaries(st.sampled_from(["app", "component", "tier", "zone"]), st.sampled_from("abc"), max_size=4)
