@@ -24,15 +24,10 @@ def blocks_of(page: str) -> list[dict[str, Any]]:
 
 
 def stack_of(page: str) -> StackSettings:
-    """All sections that the page shows, in one stack. Raises if `check` would refuse it, or if two have one name."""
-    config = dict(CONFIG)
+    """All sections that the page shows, in one stack. Raises if `check` would refuse it."""
+    config: dict[str, Any] = dict(CONFIG)
     for block in blocks_of(page):
-        shown = block.get("config", block)
-        for key, value in shown.items():
-            if not key.startswith("ebbtide:"):
-                continue
-            if key in config and key not in CONFIG:
-                assert not config[key].keys() & value.keys(), f"{page} shows {key} twice"
-                value = {**config[key], **value}  # noqa: PLW2901
-            config[key] = value
+        for key, value in block.get("config", block).items():
+            if key.startswith("ebbtide:"):
+                config[key] = {**config.get(key, {}), **value}
     return parse_stack(config, stack="acme", file=page)

@@ -1,4 +1,4 @@
-"""Ebbtide's stack, a limit on the GPUs of all its workers, and MLflow from a chart, whose pods the stack file adopts."""
+"""Ebbtide's stack, a limit on the GPUs of all workers, and MLflow from its chart, whose pods the stack file adopts."""
 
 from pathlib import Path
 
