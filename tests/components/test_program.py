@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pulumi
 import pytest
+import yaml
 
 from ebbtide import program
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.record import record_directory
 from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import settings_of_texts
-from tests.builders.mutants import as_pulumi_passes, sound_config
+from tests.builders.mutants import as_pulumi_passes
 from tests.builders.recorded import record
 from tests.paths import ROOT
 
+EXAMPLE = ROOT / "examples" / "own-program"
 EBBTIDE = Path(sys.executable).with_name("ebbtide")
 BEFORE_ALL = "import sys; import ebbtide.program; assert not any(name.startswith('pulumi') for name in sys.modules)"
 
@@ -84,27 +86,32 @@ def test_a_folder_without_modules_hides_no_package(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_the_example_adds_its_quota_after_the_controller() -> None:
-    """Ebbtide's own rendering runs no program of a team, so it has all resources but that one."""
-    config, _ = as_pulumi_passes(sound_config("shortest"))
+def test_the_example_adds_its_quota_and_its_chart_after_the_controller() -> None:
+    """Ebbtide's own rendering runs no program of a team, so it has all resources but these two."""
+    config, _ = as_pulumi_passes(yaml.safe_load((EXAMPLE / "stacks" / "Pulumi.acme.yaml").read_text())["config"])
+    settings = settings_of_texts(config, stack="acme", file="config", beside=no_files)
 
-    recording = record_directory(ROOT / "examples" / "own-program" / "program", config, stack="acme")
+    recording = record_directory(EXAMPLE / "program", config, stack="acme")
 
-    *stack, quota = recording.resources
+    *stack, quota, chart = recording.resources
     [controller] = [resource.urn for resource in stack if resource.type == "ebbtide:components:Controller"]
     parts = {resource.urn for resource in stack if resource.parent == controller and resource.custom}
+    providers = {resource.provider for resource in stack if resource.urn in parts}
     assert quota.type == "kubernetes:core/v1:ResourceQuota"
     assert quota.inputs["metadata"] == {"name": "gpus", "namespace": WORKER_NAMESPACE}
-    assert quota.provider in {resource.provider for resource in stack if resource.urn in parts}
+    assert chart.type == "kubernetes:helm.sh/v4:Chart"
+    assert chart.inputs["namespace"] == settings.adopted["mlflow"].namespace
+    assert chart.inputs["values"]["replicaCount"] == settings.adopted["mlflow"].replicas
+    assert {quota.provider, chart.provider} <= providers
     assert parts
-    assert parts <= {*quota.depends_on}
+    assert parts <= {*quota.depends_on} & {*chart.depends_on}
     assert recording.outputs.keys() == {"clusterName", "ownership", "controllerConfig", "gpuQuota"}
-    assert tuple(stack) == record(settings_of_texts(config, stack="acme", file="config", beside=no_files))
+    assert tuple(stack) == record(settings)
 
 
 def test_the_page_shows_lines_of_the_example() -> None:
     page = (ROOT / "docs" / "how-to" / "own-program.md").read_text(encoding="utf-8")
-    example = (ROOT / "examples" / "own-program" / "program" / "__main__.py").read_text(encoding="utf-8")
+    example = (EXAMPLE / "program" / "__main__.py").read_text(encoding="utf-8")
     _, _, block = page.partition("```python\n")
 
     shown = block.partition("```")[0].splitlines()
