@@ -84,6 +84,7 @@ class ObservedPod:
     name: PodName
     phase: PodPhase
     marked: bool = False  # carries the deletion cost of a pod that may go first
+    grace: int = 0  # seconds that it gets when it is stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +97,9 @@ class ObservedPool:
     settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
     version: str = ""
     refused: str = ""  # the cluster's message on why it creates no more pods (a quota, an admission rule)
-    conflicting_manager: str = ""  # another writer of the replicas: an autoscaler or a GitOps tool
+    conflicting_manager: str = ""  # the writer of another number of replicas: an autoscaler or a GitOps tool
     hold: Hold | None = None
+    grace: int = 0  # seconds that a new pod gets when it is stopped
 
     @property
     def running(self) -> int:

@@ -72,15 +72,18 @@ class Controller(ControlledProcess):
         for budget in config.budgets:
             budgets[budget.namespace].append(budget.pdb)
         system = system_rules(lease=NAME, budgets=budgets.pop(NAMESPACE, ()))
-        pools = [pool.deployment for pool in config.pools]
-        workers = worker_rules(pools=pools, budgets=budgets.pop(WORKER_NAMESPACE, ()))
+        pools: defaultdict[str, list[str]] = defaultdict(list)
+        for pool in config.pools:
+            pools[pool.namespace].append(pool.deployment)
+        workers = worker_rules(pools=pools.pop(WORKER_NAMESPACE, ()), budgets=budgets.pop(WORKER_NAMESPACE, ()))
         home = stack.namespace
         rights: list[pulumi.Resource] = [
             *grant(f"{self._name}-system", NAME, home, system, parent=self),
             *grant(f"{self._name}-workers", NAME, stack.worker_namespace, workers, home=home, parent=self),
         ]
-        for space, names in sorted(budgets.items()):
-            rules = budget_rules(budgets=names)
+        for space in sorted({*budgets, *pools}):
+            names = budgets[space]
+            rules = worker_rules(pools=pools[space], budgets=names) if pools[space] else budget_rules(budgets=names)
             rights += grant(f"{self._name}-{space}", NAME, space, rules, home=home, parent=self)
         return rights
 

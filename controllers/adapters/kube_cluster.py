@@ -11,11 +11,21 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache, pages
-from controllers.adapters.kube_objects import Lifetime, Stored, budget, deployment, lifetime, pod, replica_set
+from controllers.adapters.kube_objects import (
+    Lifetime,
+    Stored,
+    StoredPool,
+    budget,
+    deployment,
+    lifetime,
+    pod,
+    replica_set,
+)
+from controllers.adapters.replica_writers import agrees, conflicting_manager
 from controllers.ports import (
     Action,
     Mark,
@@ -28,8 +38,8 @@ from controllers.ports import (
     SetBudget,
     Unknown,
 )
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
-from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, DELETION_COST, FIELD_MANAGER, WORKLOAD, Category
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy
+from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, DELETION_COST, FIELD_MANAGER, Category
 
 T = TypeVar("T")
 
@@ -66,6 +76,21 @@ class Measures:
         return {"drain": _p99(self._drains), "startup": _p99(self._startups)}
 
 
+class _Inputs(NamedTuple):
+    """The objects of a pool."""
+
+    stored: StoredPool
+    sets: list[Stored[int]]
+    pods: list[Stored[ObservedPod]]
+
+
+class _Written(NamedTuple):
+    """The controller's last number of replicas, and the version that it replaced."""
+
+    replicas: int
+    over: str = ""
+
+
 class KubeCluster:
     """`last_error` is the server's message on the last write; empty if it was done."""
 
@@ -94,8 +119,9 @@ class KubeCluster:
         ]  # a failed measurement does not make the cluster unknown
         self.measures = Measures()
         self._revisions: list[int] = []
-        self._inputs: dict[str, tuple[Any, ...]] = {}
+        self._inputs: dict[str, _Inputs] = {}
         self._uids: dict[str, str] = {}  # of budgets
+        self._written: dict[str, _Written] = {}  # by uid of a Deployment
         self._seen = ObservedCluster()
 
     def start(self) -> None:
@@ -140,9 +166,10 @@ class KubeCluster:
                 if policy.namespace == namespace and (stored := deployments.get(policy.deployment)) is not None:
                     owned_sets = sets.get(stored.uid, [])
                     owned_pods = [stored_pod for owner in owned_sets for stored_pod in pods.get(owner.uid, ())]
-                    inputs = (stored.seen, owned_sets, owned_pods)
+                    inputs = _Inputs(stored, owned_sets, owned_pods)
                     same = name in self._seen.pools and self._inputs[name] == inputs
-                    self._inputs[name], pools[name] = inputs, self._seen.pools[name] if same else _pool(*inputs)
+                    self._inputs[name] = inputs
+                    pools[name] = self._seen.pools[name] if same else self._pool(policy, inputs)
         budgets: dict[str, ObservedBudget] = {}
         for namespace, cache in self._pdbs.items():
             objects = cache.snapshot()
@@ -150,6 +177,24 @@ class KubeCluster:
                 if policy.namespace == namespace and (stored := objects.get(policy.pdb)) is not None:
                     self._uids[name], budgets[name] = stored.uid, _as_maximum(stored.seen, policy)
         return ObservedCluster(pools, budgets)
+
+    def _pool(self, policy: PoolPolicy, inputs: "_Inputs") -> ObservedPool:
+        seen = inputs.stored.seen
+        active = [stored.seen for stored in inputs.sets if stored.seen]  # two of them: a rollout
+        settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
+        pods = tuple(sorted((stored.seen for stored in inputs.pods), key=attrgetter("name")))
+        manager = self._conflicting_manager(policy, inputs.stored)
+        return replace(seen, settled=settled, pods=pods, conflicting_manager=manager)
+
+    def _conflicting_manager(self, policy: PoolPolicy, stored: StoredPool) -> str:
+        written, replicas = self._written.get(stored.uid), stored.seen.replicas
+        if written is not None and written.over == stored.seen.version:
+            return ""  # the cache lacks the controller's own write, which found no conflict
+        if agrees(stored.writers):
+            self._written[stored.uid] = written = _Written(replicas)
+        if written is not None and written.replicas == replicas:
+            return ""
+        return conflicting_manager(stored.writers, adopted=policy.adopted, differs=written is not None)
 
     def _catch_up(self, namespace: str) -> None:
         for caches in (self._deployments, self._pods):
@@ -160,9 +205,9 @@ class KubeCluster:
 
         Raises `ApiError`: a conflict if the pods differ.
         """
-        policy, (_, sets, cached) = self._pools[name], self._inputs[name]
-        owners, path = {stored.uid for stored in sets}, f"{_CORE}/{policy.namespace}/pods"
-        results = pages(self._api, path, labelSelector=f"{WORKLOAD}={policy.deployment}")
+        (deployment, sets, cached), path = self._inputs[name], f"{_CORE}/{self._pools[name].namespace}/pods"
+        owners = {stored.uid for stored in sets}
+        results = pages(self._api, path, labelSelector=deployment.selector)
         listed = {pod(item) for page in results for item in page["items"]}
         if {stored for stored in listed if stored is not None and stored.owner in owners} != {*cached}:
             raise ApiError(409, "the pods differ from those that the watch reported")
@@ -194,6 +239,9 @@ class KubeCluster:
         if action.version:
             metadata["resourceVersion"] = action.version
         self._api.apply(path, {**body, "metadata": metadata, "spec": spec}, manager=FIELD_MANAGER)
+        if isinstance(action, Scale) and action.pool in self._inputs:
+            uid = self._inputs[action.pool].stored.uid
+            self._written[uid] = _Written(action.replicas, over=action.version or "")
 
 
 def _as_maximum(seen: ObservedBudget, policy: BudgetPolicy) -> ObservedBudget:
@@ -214,12 +262,6 @@ def outcome_of(error: ApiError) -> Outcome:
     if error.status in _PASSING or error.status >= 500:
         return Outcome.FAILED
     return Outcome.STALE if error.status == 409 else Outcome.REFUSED
-
-
-def _pool(seen: ObservedPool, sets: list[Stored[int]], pods: list[Stored[ObservedPod]]) -> ObservedPool:
-    active = [stored.seen for stored in sets if stored.seen]  # two of them: a rollout
-    settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
-    return replace(seen, settled=settled, pods=tuple(sorted((stored.seen for stored in pods), key=attrgetter("name"))))
 
 
 def _by_owner(cache: KubeCache[Stored[T]]) -> Mapping[str, list[Stored[T]]]:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from controllers.adapters.kube_api import Json
+from controllers.adapters.replica_writers import Writer, writers_of
 from controllers.ports import ObservedBudget, ObservedPod, ObservedPool, PodPhase
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import DELETION_COST
@@ -14,9 +15,6 @@ T_co = TypeVar("T_co", covariant=True)
 
 _PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")  # any other wait of a container is a failure
-# They write replicas when they create the object or when a person asks; "before-first-apply" covers unnamed writers.
-_ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
-_ONE_WRITE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +25,30 @@ class Stored(Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredPool(Stored[ObservedPool]):
+    selector: str  # that all its pods match; its `matchExpressions` are left out
+    writers: tuple[Writer, ...]  # of the replicas
+
+
+@dataclass(frozen=True, slots=True)
 class Lifetime:
     ending: bool
     startup: timedelta | None  # from creation to ready; None until then
 
 
-def deployment(item: Json) -> Stored[ObservedPool]:
+def deployment(item: Json) -> StoredPool:
     """Keep a Deployment as a pool without pods, settled as far as the Deployment alone shows."""
-    metadata, replicas, refusal = item["metadata"], item["spec"].get("replicas", 0), _condition(item, "ReplicaFailure")
+    metadata, spec, refusal = item["metadata"], item["spec"], _condition(item, "ReplicaFailure")
+    replicas, labels = spec.get("replicas", 0), Json(spec.get("selector", {}).get("matchLabels") or ())
     version, hold = metadata["resourceVersion"], hold_of(_annotations(metadata))
     # Each refused pod has another name, but the same refusal must have the same text.
     refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2] if refusal else ""
     existing: int = item.get("status", {}).get("replicas", 0)
     settled = _observed(item) and (bool(refusal) or existing == replicas)
     seen = ObservedPool(replicas=replicas, existing=existing, pods=(), settled=settled, version=version)
-    other = conflicting_manager_of(metadata)
-    return _stored(metadata, replace(seen, refused=refused, conflicting_manager=other, hold=hold))
+    seen = replace(seen, refused=refused, hold=hold, grace=_grace(spec.get("template", {})))
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return StoredPool(metadata["uid"], "", seen, selector, writers_of(metadata))
 
 
 def replica_set(item: Json) -> Stored[int]:
@@ -65,7 +71,12 @@ def pod(item: Json) -> Stored[ObservedPod] | None:
     elif _is_failing(item):
         phase = PodPhase.FAILING
     marked = _annotations(metadata).get(DELETION_COST, "").startswith("-")
-    return _stored(metadata, ObservedPod(name=metadata["name"], phase=phase, marked=marked))
+    return _stored(metadata, ObservedPod(name=metadata["name"], phase=phase, marked=marked, grace=_grace(item)))
+
+
+def _grace(pod: Json) -> int:
+    """Return the seconds that a stopped pod gets, of a pod or a template."""
+    return pod.get("spec", {}).get("terminationGracePeriodSeconds", 0)
 
 
 def _is_unreachable(item: Json) -> bool:
@@ -102,22 +113,6 @@ def lifetime(item: Json) -> Stored[Lifetime]:
     created = datetime.fromisoformat(metadata["creationTimestamp"])
     startup = datetime.fromisoformat(ready) - created if ready else None
     return _stored(metadata, Lifetime("deletionTimestamp" in metadata, startup))
-
-
-def conflicting_manager_of(metadata: Mapping[str, Any]) -> str:
-    """Return the other writer of the replicas, through `scale` or by repeated applies; empty if there is none."""
-    for entry in metadata.get("managedFields", ()):
-        if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
-            name, through_scale = entry.get("manager", ""), entry.get("subresource") == "scale"
-            touched = through_scale or _is_later(entry.get("time"), metadata.get("creationTimestamp"))
-            if touched and not name.startswith(_ONLY_DECLARE):
-                return f"{name} (through scale)" if through_scale else name
-    return ""
-
-
-def _is_later(time: str | None, created: str | None) -> bool:
-    """Return True for a write after the creation, whose two times may lie in two different seconds."""
-    return not (time and created) or datetime.fromisoformat(time) - datetime.fromisoformat(created) > _ONE_WRITE
 
 
 def _stored(metadata: Mapping[str, Any], seen: T_co) -> Stored[T_co]:

@@ -22,6 +22,7 @@ REASONS = {
     "demand-untrusted": "what Redis reports is not trusted yet, so nothing is lowered",
     "cluster-not-settled": "a rollout or a lagging status: nothing is lowered now",
     "no-safe-stop-declared": "no safe stop is declared (safeStop), so it shrinks only when no job can be lost",
+    "grace-period-below-the-longest-job": "its pods get less time to stop than longestJob, so it only grows",
     "growth-limit-of-this-minute": "its growth limit for this minute is reached",
     "cluster-creates-no-more-pods": "the cluster creates no more pods",
     "kept-up-by-an-operator": "an operator asked to keep its workers",

@@ -84,7 +84,8 @@ class StackSettings(Settings):
     @property
     def modelled_workloads(self) -> Mapping[str, WorkloadSettings]:
         """Return the workloads, the pods of services, and the adopted pods, by name: all that run without jobs."""
-        return {**self.all_workloads, **{name: rule.modelled() for name, rule in self.adopted.items()}}
+        adopted = {name: rule.modelled() for name, rule in self.adopted.items() if rule.pool is None}
+        return {**self.all_workloads, **adopted}
 
     def on_spot(self, pool: WorkerSettings) -> bool:
         """True if the pool runs on spot nodes of this stack. Nodes of existing clusters are unknown."""

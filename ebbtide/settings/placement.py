@@ -177,6 +177,23 @@ def cheapest_group(size: PodSize, pods: int, groups: Mapping[str, NodeGroupSetti
     return min(offers, key=together)
 
 
+def with_adopted_pools(settings: StackSettings) -> StackSettings:
+    """Return the stack with its adopted pools among the workers, for packing, costs and replays.
+
+    Their pods may use any group of their kind. The model puts them on the cheapest.
+    """
+    workers, adopted = dict(settings.workers), dict(settings.adopted)
+    for name, rule in settings.adopted.items():
+        if (pool := rule.modelled_pool()) is not None:
+            size = pod_size(pool)
+            kind = home_kind(rule.category, size.gpu)
+            groups = {key: group for key, group in settings.node_groups.items() if group.kind is kind}
+            home = cheapest_group(size, pool.max, groups, settings.region) or kind.value
+            workers[name] = pool.model_copy(update={"node_group": home})
+            del adopted[name]
+    return settings.model_copy(update={"workers": workers, "adopted": adopted})
+
+
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:
     """Return the price of the most expensive type, since AWS may choose any. Only shipped prices and the stack file's:
     newer ones must not move a pod.

@@ -4,6 +4,7 @@ Pure, except that the current year decides which holidays are listed. `ebbtide.v
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from ebbtide.prices import NoPrice, on_demand
@@ -17,7 +18,7 @@ from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.serving.scale import EventSettings
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workers import PoolSettings
 from ebbtide.vocabulary.controller_config import (
     BudgetPolicy,
     ControllerConfig,
@@ -60,7 +61,7 @@ def controller_config(
         node_startup=settings.controller.node_startup,
         resync=RESYNC,
         redis=redis,
-        pools=tuple(_pool(name, pool, settings) for name, pool in sorted(settings.workers.items())),
+        pools=tuple(sorted(_pools(settings), key=lambda pool: pool.name)),
         budgets=(
             *_budgets(settings, Category.FLEXIBLE),
             *_pool_budgets(settings),
@@ -113,7 +114,17 @@ def _bundled_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
     return tuple(BudgetPolicy(name=name, namespace=NAMESPACE) for name in names)
 
 
-def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolicy:
+def _pools(settings: StackSettings) -> Iterator[PoolPolicy]:
+    for name, pool in settings.workers.items():
+        yield _pool(name, pool, settings, safe_stop=pool.safe_stop)
+    for name, rule in settings.adopted.items():
+        if rule.pool is not None:
+            policy = _pool(name, rule.pool, settings, safe_stop=rule.pool.safe_stop)
+            deployment = rule.pool.deployment or name
+            yield replace(policy, namespace=rule.namespace, deployment=deployment, adopted=True)
+
+
+def _pool(name: str, pool: PoolSettings, settings: StackSettings, *, safe_stop: bool) -> PoolPolicy:
     return PoolPolicy(
         name=name,
         namespace=WORKER_NAMESPACE,
@@ -125,7 +136,7 @@ def _pool(name: str, pool: WorkerSettings, settings: StackSettings) -> PoolPolic
         max_workers=pool.max,
         stabilization_window=pool.stabilization_window,
         longest_job=pool.longest_job,
-        safe_stop=pool.safe_stop,
+        safe_stop=safe_stop,
         floors=tuple(
             Floor(at=plan.minutes, lasting=plan.for_, workers=plan.workers)
             for plan in settings.business_hours.overnight

@@ -2,7 +2,7 @@
 
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
 Sentinels, a certificate authority, and the budgets that are never opened. Schema 4: budgets of adopted pods, which are
-in other namespaces, may have another name than the rule and may set `minAvailable`.
+in other namespaces, may have another name than the rule and may set `minAvailable`; adopted pools.
 """
 
 from dataclasses import dataclass, field
@@ -61,6 +61,8 @@ class PoolPolicy:
     growth_per_minute: int | None = None  # workers that may be added in any minute; None: no limit
     drain_within: timedelta | None = None  # jobs_per_worker was derived from it; a head that waits longer overrules
     celery: CeleryKeys | None = None  # None: the defaults, or another kind
+    # Others write the Deployment: the pool shrinks only while its pods get `longest_job` to stop.
+    adopted: bool = field(default=False, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import APPLY, ApiError, Json
-from controllers.adapters.kube_objects import conflicting_manager_of
+from controllers.adapters.replica_writers import conflicting_manager, writers_of
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
@@ -123,7 +123,7 @@ def test_files_are_applied_again_while_the_controller_acts_and_it_sees_no_rival_
         pool = scene.plane.api.get(pool_of(scene))
         assert pool["spec"]["template"]["spec"]["containers"][0]["image"] == "worker:3"
         assert values(scene) == (2, 1)
-        assert conflicting_manager_of(pool["metadata"]) == ""
+        assert conflicting_manager(writers_of(pool["metadata"]), adopted=False, differs=False) == ""
         scene.enqueue("three")
         eventually(lambda: scene.replicas() == 3, what="the controller to go on")
 

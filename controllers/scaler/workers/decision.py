@@ -31,6 +31,7 @@ class Reason(StrEnum):
     UNTRUSTED = "demand-untrusted"
     UNSETTLED = "cluster-not-settled"
     NO_SAFE_STOP = "no-safe-stop-declared"
+    SHORT_GRACE = "grace-period-below-the-longest-job"
     GROWTH = "growth-limit-of-this-minute"
     REFUSED = "cluster-creates-no-more-pods"
     KEPT = "kept-up-by-an-operator"
@@ -53,6 +54,7 @@ class PoolReading:
     settled: bool = True  # no rollout, and no write that the caches lack
     unreachable: int = 0  # workers on silent nodes: no capacity, and perhaps busy
     failing: bool = False  # some of its pods fail to start, and none is ready
+    short_grace: bool = False  # a pod gets less time to stop than the longest job takes
     missing: int = 0  # requested pods that do not exist; negative: pods that are to go and still exist
     held: Reason | None = None  # why nothing may be lowered now: a hold of an operator, a doubt
     may_add: int | None = None  # workers that the growth limit still allows; None: no limit
@@ -128,6 +130,8 @@ def _obstacle(reading: PoolReading, policy: PoolPolicy) -> Reason | None:
         return reading.held
     if not policy.safe_stop:
         return Reason.NO_SAFE_STOP
+    if reading.short_grace:
+        return Reason.SHORT_GRACE
     if not reading.settled or reading.missing:
         return Reason.UNSETTLED
     return Reason.STABILIZING if reading.watched_for < policy.stabilization_window else None

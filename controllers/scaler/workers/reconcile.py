@@ -1,9 +1,21 @@
 """One pool's part of a reconcile: from a reading and the observed pool to actions and a report."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from controllers.ports import Action, Known, Mark, ObservedPool, Outcome, PoolReport, Reading, Scale, Unknown, Untrusted
+from controllers.ports import (
+    Action,
+    Known,
+    Mark,
+    ObservedPool,
+    Outcome,
+    PodPhase,
+    PoolReport,
+    Reading,
+    Scale,
+    Unknown,
+    Untrusted,
+)
 from controllers.reconciling import Expectation, Expectations, Result
 from controllers.scaler.workers.decision import PoolReading, Reason, WorkerDecision, decide_workers
 from controllers.scaler.workers.floors import LOOK_AHEAD, FloorNow, floor_at
@@ -137,6 +149,7 @@ class PoolReconciler:
             settled=observed.settled and view.written is None and observed.existing == pods.count,
             unreachable=pods.unreachable,
             failing=pods.failing > 0 and not pods.running,
+            short_grace=self._short_grace(observed) is not None,
             missing=observed.replicas - pods.count,
             held=Reason.DOUBT if view.doubt else hold,
             may_add=None if limit is None else max(0, limit - self._history.observe_replicas(now, view.workers)),
@@ -173,6 +186,17 @@ class PoolReconciler:
         self._late = slow
         return self._pool.jobs_per_worker if slow else 1
 
+    def _short_grace(self, observed: ObservedPool) -> int | None:
+        """Return the seconds that a pod gets to stop, if that is less than the longest job takes.
+
+        Ebbtide writes the grace period of its own pools.
+        """
+        if not self._pool.adopted:
+            return None
+        pods = [pod.grace for pod in observed.pods if pod.phase is not PodPhase.TERMINATING]
+        shortest = min([observed.grace, *pods])
+        return shortest if timedelta(seconds=shortest) < self._pool.longest_job else None
+
     def _actions(self, view: _View, decision: WorkerDecision) -> tuple[Action, ...]:
         name, reason, pods, replicas = self._pool.name, decision.reason, view.pods, view.observed.replicas
         if reason in _LEFT_ALONE:
@@ -207,7 +231,8 @@ class PoolReconciler:
         """Return the condition that an operator should know; empty if there is none."""
         observed, pods, reading = view.observed, view.pods, view.reading
         if observed.conflicting_manager:
-            return f"left alone: a conflicting manager writes its replicas: {observed.conflicting_manager}"
+            rest = "stop it, then scale the Deployment once with kubectl"
+            return f"left alone: a conflicting manager writes its replicas: {observed.conflicting_manager}; {rest}"
         if observed.refused or self._refusals.why:
             return f"the cluster creates no more pods: {self._refusals.why or observed.refused}"
         if pods.unreachable:
@@ -218,6 +243,11 @@ class PoolReconciler:
             return f"demand untrusted, not lowering: {reading.why}"
         if reading.warning:
             return reading.warning
+        if (grace := self._short_grace(observed)) is not None:
+            needed = int(self._pool.longest_job.total_seconds())
+            return (
+                f"only grows: a pod gets {grace} s to stop, of terminationGracePeriodSeconds; longestJob is {needed} s"
+            )
         if view.written is None and decision.reason in _REPORTED:
             return decision.reason
         if self._late:

@@ -36,6 +36,22 @@ def _rules_select_different_pods(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
+def _pools_size_different_deployments(parsed: ParsedSections) -> Iterator[Finding]:
+    first: dict[tuple[str, str], str] = {}
+    for name, rule in parsed.stack.adopted.items():
+        if rule.pool is not None:
+            deployment = rule.pool.deployment or name
+            owner = first.setdefault((rule.namespace, deployment), name)
+            if owner != name:
+                yield Finding(
+                    code="adopted.deployment-twice",
+                    at=(ADOPTED, name, "pool", "deployment"),
+                    wanted="a Deployment of only one pool",
+                    found=f"{deployment!r}, which rule {owner!r} sizes",
+                    hint="set deployment to the name of the Deployment that owns the pods of this rule",
+                )
+
+
 def _names_are_new(parsed: ParsedSections) -> Iterator[Finding]:
     """A rule's name is the value of a label, by which metrics, reports and the controller count pods."""
     owners = {placed.name: str(placed.at[0]) for placed in parsed.pods}
@@ -105,6 +121,7 @@ def _minor(version: str) -> tuple[int, ...]:
 
 RULES = (
     Rule((ADOPTED,), _rules_select_different_pods),
+    Rule((ADOPTED,), _pools_size_different_deployments),
     Rule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
     Rule((ADOPTED, REDIS), _redis_has_users),
     Rule((ADOPTED,), _one_policy_holds_the_rules),

@@ -24,6 +24,7 @@ from ebbtide.settings.packing import (
 )
 from ebbtide.settings.placement import room_on_disk, takes
 from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
+from ebbtide.settings.sections.adopted import Replicas, without_replicas
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -103,6 +104,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_plain_secrets(settings),
         *_about_disks(settings),
         *_about_pools(settings),
+        *_about_adopted_pools(settings),
         *_about_room(settings),
         *spot_cautions(settings),
         *_about_policies(settings, day),
@@ -501,6 +503,19 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
         if not pool.safe_stop:
             text = "without a safe stop the pool shrinks only where no job can be lost"
             yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
+
+
+def _about_adopted_pools(settings: StackSettings) -> Iterator[Caution]:
+    for name, rule in settings.adopted.items():
+        if rule.pool is None:
+            continue
+        if rule.pool.replicas is Replicas.ABSENT:
+            deployment = rule.pool.deployment or name
+            text = f"the owner of Deployment {deployment} must not write spec.replicas. {without_replicas(deployment)}"
+            yield Caution("adopted.replicas-of-owner", f"adopted.{name}.pool.replicas", text)
+        if not rule.pool.safe_stop:
+            text = "without a safe stop the pool only grows; set true if a worker ends its job after SIGTERM"
+            yield Caution("safe-stop.none", f"adopted.{name}.pool.safeStop", text)
 
 
 def _lacks_a_scheduler(command: Sequence[str]) -> bool:

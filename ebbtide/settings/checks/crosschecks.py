@@ -12,6 +12,7 @@ from ebbtide.settings.checks.parsed import ParsedSections, Rule
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import named_entries, raw_pods
 from ebbtide.settings.file.keys import (
+    ADOPTED,
     CLUSTER,
     COSTS,
     CRON_JOBS,
@@ -46,7 +47,7 @@ from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
-from ebbtide.settings.sections.workers import WORKER_CONTAINER
+from ebbtide.settings.sections.workers import WORKER_CONTAINER, PoolSettings
 from ebbtide.settings.sections.zones import is_id, zone_findings
 from ebbtide.vocabulary.labels import Category
 
@@ -111,17 +112,25 @@ def _drivers_have_a_cluster(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _one_pool_serves_a_queue(parsed: ParsedSections) -> Iterator[Finding]:
     first: dict[str, str] = {}
-    for name, pool in parsed.stack.workers.items():
+    for at, name, pool in _pools(parsed):
         for index, queue in enumerate(pool.source.queues):
             owner = first.setdefault(queue, name)
             if owner != name:
                 yield Finding(
                     code="queue.shared",
-                    at=(WORKERS, name, "source", "queues", index),
+                    at=(*at, "source", "queues", index),
                     wanted="a queue of only one pool",
                     found=f"{queue!r}, which pool {owner!r} serves",
                     hint="both pools would scale up for the same jobs",
                 )
+
+
+def _pools(parsed: ParsedSections) -> Iterator[tuple[Location, str, PoolSettings]]:
+    for name, pool in parsed.stack.workers.items():
+        yield (WORKERS, name), name, pool
+    for name, rule in parsed.stack.adopted.items():
+        if rule.pool is not None:
+            yield (ADOPTED, name, "pool"), name, rule.pool
 
 
 def _no_long_jobs_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
@@ -170,15 +179,18 @@ def _names_of_the_workers_namespace_differ(parsed: ParsedSections) -> Iterator[F
 
 
 def _overnight_work_has_its_pool(parsed: ParsedSections) -> Iterator[Finding]:
+    rules = named_entries(parsed.config.get(ADOPTED))
+    adopted = [name for name, rule in rules if value_at(rule, ("pool",)) is not None]
     for index, plan in enumerate(parsed.stack.business_hours.overnight):
-        if parsed.lacks(WORKERS, plan.pool):
+        if plan.pool not in adopted and parsed.lacks(WORKERS, plan.pool):
             at: Location = (HOURS, "overnight", index, "pool")
-            yield unknown_name(at, "one of the worker pools", plan.pool, parsed.names(WORKERS))
+            yield unknown_name(at, "one of the worker pools", plan.pool, (*parsed.names(WORKERS), *adopted))
 
 
 def _overnight_work_is_within_max(parsed: ParsedSections) -> Iterator[Finding]:
+    pools = {name: pool for _, name, pool in _pools(parsed)}
     for index, plan in enumerate(parsed.stack.business_hours.overnight):
-        pool = parsed.stack.workers.get(plan.pool)
+        pool = pools.get(plan.pool)
         if pool is not None and plan.workers > pool.max:
             yield Finding(
                 code="overnight.above-max",
@@ -284,14 +296,14 @@ RULES: tuple[Rule, ...] = (
     Rule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
     Rule((CLUSTER, NETWORK), _subnets_cover_zones, on=ClusterKind.EKS),
     Rule((WORKERS,), _drivers_have_a_cluster),
-    Rule((WORKERS,), _one_pool_serves_a_queue),
+    Rule((WORKERS, ADOPTED), _one_pool_serves_a_queue),
     Rule((WORKERS, GROUPS), _no_long_jobs_on_spot),
     Rule((JOBS, CRON_JOBS, GROUPS), _no_long_runs_on_spot),
     *checkpoints.RULES,
     *adopted.RULES,
     Rule((), _names_of_the_workers_namespace_differ),
     Rule((HOURS,), _overnight_work_has_its_pool),
-    Rule((HOURS, WORKERS), _overnight_work_is_within_max),
+    Rule((HOURS, WORKERS, ADOPTED), _overnight_work_is_within_max),
     Rule((COSTS, CLUSTER), _expected_hours_name_groups, on=ClusterKind.EKS),
     Rule((REDIS, CLUSTER, REDIS_PASSWORD), _elasticache_is_possible),
     Rule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),

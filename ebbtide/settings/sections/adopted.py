@@ -6,16 +6,19 @@ created, and a budget of the rule selects by the same labels; the owner of the p
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
+from ebbtide.settings.sections.pods.kubernetes import ObjectName
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
-from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, acted_on
+from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveDuration, acted_on
+from ebbtide.settings.sections.workers import PoolSettings, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, NAMESPACE, PREFIX, Category
 
@@ -106,14 +109,67 @@ def disjoint(one: Mapping[str, tuple[str, ...]], other: Mapping[str, tuple[str, 
     return any(not {*one[key]} & {*other[key]} for key in one.keys() & other.keys())
 
 
-def _counted(category: Category, replicas: int | None, pods: int | None, usually: int | None) -> None:
+class Replicas(StrEnum):
+    """How the owner of a pool's Deployment treats `spec.replicas`."""
+
+    ABSENT = "absent"
+    KEPT = "kept"
+
+
+class AdoptedPool(PoolSettings):
+    """Sizing of an existing Deployment of workers, through its scale subresource."""
+
+    longest_job: PositiveDuration = Field(
+        description="longest run time of a job. The pool shrinks only while terminationGracePeriodSeconds of the "
+        "Deployment's template and of each pod is at least this",
+        examples=["1h"],
+    )
+    safe_stop: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="a stopping worker never loses a job. With false the pool never shrinks",
+        examples=["true"],
+    )
+    deployment: ObjectName | None = Field(
+        default=None, description="name of the Deployment; default: the rule's name", examples=["loader"]
+    )
+    replicas: Replicas = Field(
+        default=Replicas.ABSENT,
+        description="absent: the Deployment's owner writes no spec.replicas; kept: an admission policy keeps the "
+        "present number, whatever its owner writes",
+        examples=["kept"],
+    )
+
+
+def without_replicas(deployment: str) -> str:
+    """Return how the usual tools leave the replicas of a Deployment to its pool, as one line."""
+    return (
+        f"Argo CD: ignoreDifferences [{{ group: apps, kind: Deployment, name: {deployment}, jsonPointers: "
+        "[/spec/replicas] }] with syncOptions [RespectIgnoreDifferences=true]; Flux: no spec.replicas in the manifest, "
+        "and for a HelmRelease driftDetection.ignore [{ paths: [/spec/replicas] }]; Helm: values with which the chart "
+        "renders no replicas; or set pool.replicas: kept"
+    )
+
+
+def _category_of(fields: Mapping[str, Any]) -> Any:
+    """Return None without a pool: `_counted` then reports the missing key."""
+    return None if fields.get("pool") is None else Category.WORKER
+
+
+def _counted(
+    pool: AdoptedPool | None, category: Category | None, replicas: int | None, pods: int | None, usually: int | None
+) -> None:
     """Only an owner with a scale subresource tells Kubernetes how many pods are intended."""
+    if category is None:
+        raise wanted("key.missing", "this key (fixed, flexible or worker)", found="nothing", at="category")
+    if pool is not None and category is not Category.WORKER:
+        expected = "worker, for a rule with a pool"
+        raise wanted("adopted.pool-category", expected, found=category, example="worker", at="category")
     if category is Category.WORKER:
         for key, value in (("replicas", replicas), ("pods", pods)):
             if value is not None:
                 hint = "a budget for workers never opens, so only estimates need their number"
                 raise wanted("adopted.worker-count", "usually, for workers", found="the key", hint=hint, at=key)
-        if usually is None:
+        if usually is None and pool is None:
             expected = "usually: the number of pods that usually run, for estimates"
             raise wanted("adopted.uncounted", expected, found="no number of pods", example="6", at="usually")
         return
@@ -134,19 +190,26 @@ class AdoptedSettings(Settings):
     """Pods of one workload that the stack does not create."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("category", "replicas", "pods", "usually"), _counted),
+        Check(("pool", "category", "replicas", "pods", "usually"), _counted),
         Check(("category", "pods"), _one_pod_moves_with_an_interruption),
     )
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("replicas", "pods"),)
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["category"]}, {"required": ["pool"]}]})
 
     namespace: TeamNamespace = Field(description="the pods' namespace, which the team creates", examples=["jupyter"])
     selector: Selector = Field(
         description="labels of the pods of one workload, each with a value or a list of values",
         examples=["{ component: hub }", "{ app: [api, web] }"],
     )
+    pool: AdoptedPool | None = Field(
+        default=None,
+        description="sizing of a Deployment of workers by its queue; the rule's category is then worker",
+        examples=["{ source: { kind: celery, queues: [etl], acks: late }, max: 12, longestJob: 1h }"],
+    )
     category: Annotated[Category, *acted_on("fixed", "flexible", "worker", planned={})] = Field(
+        default_factory=_category_of,
         description="fixed and worker pods are never evicted, flexible pods only outside business hours; workers run "
-        "on flexible nodes",
+        "on flexible nodes. Required without pool",
         examples=["flexible"],
     )
     replicas: Positive | None = Field(
@@ -178,7 +241,7 @@ class AdoptedSettings(Settings):
     @property
     def count(self) -> int:
         """Return the usual number of pods."""
-        return next(number for number in (self.replicas, self.pods, self.usually) if number is not None)
+        return next((number for number in (self.replicas, self.pods, self.usually) if number is not None), 0)
 
     @property
     def opens(self) -> bool:
@@ -200,6 +263,13 @@ class AdoptedSettings(Settings):
         return AdoptedWorkload.model_construct(
             category=self.category, replicas=self.count, cpu=self.cpu, memory=self.memory, gpu=self.gpu, image=""
         )
+
+    def modelled_pool(self) -> WorkerSettings | None:
+        """Return the pool as one of `ebbtide:workers`, for packing, costs and replays; None without a pool."""
+        if self.pool is None:
+            return None
+        sizing = {name: getattr(self.pool, name) for name in (*PoolSettings.model_fields, "safe_stop")}
+        return WorkerSettings.model_construct(**sizing, cpu=self.cpu, memory=self.memory, gpu=self.gpu, image="")
 
 
 def adopted_budget(name: str, rule: AdoptedSettings) -> str:

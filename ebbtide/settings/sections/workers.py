@@ -267,35 +267,17 @@ def _stops_safely(fields: Mapping[str, Any]) -> bool:
     return source is None or (source.kind is SourceKind.RQ and not fields.get("command"))
 
 
-class WorkerSettings(ScrapedPodSettings):
-    """A worker pool: one Deployment that scales with its queue, down to zero."""
+class PoolSettings(Settings):
+    """Sizing of a worker pool. It does not describe the workers' pods."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        *ScrapedPodSettings.checks,
-        Check(("source", "env"), _env_beside_ours),
-        Check(("probes",), _no_readiness),
-        Check(("volumes",), no_claims),
         MIN_WITHIN_MAX,
         Check(("drain_within", "job_takes"), _both_or_neither),
         Check(("morning", "max"), _morning_within_max),
-        Check(("checkpoints", "safe_stop"), _checkpoints_can_pause),
-        Check(("checkpoints", "longest_job"), _saved_before_the_job_would_end),
-        Check(("checkpoints", "volumes"), _claim_has_its_path),
     )
-    instead_of: ClassVar[dict[str, str]] = {
-        "calm": "it is called stabilizationWindow",
-        "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
-        "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
-        "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
-    }
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("jobsPerWorker", "drainWithin"), ("jobsPerWorker", "jobTakes"))
 
     source: Source = Field(description="queues of its jobs", examples=["{ kind: rq, queues: [train] }"])
-    command: tuple[Word, ...] = Field(
-        default=(),
-        description="command of the image; default: rq with the safe worker class, for other kinds the image's own",
-        examples=["[celery, -A, app, worker, -Q, train]"],
-    )
     min: Count = Field(
         default=0, description="minimum number of workers; above 0 their nodes stay up overnight", examples=["0"]
     )
@@ -304,16 +286,6 @@ class WorkerSettings(ScrapedPodSettings):
         description="longest run time of a job. A stopping worker gets this long, so a value that is too short "
         "kills jobs. With checkpoints each attempt counts separately",
         examples=["12h"],
-    )
-    checkpoints: CheckpointSettings | None = Field(
-        default=None,
-        description="checkpoints of its jobs, so that an interrupted job resumes",
-        examples=["{ store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"],
-    )
-    ray: ShortName | None = Field(
-        default=None,
-        description="the Ray cluster that its jobs drive; workers receive its address, token and version",
-        examples=["flow"],
     )
     drain_within: PositiveDuration | None = Field(
         default=None,
@@ -341,6 +313,43 @@ class WorkerSettings(ScrapedPodSettings):
         description="time for which demand must stay low before workers are removed, since starting a worker "
         "costs more than keeping it",
         examples=["2m"],
+    )
+
+
+class WorkerSettings(PoolSettings, ScrapedPodSettings):
+    """A worker pool: one Deployment that scales with its queue, down to zero."""
+
+    checks: ClassVar[tuple[Check, ...]] = (
+        *ScrapedPodSettings.checks,
+        Check(("source", "env"), _env_beside_ours),
+        Check(("probes",), _no_readiness),
+        Check(("volumes",), no_claims),
+        *PoolSettings.checks,
+        Check(("checkpoints", "safe_stop"), _checkpoints_can_pause),
+        Check(("checkpoints", "longest_job"), _saved_before_the_job_would_end),
+        Check(("checkpoints", "volumes"), _claim_has_its_path),
+    )
+    instead_of: ClassVar[dict[str, str]] = {
+        "calm": "it is called stabilizationWindow",
+        "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
+        "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
+        "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
+    }
+
+    command: tuple[Word, ...] = Field(
+        default=(),
+        description="command of the image; default: rq with the safe worker class, for other kinds the image's own",
+        examples=["[celery, -A, app, worker, -Q, train]"],
+    )
+    checkpoints: CheckpointSettings | None = Field(
+        default=None,
+        description="checkpoints of its jobs, so that an interrupted job resumes",
+        examples=["{ store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"],
+    )
+    ray: ShortName | None = Field(
+        default=None,
+        description="the Ray cluster that its jobs drive; workers receive its address, token and version",
+        examples=["flow"],
     )
     safe_stop: Annotated[bool, Strict()] = Field(
         default_factory=_stops_safely,

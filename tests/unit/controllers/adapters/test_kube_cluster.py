@@ -32,7 +32,8 @@ def named(name: str, uid: str, version: str, **more: Any) -> dict[str, Any]:
 
 def deployment(replicas: int, version: str) -> dict[str, Any]:
     status = {"observedGeneration": 1, "replicas": replicas}
-    return named("train", "deployment", version, spec={"replicas": replicas}, status=status)
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "loader"}}}
+    return named("train", "deployment", version, spec=spec, status=status)
 
 
 def replica_set(name: str, replicas: int) -> dict[str, Any]:
@@ -237,7 +238,7 @@ def test_a_lowering_is_sent_once_the_pods_that_are_there_are_those_that_were_see
         staffed.asked.clear()
 
         assert lowered_to(cluster, 1) is Outcome.DONE
-        assert staffed.asked == [f"{PODS} ebbtide.dev/workload=train"]
+        assert staffed.asked == [f"{PODS} app=loader"]
 
 
 @pytest.mark.parametrize(
@@ -409,6 +410,68 @@ def test_objects_of_the_same_name_in_two_namespaces_are_distinguished(api: Scrip
 
     assert {name: found.replicas for name, found in seen.pools.items()} == {"embed": 8, "train": 2}
     assert {name: found.version for name, found in seen.budgets.items()} == {"api": "3"}
+
+
+def written(replicas: int, version: str, *managers: str) -> dict[str, Any]:
+    """The Deployment after a write of the managers."""
+    item = deployment(replicas, version)
+    field: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
+    item["metadata"]["managedFields"] = [{"manager": name, "time": None, "fieldsV1": field} for name in managers]
+    return item
+
+
+ADOPTED = config(pool_policy(adopted=True), budgets=budgets("api"))
+OURS = "ebbtide-controller"
+
+
+def conflicts(cluster: KubeCluster, api: ScriptedApi, item: dict[str, Any]) -> str:
+    """Return the conflicting manager once the cache shows the item."""
+    api.change(DEPLOYMENTS, item, told=True)
+    version = item["metadata"]["resourceVersion"]
+    wait_until(lambda: pool(cluster).version == version, "the change")
+    return pool(cluster).conflicting_manager
+
+
+def test_the_owner_of_an_adopted_pool_conflicts_once_it_overwrites_the_controllers_number(api: ScriptedApi) -> None:
+    api.lists[DEPLOYMENTS] = [written(2, "2", "argocd")]
+    with seen_by(api, ADOPTED) as cluster:
+        assert pool(cluster).conflicting_manager == ""
+        assert conflicts(cluster, api, written(2, "3", "argocd")) == ""
+        assert raised_to(cluster, 7) is Outcome.DONE
+
+        assert conflicts(cluster, api, written(2, "5", "argocd")) == "argocd"
+        assert conflicts(cluster, api, written(3, "6", "kubectl-edit")) == ""
+        assert conflicts(cluster, api, written(7, "7", OURS)) == ""
+
+
+def test_a_cache_that_lacks_the_controllers_write_shows_no_conflict(api: ScriptedApi) -> None:
+    api.lists[DEPLOYMENTS] = [written(2, "2", "argocd")]
+    with seen_by(api, ADOPTED) as cluster:
+        assert raised_to(cluster, 7) is Outcome.DONE
+        api.change(PODS, worker("train-1"), told=True)
+        wait_until(lambda: pool(cluster).pods, "the pod")
+
+        assert pool(cluster).conflicting_manager == ""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_applier_that_is_listed_with_the_controllers_number_does_not_conflict(api: ScriptedApi, told: bool) -> None:
+    """As with a policy that keeps the replicas, whether or not the controller's own write was seen before it."""
+    api.lists[DEPLOYMENTS] = [written(2, "2", "flux")]
+    with seen_by(api, ADOPTED) as cluster:
+        assert raised_to(cluster, 7) is Outcome.DONE
+        assert not told or conflicts(cluster, api, written(7, "3", OURS)) == ""
+
+        assert conflicts(cluster, api, written(7, "4", "flux")) == ""
+
+
+def test_another_deployment_of_the_same_name_begins_without_a_number_of_the_controllers(api: ScriptedApi) -> None:
+    with seen_by(api, ADOPTED) as cluster:
+        assert raised_to(cluster, 7) is Outcome.DONE
+        recreated = written(1, "9", "argocd")
+        recreated["metadata"]["uid"] = "another"
+
+        assert conflicts(cluster, api, recreated) == ""
 
 
 def test_flexible_pods_are_measured_and_only_they_are_asked_for(api: ScriptedApi) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.adapters.kube_objects import budget, conflicting_manager_of, deployment, lifetime, pod, replica_set
+from controllers.adapters.kube_objects import budget, deployment, lifetime, pod, replica_set
 from controllers.ports import PodPhase
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
 
@@ -23,16 +23,6 @@ def item(
         **metadata,
     }
     return {"metadata": named, "spec": kind_spec or {}, **({} if status is None else {"status": status})}
-
-
-def owner(manager: str, *, time: str | None = BORN, subresource: str = "", field: str = "f:replicas") -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "manager": manager,
-        "operation": "Apply",
-        "fieldsV1": {"f:spec": {field: {}}},
-        "subresource": subresource,
-    }
-    return entry if time is None else {**entry, "time": time}
 
 
 @pytest.mark.parametrize(
@@ -176,29 +166,6 @@ def test_start_up_is_known_once_a_pod_is_ready() -> None:
     assert ready.total_seconds() == 3600
 
 
-@pytest.mark.parametrize(
-    ("entry", "rival"),
-    [
-        (owner("gitops", time=LATER), "gitops"),
-        (owner("gitops", time=BORN), ""),
-        (owner("gitops", time=LATER, field="f:template"), ""),
-        (owner("keda", time=None, subresource="scale"), "keda (through scale)"),
-        (owner("kubectl", time=None, subresource="scale"), ""),
-        (owner("pulumi-kubernetes-1a2b", time=LATER), ""),
-        (owner("ebbtide-controller", time=None, subresource="scale"), ""),
-        ({"manager": "gitops"}, ""),
-    ],
-)
-def test_another_writer_is_one_that_writes_replicas_again_or_through_scale(entry: dict[str, Any], rival: str) -> None:
-    assert conflicting_manager_of({"creationTimestamp": BORN, "managedFields": [entry]}) == rival
-
-
-def test_who_created_it_is_no_rival_though_the_creation_fell_into_two_seconds() -> None:
-    entry = owner("helm", time="2026-03-04T12:00:01Z")
-
-    assert conflicting_manager_of({"creationTimestamp": BORN, "managedFields": [entry]}) == ""
-
-
 def test_a_refused_deployment_is_settled_with_fewer_pods_than_it_asks_for() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
     status = {"observedGeneration": 2, "replicas": 1, "conditions": [failure]}
@@ -207,12 +174,27 @@ def test_a_refused_deployment_is_settled_with_fewer_pods_than_it_asks_for() -> N
     assert not deployment(item({"replicas": 3}, {**status, "observedGeneration": 1})).seen.settled
 
 
-def test_a_deployment_shows_another_writer_and_the_hold_of_an_operator() -> None:
-    seen = deployment(item(managedFields=[owner("keda", time=LATER)], annotations={PAUSED: "true"})).seen
+def test_a_deployment_shows_the_hold_of_an_operator_and_the_labels_of_its_pods() -> None:
+    labels = {"b": "2", "a/x": "1"}
+    expressions = [{"key": "c", "operator": "Exists"}]
+    stored = deployment(
+        item({"selector": {"matchLabels": labels, "matchExpressions": expressions}}, annotations={PAUSED: "true"})
+    )
 
-    assert seen.conflicting_manager == "keda"
-    assert seen.hold is not None
-    assert seen.hold.pause
+    assert stored.selector == "a/x=1,b=2"
+    assert deployment(item({"selector": {"matchExpressions": expressions}})).selector == ""
+    assert stored.seen.hold is not None
+    assert stored.seen.hold.pause
+
+
+def test_the_time_that_a_stopped_pod_gets_is_seen_of_the_pod_and_of_the_template() -> None:
+    spec = {"terminationGracePeriodSeconds": 3600}
+    kept = pod(item(spec))
+
+    assert kept is not None
+    assert kept.seen.grace == 3600
+    assert deployment(item({"template": {"spec": spec}})).seen.grace == 3600
+    assert deployment(item({"template": {"spec": {}}})).seen.grace == 0
 
 
 def test_a_replica_set_without_numbers_has_no_pods() -> None:
@@ -249,19 +231,3 @@ def test_a_container_that_waits_without_a_reason_is_on_its_way() -> None:
 def test_a_pod_that_is_deleted_ends() -> None:
     assert lifetime(item(deletionTimestamp=LATER)).seen.ending
     assert not lifetime(item()).seen.ending
-
-
-@pytest.mark.parametrize(
-    ("entry", "created", "rival"),
-    [
-        (owner("hpa", subresource="scale"), BORN, "hpa (through scale)"),  # however soon
-        (owner("keda", time="2026-03-04T12:00:10Z"), BORN, ""),
-        (owner("keda", time="2026-03-04T12:00:11Z"), BORN, "keda"),
-        (owner("keda", time=None), BORN, "keda"),
-        (owner("keda", time=BORN), None, "keda"),
-    ],
-)
-def test_a_write_more_than_ten_seconds_after_the_creation_or_of_no_known_time_is_another(
-    entry: dict[str, Any], created: str | None, rival: str
-) -> None:
-    assert conflicting_manager_of({"creationTimestamp": created, "managedFields": [entry]}) == rival

@@ -1,5 +1,6 @@
 """One pool's part of a reconcile, from one reading and one observation to what is done and reported."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -151,6 +152,32 @@ def test_one_stale_entry_with_a_worker_to_clear_it_is_reported_after_the_patienc
         for at, stale in ((0, 1), (patience - 1, 1), (patience, 1), (patience + 1, 0))
     ]
     assert notes == ["", "", "stale entries are left that no worker has cleared", ""]
+
+
+@pytest.mark.parametrize(
+    ("template", "pods", "wanted"),
+    [(7200, (7200, 7200), 0), (7200, (7200, 7199), 2), (30, (7200, 7200), 2)],
+)
+def test_an_adopted_pool_only_grows_while_a_stopped_pod_gets_less_time_than_the_longest_job(
+    template: int, pods: tuple[int, ...], wanted: int
+) -> None:
+    pool = seen("a", "b", grace=template)
+    shown = tuple(replace(pod, grace=grace) for pod, grace in zip(pool.pods, pods, strict=True))
+
+    result = calm(reconciler(adopted=True, longest_job=timedelta(hours=2)), replace(pool, pods=shown), known("a", "b"))
+
+    assert result.report.wanted == wanted
+    shortest = min(template, *pods)
+    why = f"only grows: a pod gets {shortest} s to stop, of terminationGracePeriodSeconds; longestJob is 7200 s"
+    assert result.report.note == (why if wanted else "")
+
+
+def test_a_pod_that_is_being_stopped_already_does_not_count_with_its_grace() -> None:
+    pool = seen("a", "b", grace=7200, replicas=1, existing=1)
+    ending = replace(pool.pods[0], phase=PodPhase.TERMINATING)
+    pool = replace(pool, pods=(ending, replace(pool.pods[1], grace=7200)))
+
+    assert calm(reconciler(adopted=True), pool, known("b")).report.wanted == 0
 
 
 def test_the_report_counts_terminating_pods_and_names_the_floor() -> None:

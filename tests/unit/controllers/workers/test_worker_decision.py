@@ -38,6 +38,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], WorkerDecision]] = [
     ("a job in transit is not zero", {"jobs": 1, "workers": 3}, {}, WorkerDecision(1, Reason.SHRINK)),
     ("a chore in the window is not zero", {"peak_jobs": 1, "workers": 1}, {}, WorkerDecision(1, Reason.STABILIZING)),
     ("no safe stop, no shrinking", {"workers": 3}, {"safe_stop": False}, WorkerDecision(3, Reason.NO_SAFE_STOP)),
+    ("too short a grace, no shrinking", {"workers": 3, "short_grace": True}, {}, WorkerDecision(3, Reason.SHORT_GRACE)),
+    ("too short a grace, and growth", {"jobs": 5, "short_grace": True}, {}, WorkerDecision(5, Reason.GROW)),
     ("a rollout blocks shrinking", {"workers": 3, "settled": False}, {}, WorkerDecision(3, Reason.UNSETTLED)),
     ("a rollout does not block growth", {"jobs": 5, "settled": False}, {}, WorkerDecision(5, Reason.GROW)),
     ("untrusted may raise", {"trusted": False, "jobs": 5}, {}, WorkerDecision(5, Reason.GROW)),

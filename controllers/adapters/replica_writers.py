@@ -1,0 +1,71 @@
+"""The managers that wrote a Deployment's replicas, and which of them conflicts with the controller. Pure.
+
+A conflicting manager writes another number than the controller's. The controller applies its number with force, which
+takes the field from every manager with another one; a later write of another number takes the field from the
+controller. So managers beside the controller agree with it. Without the controller in the list its last number decides,
+since an admission policy that keeps the replicas (`pool.replicas: kept`) leaves the field to the applier, with the
+controller's number.
+
+After a restart the last number is unknown. Then a write through `scale` conflicts, since autoscalers write there, and
+so does a write of Ebbtide's own Deployments after their creation. The owner of an adopted Deployment may write its
+number until the controller first writes another one.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ebbtide.vocabulary.labels import FIELD_MANAGER
+
+# They write replicas when they create the object or when a person asks; "before-first-apply" covers unnamed writers.
+_ONLY_DECLARE = ("ebbtide", "pulumi", "kubectl", "before-first-apply")
+# Of adopted Deployments `kubectl apply` and Pulumi may be the owner's tools, which write their number again.
+_ASKED_BY_A_PERSON = ("ebbtide", "kubectl-edit", "kubectl-patch")
+_ONE_WRITE = timedelta(seconds=10)
+
+
+class Writer(NamedTuple):
+    """A manager that owns the replicas."""
+
+    name: str
+    through_scale: bool
+    after_creation: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} (through scale)" if self.through_scale else self.name
+
+
+def writers_of(metadata: Mapping[str, Any]) -> tuple[Writer, ...]:
+    return tuple(
+        Writer(
+            name=entry.get("manager", ""),
+            through_scale=entry.get("subresource") == "scale",
+            after_creation=_is_later(entry.get("time"), metadata.get("creationTimestamp")),
+        )
+        for entry in metadata.get("managedFields", ())
+        if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {})
+    )
+
+
+def agrees(writers: Sequence[Writer]) -> bool:
+    """Return True if the present number is the controller's."""
+    return any(writer.name == FIELD_MANAGER for writer in writers)
+
+
+def conflicting_manager(writers: Sequence[Writer], *, adopted: bool, differs: bool) -> str:
+    """Return the first conflicting manager; empty if there is none.
+
+    `differs`: the controller's last number is known, and the present one is another.
+    """
+    for writer in () if agrees(writers) else writers:
+        by_hand = writer.name.startswith("kubectl") and writer.through_scale
+        if by_hand or writer.name.startswith(_ASKED_BY_A_PERSON if adopted else _ONLY_DECLARE):
+            continue
+        if differs or writer.through_scale or (writer.after_creation and not adopted):
+            return str(writer)
+    return ""
+
+
+def _is_later(time: str | None, created: str | None) -> bool:
+    """Return True for a write after the creation, whose two times may lie in two different seconds."""
+    return not (time and created) or datetime.fromisoformat(time) - datetime.fromisoformat(created) > _ONE_WRITE
