@@ -16,7 +16,8 @@ def sender_rights(rule: str, settings: StackSettings) -> Sequence[str]:
     """Return the words of an ACL rule, without login: the keys of all pools, and own keys that begin with the rule's
     name and a colon.
     """
-    sources = [pool.source for pool in settings.workers.values()]
+    adopted = [rule.pool for rule in settings.adopted.values() if rule.pool is not None]
+    sources = [pool.source for pool in (*settings.workers.values(), *adopted)]
     keys = dict.fromkeys([f"~{rule}:*", "~ebbtide:*", *(key for source in sources for key in _keys(source))])
     channels = dict.fromkeys(channel for source in sources for channel in _channels(source))
     return ["resetkeys", *keys, "resetchannels", *channels, *_COMMANDS.split()]
