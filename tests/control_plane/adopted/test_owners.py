@@ -35,7 +35,7 @@ class Git:
         ]
         groups = {"apps/v1": "apis/apps/v1", "batch/v1": "apis/batch/v1", "v1": "api/v1"}
         self.paths = [
-            f"/{groups.get(each['apiVersion'], f'apis/{owners.GROUP}/v1')}/namespaces/{space}/"
+            f"/{groups.get(each['apiVersion'], f'apis/{owners.PLAIN}/v1')}/namespaces/{space}/"
             f"{each['kind'].lower()}s/{each['metadata']['name']}"
             for each in self.objects
         ]
@@ -66,8 +66,7 @@ class Git:
 def git(team: Adopted) -> Git:
     api = team.plane.api
     team.add_nodes()
-    owners.add_kind(api, owners.engine_kind(scale=False))
-    team.fresh.forget_later(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/engines.{owners.GROUP}")
+    owners.add_kind(team.fresh, owners.PLAIN)
     git = Git(team)
     git.apply()
     team.plane.kubectl("create", "job", "--namespace", team.namespace, "--from=cronjob/yearly", "this-year")

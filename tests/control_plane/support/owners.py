@@ -5,12 +5,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controllers.adapters.kube_api import Json, KubeApi
-from tests.builders.control_plane import eventually
+from controllers.adapters.kube_api import Json
+from tests.builders.control_plane import Fresh, eventually
 from tests.control_plane.support.adopted import CONTAINER
 
-GROUP = "example.com"
-ENGINE_LABELS = {"app": "engine", "example.com/role": "instance"}
+PLAIN, SCALED = "plain.example.com", "scaled.example.com"
 POD: Mapping[str, Any] = {"terminationGracePeriodSeconds": 0, "containers": [CONTAINER]}
 
 
@@ -50,41 +49,43 @@ def bare_pod(name: str, namespace: str, app: str) -> Json:
     }
 
 
-def engine(name: str, namespace: str, instances: int) -> Json:
+def engine(name: str, namespace: str, instances: int, group: str = PLAIN) -> Json:
     """A custom resource, whose operator the test plays."""
-    return _object(f"{GROUP}/v1", "Engine", name, namespace, replicas=instances)
+    return _object(f"{group}/v1", "Engine", name, namespace, replicas=instances)
 
 
-def engine_kind(*, scale: bool) -> Json:
+def engine_kind(group: str) -> Json:
+    """Its `scale` is there in one of the two groups."""
     subresources = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"engines.{GROUP}"},
+        "metadata": {"name": f"engines.{group}"},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "names": {"kind": "Engine", "plural": "engines"},
             "scope": "Namespaced",
-            "versions": [{**version, "subresources": subresources} if scale else version],
+            "versions": [{**version, "subresources": subresources} if group == SCALED else version],
         },
     }
 
 
-def engine_pod(name: str, owner: Json) -> Json:
+def engine_pod(name: str, owner: Json, app: str = "engine") -> Json:
     """As an operator creates it."""
     metadata = owner["metadata"]
     by = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
-    pod = bare_pod(name, metadata["namespace"], "engine")
-    pod["metadata"] |= {"labels": ENGINE_LABELS, "ownerReferences": [{**by, "controller": True}]}
+    pod = bare_pod(name, metadata["namespace"], app)
+    pod["metadata"]["labels"]["example.com/role"] = "instance"
+    pod["metadata"]["ownerReferences"] = [{**by, "controller": True}]
     return pod
 
 
-def add_kind(api: KubeApi, kind: Json) -> None:
+def add_kind(fresh: Fresh, group: str) -> None:
     """Return once the server serves it."""
-    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kind)
-    eventually(lambda: api.get(f"/apis/{GROUP}/v1")["resources"], what="the kind to be served")
+    fresh.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", engine_kind(group))
+    eventually(lambda: fresh.plane.api.get(f"/apis/{group}/v1")["resources"], what="the kind to be served")
 
 
 def as_git(objects: Sequence[Json]) -> str:
