@@ -56,8 +56,9 @@ POD_RULES = {
     **annotating_only(DELETION_COST, "the deletion cost"),
 }
 _MOST, _LEAST = "spec.maxUnavailable", "spec.minAvailable"
-_SHUT = f"has(object.{_LEAST}) && has(oldObject.{_LEAST}) && object.{_LEAST} == {CLOSED_MINIMUM}"
-"""`minAvailable` closes the budget of pods without a scale: docs/adr/0024."""
+_BY_MINIMUM = f"has(object.{_LEAST}) && !has(oldObject.{_MOST})"
+"""The budget of pods without a scale: docs/adr/0024. As rendered it has neither number, which the controller owns."""
+_SHUT = f"{_BY_MINIMUM} && object.{_LEAST} == {CLOSED_MINIMUM}"
 
 
 def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
@@ -66,7 +67,7 @@ def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
     if minimums:
         opened = ", ".join(f"'{budget} {number}'" for budget, number in sorted(minimums.items()))
         this = f"object.metadata.namespace + '/' + object.metadata.name + ' ' + string(object.{_LEAST})"
-        allowed = f"{allowed} || (has(object.{_LEAST}) && has(oldObject.{_LEAST}) && {this} in [{opened}])"
+        allowed = f"{allowed} || ({_BY_MINIMUM} && {this} in [{opened}])"
         numbers = f"{numbers} or, for flexible pods, one less than the stack file's number"
     return {
         **BINDINGS_STAY,

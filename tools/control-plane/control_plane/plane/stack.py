@@ -38,8 +38,9 @@ def install(plane: ControlPlane, settings: StackSettings, folder: Path) -> Insta
     """
     write_directory(folder, output_files(record(settings)))
     accepted = plane.kubectl(*APPLY, "-f", str(folder / "kubernetes"))
-    plane.kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
     config = load(ControllerConfig, (folder / "controller-config.json").read_text(encoding="utf-8"))
+    if config.pools:  # kubectl refuses to scale nothing
+        plane.kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=0")
     return InstalledStack(settings=settings, config=config, folder=folder, accepted=tuple(accepted.split()))
 
 
