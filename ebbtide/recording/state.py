@@ -104,7 +104,8 @@ class StackState:
 
     def most_pods(self, pods: Pods) -> int:
         """The maximum number of the pods: of a pool its `max`, otherwise the replicas."""
-        bounded = self.pool_of(pods) or self.ray_group_of(pods)
+        adopted_pool = None if pods.adopted is None else pods.adopted.pool
+        bounded = adopted_pool or self.pool_of(pods) or self.ray_group_of(pods)
         return pods.replicas if bounded is None else bounded.max
 
     def pool_of(self, pods: Pods) -> WorkerSettings | None:

@@ -15,7 +15,17 @@ from ebbtide.prices import Capacity
 from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import PodSize, copies, fits, head_size, node_of, pod_size, suits, takes
+from ebbtide.settings.placement import (
+    PodSize,
+    copies,
+    fits,
+    head_size,
+    node_of,
+    pod_size,
+    suits,
+    takes,
+    with_adopted_pools,
+)
 from ebbtide.settings.sections.ray import group_name, head_name
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -129,7 +139,8 @@ class PodRequests(NamedTuple):
     arch: Architecture | None
 
 
-def pod_requests(settings: StackSettings) -> Iterator[PodRequests]:
+def pod_requests(stack: StackSettings) -> Iterator[PodRequests]:
+    settings = with_adopted_pools(stack)
     for name, workload in settings.modelled_workloads.items():
         groups = groups_of(workload, settings)
         yield PodRequests(name, pod_size(workload), workload.most, workload.most, groups, workload.arch)
@@ -158,9 +169,9 @@ def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
 
 
 def adopted_nodes(settings: StackSettings) -> Mapping[str, int]:
-    """Return the nodes of each group that adopted pods need alone."""
+    """Return the nodes of each group that adopted pods need alone, with pools at their minimum."""
     requests = [request for request in pod_requests(settings) if request.name in settings.adopted]
-    return packed([(request.size, request.most, request.groups) for request in requests], _nodes(settings)).opened
+    return packed([(request.size, request.least, request.groups) for request in requests], _nodes(settings)).opened
 
 
 def lasting_pods(settings: StackSettings) -> Packing:

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.serving.scale import FloorKind, ScaleSettings
 from ebbtide.settings.sections.week import format_week
+from ebbtide.units.counts import several
 from ebbtide.units.durations import format_duration
 from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
@@ -62,9 +64,8 @@ def summary(settings: StackSettings) -> list[str]:
                 f"ray      {name}.{key}: {group.min} to {group.max} on {group.node_group}, {size}, idle for {idle}"
             )
     for name, rule in settings.adopted.items():
-        count = f"usually {rule.count}" if rule.usually is not None else str(rule.count)
         lines.append(
-            f"adopted  {name}: {count} {rule.category} pods of {rule.namespace} with "
+            f"adopted  {name}: {_number_of_pods(rule)} of {rule.namespace} with "
             f"{_selector_text(rule.selector)}, {cpu_text(rule.cpu)} CPU, {memory_text(rule.memory)}{_gpus(rule.gpu)}"
         )
     lines += [
@@ -102,6 +103,13 @@ def _gpus(gpu: Gpu) -> str:
         return ""
     kind = "GPU" if gpu.resource == GPU_RESOURCE else gpu.resource
     return f", {gpu.count} {kind}" + (f" of {memory_text(gpu.memory)}" if gpu.memory else "")
+
+
+def _number_of_pods(rule: AdoptedSettings) -> str:
+    if rule.pool is not None:
+        return f"{rule.pool.min} to {rule.pool.max} workers"
+    usually = "" if rule.usually is None else "usually "
+    return usually + several(rule.count, f"{rule.category} pod")
 
 
 def _selector_text(selector: Mapping[str, tuple[str, ...]]) -> str:

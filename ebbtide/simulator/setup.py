@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import sets_without_shape, with_node_sets
+from ebbtide.settings.placement import with_adopted_pools
 from ebbtide.settings.process_documents import controller_config
 from ebbtide.simulator.billing import day_ends
 from ebbtide.simulator.cluster.model import Accidents
@@ -89,10 +90,11 @@ class ReplaySetup:
 
 
 def with_known_nodes(settings: StackSettings) -> StackSettings:
-    """Return the stack with node groups, on an existing cluster those of `cluster.nodeShapes`.
+    """Return the stack with adopted pools among its workers, and with node groups, also on an existing cluster.
 
-    Raises `ReplayError` if a pod's nodes are not described.
+    There they come from `cluster.nodeShapes`. Raises `ReplayError` if a pod's nodes are not described.
     """
+    settings = with_adopted_pools(settings)
     if settings.cluster.context is None or settings.node_groups:
         return settings
     if missing := sets_without_shape(settings):

@@ -70,7 +70,8 @@ def about_adopted_pods(settings: StackSettings) -> Iterator[str]:
     for group, nodes in adopted_nodes(settings).items():
         if nodes > settings.node_groups[group].min:
             hours = nodes * HOURS_PER_MONTH
-            names = [name for name, rule in settings.adopted.items() if group in groups_of(rule.modelled(), settings)]
+            rules = {name: rule for name, rule in settings.adopted.items() if rule.count}
+            names = [name for name, rule in rules.items() if group in groups_of(rule.modelled(), settings)]
             yield (
                 f"adopted pods need {several(nodes, 'node')} of {group} at all times ({', '.join(names)}), "
                 f"{hours:,.0f} node-hours a month{_beside(settings.costs.expected_node_hours.get(group), hours)}"

@@ -15,6 +15,7 @@ from ebbtide.preview.document import Danger, DangerCode, Severity
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import name_of
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import with_adopted_pools
 from ebbtide.settings.pods import gateway_entrance
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
@@ -109,8 +110,8 @@ def _unprotected(compared: Compared) -> Iterator[Danger]:
 
 
 def _shorter_jobs(compared: Compared) -> Iterator[Danger]:
-    before = compared.before.settings.workers
-    for name, pool in compared.after.settings.workers.items():
+    before = with_adopted_pools(compared.before.settings).workers
+    for name, pool in with_adopted_pools(compared.after.settings).workers.items():
         if name in before and not pool.must_save and pool.longest_job < before[name].longest_job:
             old, new = format_duration(before[name].longest_job), format_duration(pool.longest_job)
             yield Danger(
@@ -124,16 +125,17 @@ def _shorter_jobs(compared: Compared) -> Iterator[Danger]:
 
 
 def _higher_minimum(compared: Compared) -> Iterator[Danger]:
-    before = compared.before.settings.workers
-    for name, pool in compared.after.settings.workers.items():
+    before = with_adopted_pools(compared.before.settings).workers
+    for name, pool in with_adopted_pools(compared.after.settings).workers.items():
         if name in before and pool.min > before[name].min:
+            key = f"adopted.{name}.pool" if name in compared.after.settings.adopted else f"workers.{name}"
             yield Danger(
                 code=DangerCode.POOL_MINIMUM_RAISED,
                 severity=Severity.WARNING,
                 subjects=(name,),
                 what=f"raises min of pool {name} from {before[name].min} to {pool.min}",
                 impact="the nodes of these workers stay all night, since workers are never moved",
-                fix=f"set workers.{name}.min to 0; `morning` has workers ready when people come",
+                fix=f"set {key}.min to 0; `morning` has workers ready when people come",
             )
 
 

@@ -100,6 +100,18 @@ def test_a_rename_hides_no_change_of_the_category() -> None:
     assert coded(changed) == [(WARNING, CHANGED, ("backend",)), (NOTE, CHANGED, ("backend",))]
 
 
+def test_changes_of_a_pool_are_those_of_the_stacks_own_pools() -> None:
+    pool = {"source": {"queues": ["etl"]}, "max": 4, "longestJob": "2h"}
+
+    def loader(**keys: Any) -> Side:
+        return side(loader={"selector": {"app": "loader"}, "category": "worker", "pool": {**pool, **keys}})
+
+    changed = dangers(loader(), loader(longestJob="1h", min=1))
+
+    assert {danger.code for danger in changed} >= {DangerCode.LONGEST_JOB_LOWERED, DangerCode.POOL_MINIMUM_RAISED}
+    assert any("set adopted.loader.pool.min to 0" in danger.fix for danger in changed)
+
+
 def test_pods_that_lose_redis_are_named() -> None:
     settings = stack_with(hub=HUB, api=API)
     rules = {**settings.adopted, "api": settings.adopted["api"].model_copy(update={"redis": True})}

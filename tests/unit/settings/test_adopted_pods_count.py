@@ -42,6 +42,19 @@ def test_pods_of_a_rule_stay_on_their_nodes(tmp_path: Path, rule: str, nodes: in
     assert lasting_pods(stack(tmp_path, f"{rule}, {BIG}")).opened["flexible"] == nodes
 
 
+POOL = "pool: { source: { queues: [etl] }, min: 1, max: 5, longestJob: 1h, safeStop: true }"
+
+
+def test_a_pool_needs_nodes_between_its_minimum_and_its_maximum(tmp_path: Path) -> None:
+    settings = stack(tmp_path, f"{POOL}, {BIG}")
+    without = loaded(
+        shortest(more="ebbtide:nodeGroups: { flexible: { instanceTypes: [m7i.2xlarge], max: 6 } }"), tmp_path
+    )
+
+    assert lasting_pods(settings).opened["flexible"] == 1
+    assert nodes_at_maximum(settings)["flexible"] == nodes_at_maximum(without)["flexible"] + 5
+
+
 def test_a_group_that_is_too_small_for_them_is_named(tmp_path: Path) -> None:
     settings = stack(tmp_path, f"category: worker, usually: 6, {BIG}")
 
@@ -76,6 +89,9 @@ def test_other_rules_are_not(tmp_path: Path, rule: str) -> None:
 def test_the_summary_has_a_line_for_each_rule(tmp_path: Path) -> None:
     lines = summary(stack(tmp_path, "category: worker, usually: 6, cpu: 2, memory: 8Gi"))
 
+    pool = summary(stack(tmp_path, f"{POOL}, cpu: 2, memory: 8Gi"))
+
+    assert "adopted  hub: 1 to 5 workers of jupyter with component=hub, 2 CPU, 8Gi" in pool
     assert "adopted  hub: usually 6 worker pods of jupyter with component=hub, 2 CPU, 8Gi" in lines
 
 

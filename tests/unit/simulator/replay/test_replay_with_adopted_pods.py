@@ -1,6 +1,6 @@
 """Replays of stacks with adopted pods: fixed, flexible, and workers that nothing moves."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -92,6 +92,20 @@ def test_fixed_pods_need_fixed_nodes() -> None:
 
     ((pods, replicas),) = hub.workloads
     assert (pods.groups, replicas, pods.pdb_max_unavailable) == (frozenset({"fixed"}), 2, 0)
+
+
+def test_the_pool_of_a_rule_runs_the_jobs_of_its_queue() -> None:
+    pool = {"source": {"queues": ["etl"]}, "max": 4, "longest_job": timedelta(hours=2), "safe_stop": True}
+    jobs = a_trace([a_job(600.0 * n, 600.0, queue="etl") for n in range(12)])
+    loader = AdoptedSettings.model_validate(
+        {"namespace": "team", "selector": {"app": "loader"}, "cpu": "4", "memory": "8Gi", "gpu": 0, "pool": pool}
+    )
+    result = replay(
+        stack(loader=loader), jobs, ReplayOptions(days=1, start=MONDAY, strategies=(Strategy.FIXED_FLEXIBLE,))
+    ).strategies[Strategy.FIXED_FLEXIBLE]
+
+    assert (result.jobs_done, result.jobs_interrupted, [*result.pools]) == (12, 0, ["loader"])
+    assert result.scale_downs_to_zero
 
 
 def test_they_are_never_deployed() -> None:
