@@ -7,7 +7,7 @@ import pytest
 
 from components.adopted.policy import POLICY as INSTALLED_NAME
 from controllers.adapters.kube_api import ApiError
-from ebbtide.operate.probe.adopted_facts import adopted_facts
+from ebbtide.operate.probe.adopted_facts import adopted_facts, knows
 from ebbtide.operate.probe.facts import facts_of
 from ebbtide.operate.probe.findings import Probed
 from ebbtide.operate.probe.rules import findings_of
@@ -277,6 +277,11 @@ def test_a_rule_that_the_installed_policy_does_not_have_is_not_tried() -> None:
 
     assert findings(cluster, wants())["labels of hub"].startswith("note: the installed policy does not have this rule")
     assert cluster.tried == []
+
+
+def test_other_texts_of_the_policy_are_no_rules() -> None:
+    """The policy also chooses by rule among categories."""
+    assert (knows(policy("users"), "users"), knows(policy("users"), "flexible")) == (True, False)
 
 
 def test_pods_without_the_labels_are_counted_but_for_those_that_the_policy_leaves_alone() -> None:
