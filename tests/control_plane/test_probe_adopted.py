@@ -88,8 +88,8 @@ def test_a_rule_before_and_after_its_policy_is_installed(team: Team, fresh: Fres
         "adoption": "note: pulumi up creates its policy, which labels and places pods that are created after it",
         "rule api": f"ok: 2 pods of Deployment {team.namespace}/api-server",
         "budget of api": (
-            "missing: api covers the same pods, and a pod with two budgets cannot be evicted; switch it off in the "
-            "values of its chart"
+            "missing: api covers the same pods, and a pod with two budgets cannot be evicted; made by a chart, whose "
+            "values switch it off (often pdb or podDisruptionBudget)"
         ),
         "size of api": "note: the stack file differs: replicas 3, the cluster has 2",
     }
