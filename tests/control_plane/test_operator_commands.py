@@ -244,14 +244,23 @@ def test_a_maintenance_closes_and_uncordons_however_it_ends(site: Site, fresh: F
     assert site.api.get(f"/api/v1/nodes/{cordoned}")["spec"]["unschedulable"] is True
 
 
-def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("declared", "least", "tells"),
+    [(None, 0, "budget hub is of pods without a scale: it opens for all of them at once"), (2, 2, "opened budget hub")],
+)
+def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(
+    site: Site, declared: int | None, least: int, tells: str
+) -> None:
+    hub = BudgetPolicy(name="hub", namespace=site.namespace, open_minimum=declared)
+    data = {"config.json": dump(replace(controller_config(pools=()), budgets=(), never_opened=(hub,)))}
+    site.api.patch(f"/api/v1/namespaces/{site.namespace}/configmaps/ebbtide-controller", {"data": data})
     site.api.delete(site.budget("hub"))
     body = budget("hub", 0)
     body["spec"] = {"selector": body["spec"]["selector"], "minAvailable": CLOSED_MINIMUM}
     applied_by_pulumi(site, site.budget("hub"), body)
     process = site.start("maintenance", "--for", "1h", "--why", "disks")
     try:
-        eventually(lambda: site.api.get(site.budget("hub"))["spec"]["minAvailable"] == 0, what="the budget opened")
+        eventually(lambda: site.api.get(site.budget("hub"))["spec"]["minAvailable"] == least, what="the budget opened")
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
     finally:
@@ -259,7 +268,7 @@ def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(si
         process.wait()
 
     assert process.returncode == 0, output
-    assert "budget hub is of pods without a scale: it opens for all of them at once" in output
+    assert tells in output
     assert site.api.get(site.budget("hub"))["spec"] == body["spec"]
 
 
