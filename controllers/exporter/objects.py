@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from sys import intern
 from typing import Any
 
 from kubernetes.utils import quantity as library
@@ -108,7 +109,8 @@ def pod(item: Json) -> Pod:
         node=spec.get("nodeName") or "",
         workload=labels.get(WORKLOAD, ""),
         category=labels.get(CATEGORY, ""),
-        labels=labels if _is_adoptable(metadata, labels) else {},
+        # Pods of one workload share these texts. Without interning, labels would be three quarters of the cache.
+        labels={intern(key): intern(value) for key, value in labels.items()} if _is_adoptable(metadata, labels) else {},
         ended=status.get("phase") in _ENDED,
         requested=Amounts(*(_requested(spec, key) for key in ("cpu", "memory", GPU_RESOURCE))),
         restarts=tuple((name, state.get("restartCount") or 0) for name, state in containers),

@@ -24,7 +24,7 @@ MAINTENANCE_WHY = PREFIX + "maintenance-why"
 
 OPENED, CLOSED = {"maxUnavailable": 1}, {"maxUnavailable": 0}
 OPENED_WITHOUT_SCALE, CLOSED_WITHOUT_SCALE = {"minAvailable": 0}, {"minAvailable": CLOSED_MINIMUM}
-"""For pods without a scale subresource, which no integer of `maxUnavailable` releases one at a time."""
+"""For pods without a scale subresource, of which only a declared number releases one at a time."""
 
 LONGEST = timedelta(hours=12)
 _POLL = timedelta(seconds=5)  # between two readings of the nodes
@@ -164,6 +164,8 @@ class Maintenance:
             self._tell(f"budget {budget.name} was opened until {until} already: this maintenance ends it")
         if at(item, "spec", "minAvailable") is None:
             return OPENED
+        if budget.open_minimum is not None:
+            return {"minAvailable": budget.open_minimum}
         self._tell(f"budget {budget.name} is of pods without a scale: it opens for all of them at once")
         return OPENED_WITHOUT_SCALE
 

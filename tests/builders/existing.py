@@ -55,7 +55,15 @@ def with_everything() -> StackSettings:
     services["hub"] = {**hub, "ingress": {**reached, "host": "hub.example.com"}, "kubernetes": rights}
     services["service-01"]["ingress"] = {**reached, "port": "http"}
     job = {"image": "db:1", "cpu": 1, "memory": "1Gi", "longestRun": "1h"}
-    more = {"ebbtide:jobs": {"migrate": job}, "ebbtide:cronJobs": {"report": {**job, "schedule": "0 3 * * *"}}}
+    more: dict[str, Any] = {
+        "ebbtide:jobs": {"migrate": job},
+        "ebbtide:cronJobs": {"report": {**job, "schedule": "0 3 * * *"}},
+    }
+    rule = {"namespace": "team", "category": "flexible", "cpu": 1, "memory": "1Gi"}
+    more["ebbtide:adopted"] = {
+        "site": {**rule, "selector": {"app": "site"}, "replicas": 2},
+        "log": {**rule, "selector": {"app": "log"}, "pods": 3},
+    }
     config |= {"ebbtide:cluster": {"kind": "existing", "context": "onprem"}, **more}
     return parse_stack(config, stack="acme", file="acme.yaml")
 

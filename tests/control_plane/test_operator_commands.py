@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from controllers.adapters.kube_api import APPLY, ApiError, KubeApi
 from ebbtide.cli.__main__ import app
 from ebbtide.operate.objects import rfc3339
-from ebbtide.operate.release import MAX_UNAVAILABLE, REPLICAS, owners_of
+from ebbtide.operate.release import MAX_UNAVAILABLE, MIN_AVAILABLE, REPLICAS, owners_of
 from ebbtide.vocabulary.controller_config import BudgetPolicy
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, FIELD_MANAGER, KEEP_UNTIL, MAINTENANCE_UNTIL, PAUSED
@@ -169,6 +169,27 @@ def test_holds_are_written_on_what_was_named_and_taken_back(site: Site) -> None:
     assert not {PAUSED, KEEP_UNTIL} & {*site.annotations(site.deployment), *site.annotations(site.budget("api"))}
 
 
+def test_the_budget_of_a_rule_is_known_by_the_rules_name_in_the_teams_namespace(site: Site, fresh: Fresh) -> None:
+    team = fresh.namespace("team")
+    policy = BudgetPolicy(name="log", namespace=team, object_name="log.pods", open_minimum=2)
+    data = {"config.json": dump(replace(controller_config(pools=()), budgets=(policy,), never_opened=()))}
+    site.api.patch(f"/api/v1/namespaces/{site.namespace}/configmaps/ebbtide-controller", {"data": data})
+    body = budget("log.pods", 0)
+    body["spec"] = {"selector": {"matchLabels": {"app": "log"}}, "minAvailable": 2}
+    path = f"/apis/policy/v1/namespaces/{team}/poddisruptionbudgets/log.pods"
+    site.api.apply(path, body, manager=FIELD_MANAGER)
+
+    status, why, kept = site.run("status"), site.run("why", "budget", "log"), site.run("keep", "log", "--until", "2h")
+    annotations = site.annotations(path)
+    released = site.run("release", "log")
+
+    assert [line.split()[:2] for line in status.output.splitlines() if line.startswith("log ")] == [["log", "open"]]
+    assert "Budget log.pods is open (minAvailable 2); no pod of it may be evicted now." in why.output
+    assert (kept.exit_code, KEEP_UNTIL in annotations) == (0, True), kept.output
+    assert "minAvailable stays 2" in released.output
+    assert FIELD_MANAGER not in owners_of(site.api.get(path)["metadata"]["managedFields"], MIN_AVAILABLE)
+
+
 def test_whoever_may_not_see_ray_clusters_may_still_hold_a_pool(site: Site) -> None:
     rules = [
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["ebbtide-controller"], "verbs": ["get"]},
@@ -223,14 +244,23 @@ def test_a_maintenance_closes_and_uncordons_however_it_ends(site: Site, fresh: F
     assert site.api.get(f"/api/v1/nodes/{cordoned}")["spec"]["unschedulable"] is True
 
 
-def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("declared", "least", "tells"),
+    [(None, 0, "budget hub is of pods without a scale: it opens for all of them at once"), (2, 2, "opened budget hub")],
+)
+def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(
+    site: Site, declared: int | None, least: int, tells: str
+) -> None:
+    hub = BudgetPolicy(name="hub", namespace=site.namespace, open_minimum=declared)
+    data = {"config.json": dump(replace(controller_config(pools=()), budgets=(), never_opened=(hub,)))}
+    site.api.patch(f"/api/v1/namespaces/{site.namespace}/configmaps/ebbtide-controller", {"data": data})
     site.api.delete(site.budget("hub"))
     body = budget("hub", 0)
     body["spec"] = {"selector": body["spec"]["selector"], "minAvailable": CLOSED_MINIMUM}
     applied_by_pulumi(site, site.budget("hub"), body)
     process = site.start("maintenance", "--for", "1h", "--why", "disks")
     try:
-        eventually(lambda: site.api.get(site.budget("hub"))["spec"]["minAvailable"] == 0, what="the budget opened")
+        eventually(lambda: site.api.get(site.budget("hub"))["spec"]["minAvailable"] == least, what="the budget opened")
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
     finally:
@@ -238,7 +268,7 @@ def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(si
         process.wait()
 
     assert process.returncode == 0, output
-    assert "budget hub is of pods without a scale: it opens for all of them at once" in output
+    assert tells in output
     assert site.api.get(site.budget("hub"))["spec"] == body["spec"]
 
 

@@ -141,6 +141,8 @@ def test_the_rights_that_it_asks_for_are_enough_to_bring_a_stack_up(
     write_directory(tmp_path, output_files(record(settings)))
     objects = objects_in(tmp_path)
     admin.know(objects)
+    teams = sorted({rule.namespace for rule in settings.adopted.values()})
+    admin.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}} for team in teams])
 
     states = Applying(control_plane.api_as(*deployer)).apply(objects)
     _, said = probed(control_plane.kubeconfig_as(*deployer))

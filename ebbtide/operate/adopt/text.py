@@ -134,10 +134,11 @@ def _budgets(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
     for budget, hit in found:
         meta, state = budget["metadata"], "closed now" if is_closed(budget) else "open now"
         rules = ", ".join(each.name for each in hit)
-        yield f"  {meta['namespace']}/{meta['name']} ({state}) selects pods of {rules}: {_switch(budget)}"
+        yield f"  {meta['namespace']}/{meta['name']} ({state}) selects pods of {rules}: {switch_off(budget)}"
 
 
-def _switch(budget: Item) -> str:
+def switch_off(budget: Item) -> str:
+    """Return how the owner of a budget is told to make none."""
     owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
     labels = labels_of(budget)
     if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):

@@ -8,19 +8,20 @@ intention, and packing, costs and replays use it.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ebbtide.operate.objects import annotations_of, at, labels_of, requested, rows_at, words_at
+from controllers.adapters.kube_api import Json
+from controllers.adapters.replica_writers import conflicting_manager, writers_of
+from ebbtide.operate.adopt.text import switch_off
+from ebbtide.operate.adopt.workloads import has_ended, is_optional
+from ebbtide.operate.objects import at, labels_of, requested, rows_at, words_at
 from ebbtide.operate.owners import Owner
 from ebbtide.operate.probe.adopted_facts import MAX_PODS, AdoptedFacts, AdoptedWant, RuleFacts, knows
 from ebbtide.operate.probe.facts import Denied
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
 from ebbtide.recording.drainable import covers
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, without_replicas
 from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, WORKLOAD, Category
 
-_HELM = ("app.kubernetes.io/managed-by", "Helm")
-_CLOUD_NATIVE_PG = "postgresql.cnpg.io/"
-_OF_A_NODE = ("DaemonSet", "Node")
 _SHOWN = 3
 
 Item = Mapping[str, Any]
@@ -52,10 +53,11 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
     if facts.pods is None or isinstance(facts.pods, Denied):
         yield note(subject, f"its pods cannot be read: you need the right to list pods in {space}")
         return
-    pods = [pod for pod in rows_at(facts.pods, "items") if at(pod, "status", "phase") not in ("Succeeded", "Failed")]
+    pods = [pod for pod in rows_at(facts.pods, "items") if not has_ended(pod)]
     more = bool(at(facts.pods, "metadata", "continue"))
     yield _selection(want, facts, pods, more=more)
     yield from _scale(want, facts, pods)
+    yield from _pool(want, facts, pods)
     yield from _second_budgets(want, adopted, pods)
     if pods and not more:
         yield from _drift(want, pods)
@@ -101,6 +103,28 @@ def _scale(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterato
             yield note(subject, f"{follows}; write replicas: {rule.count} instead of pods")
 
 
+def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+    pool, subject = want.rule.pool, f"pool {want.name}"
+    if pool is None or isinstance(facts.deployment, Denied):
+        return
+    name = pool.deployment or want.name
+    title = f"Deployment {want.rule.namespace}/{name}"
+    if facts.deployment is None:
+        yield missing(subject, f"no {title}, whose replicas the pool sets; name another one in pool.deployment")
+        return
+    others = [str(owner) for owner in _owners(facts, pods) if str(owner) != title]
+    if others:
+        yield missing(subject, f"the rule selects pods of {others[0]}, and the pool sets the replicas of {title}")
+    metadata: Json = facts.deployment["metadata"]
+    writer = conflicting_manager(writers_of(metadata), adopted=True, differs=True)
+    if writer and pool.replicas is Replicas.ABSENT:
+        yield missing(subject, f"{writer} writes spec.replicas of {title}. {without_replicas(name)}")
+    grace = at(facts.deployment, "spec", "template", "spec", "terminationGracePeriodSeconds")
+    if isinstance(grace, int) and grace < pool.longest_job.total_seconds():
+        wanted = f"terminationGracePeriodSeconds {int(pool.longest_job.total_seconds())} in the template of {title}"
+        yield note(subject, f"it only grows: wanted {wanted}, as long as longestJob, found {grace}")
+
+
 def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
     subject, space = f"budget of {want.name}", want.rule.namespace
     budgets = adopted.budgets[space]
@@ -109,20 +133,7 @@ def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Ite
     for budget in rows_at(budgets, "items"):
         if labels_of(budget).get(WORKLOAD) != want.name and any(covers(budget, pod) for pod in pods):
             second = f"{budget['metadata']['name']} covers the same pods, and a pod with two budgets cannot be evicted"
-            yield missing(subject, f"{second}; {_remedy(budget)}")
-
-
-def _remedy(budget: Item) -> str:
-    owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
-    if owner is not None and str(owner.get("apiVersion")).startswith(_CLOUD_NATIVE_PG):
-        return f"set enablePDB: false in the spec of {owner.get('kind')} {owner.get('name')}"
-    if owner is not None:
-        return f"switch it off in {owner.get('kind')} {owner.get('name')}, whose operator creates it"
-    key, value = _HELM
-    if labels_of(budget).get(key) == value:
-        release = annotations_of(budget).get("meta.helm.sh/release-name")
-        return f"switch it off in the values of its chart{f' (release {release})' if release else ''}"
-    return "delete it where it is written"
+            yield missing(subject, f"{second}; {switch_off(budget)}")
 
 
 def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[Finding]:
@@ -152,10 +163,10 @@ def _admission(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -
         yield note(subject, f"a pod could not be created as a dry run: {stored}")
     elif stored is not None:
         yield _arrived(want, subject, stored)
-    older = [pod for pod in pods if _is_adoptable(pod) and labels_of(pod).get(WORKLOAD) != want.name]
+    older = [pod for pod in pods if is_optional(pod) and labels_of(pod).get(WORKLOAD) != want.name]
     if older:
         count = f"{len(older)} of {len(pods)} pods lack the labels, for example because they are older than the rule"
-        yield note(f"pods of {want.name}", f"{count}; ebbtide adopt --label-running shows what to label")
+        yield note(f"pods of {want.name}", f"{count}; ebbtide adopt STACK --label-running shows what to label")
 
 
 def _arrived(want: AdoptedWant, subject: str, stored: Item) -> Finding:
@@ -169,14 +180,9 @@ def _arrived(want: AdoptedWant, subject: str, stored: Item) -> Finding:
     return ok(subject, f"a new pod gets them, and runs on {nodes}")
 
 
-def _is_adoptable(pod: Item) -> bool:
-    kinds = {row.get("kind") for row in rows_at(pod, "metadata", "ownerReferences")}
-    return labels_of(pod).get(ADOPT) != "no" and not kinds & {*_OF_A_NODE}
-
-
 def _is_applied_with_selector(pod: Item) -> bool:
     """True for a bare pod whose applier owns its node selector: it owns all keys, and no key can change any more."""
-    if rows_at(pod, "metadata", "ownerReferences") or not _is_adoptable(pod):
+    if rows_at(pod, "metadata", "ownerReferences") or not is_optional(pod):
         return False
     entries = rows_at(pod, "metadata", "managedFields")
     applied = [entry for entry in entries if entry.get("operation") == "Apply"]

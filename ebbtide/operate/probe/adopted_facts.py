@@ -39,6 +39,7 @@ class RuleFacts:
     owners: Mapping[str, Owner] = field(default_factory=dict[str, Owner])  # by pod
     scales: Mapping[Owner, bool | None] = field(default_factory=dict[Owner, bool | None])
     dry_run: Json | str | None = None  # the pod as it would be stored, or why it would not be; None: not tried
+    deployment: Answer = None  # of its pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,14 @@ def _rule(api: ReadApi, want: AdoptedWant, policy: Answer) -> RuleFacts:
         owners=by_pod,
         scales={owner: owners.has_scale(owner) for owner in set(by_pod.values())},
         dry_run=_dry_run(api, path, rule) if knows(policy, want.name) else None,
+        deployment=_deployment(api, want),
     )
+
+
+def _deployment(api: ReadApi, want: AdoptedWant) -> Answer:
+    if (pool := want.rule.pool) is None:
+        return None
+    return read(api, f"/apis/apps/v1/namespaces/{want.rule.namespace}/deployments/{pool.deployment or want.name}")
 
 
 def _dry_run(api: ReadApi, path: str, rule: AdoptedSettings) -> Json | str:

@@ -11,7 +11,7 @@ from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import nodes_at_maximum, one_at_a_time
-from ebbtide.settings.placement import home_kind, home_of, pod_size
+from ebbtide.settings.placement import home_kind, home_of, pod_size, with_adopted_pools
 from ebbtide.settings.pods import (
     CLAIM,
     every_pod,
@@ -163,7 +163,8 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
     for name, workload in settings.modelled_workloads.items():
         pods.setdefault(home_of(workload).value, []).append(_pod_want(name, workload, workload.most))
-    for name, pool in settings.workers.items():
+    modelled = with_adopted_pools(settings)
+    for name, pool in modelled.workers.items():
         pods.setdefault(pool.node_group, []).append(_pod_want(name, pool, pool.max))
     for name, job in {**settings.jobs, **settings.cron_jobs}.items():
         pods.setdefault(job.node_group, []).append(_pod_want(name, job, min(job.parallelism, job.completions)))
@@ -172,7 +173,7 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         for key, group in ray.groups.items():
             pods.setdefault(group.node_group, []).append(_pod_want(group_name(name, key), group, group.max))
     cluster = settings.cluster
-    full = [name for name, needed in nodes_at_maximum(settings).items() if needed > settings.node_groups[name].max]
+    full = [name for name, needed in nodes_at_maximum(modelled).items() if needed > settings.node_groups[name].max]
     return Wants(
         customer=settings.customer,
         image=settings.controller.image,

@@ -255,8 +255,11 @@ class AdoptedSettings(Settings):
 
     @property
     def open_minimum(self) -> int | None:
-        """Return `minAvailable` of the open budget; None if the budget uses `maxUnavailable` or never opens."""
-        return self.pods - 1 if self.opens and self.pods is not None else None
+        """Return `minAvailable` of the open budget; None if the budget uses `maxUnavailable`, or never opens.
+
+        Budgets of fixed pods open during a maintenance.
+        """
+        return None if self.pods is None else self.pods - 1
 
     def modelled(self) -> "AdoptedWorkload":
         """Return the pods as a workload, for packing, costs and replays."""

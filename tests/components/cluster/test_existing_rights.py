@@ -19,6 +19,14 @@ def test_each_object_may_be_made_and_deleted_where_it_is_under_the_plural_of_its
     assert len(asked) == len(set(asked))
 
 
+def test_adopted_pods_need_the_policies_and_budgets_in_the_teams_namespace() -> None:
+    asked = {*rights_of(record(with_everything()))}
+
+    for kind in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
+        assert Right("create", "admissionregistration.k8s.io", kind) in asked
+    assert Right("delete", "policy", "poddisruptionbudgets", "team") in asked
+
+
 def test_what_the_roles_grant_is_asked_for_since_nobody_may_grant_more_than_he_has() -> None:
     asked = rights_of(record(with_everything()))
 

@@ -7,7 +7,7 @@ import pytest
 
 from components.adopted.policy import POLICY as INSTALLED_NAME
 from controllers.adapters.kube_api import ApiError
-from ebbtide.operate.probe.adopted_facts import adopted_facts
+from ebbtide.operate.probe.adopted_facts import adopted_facts, knows
 from ebbtide.operate.probe.facts import facts_of
 from ebbtide.operate.probe.findings import Probed
 from ebbtide.operate.probe.rules import findings_of
@@ -111,7 +111,7 @@ def findings(cluster: TeamsCluster, wants: Wants) -> dict[str, str]:
     """The state and the text of each finding on adopted pods, by its subject."""
     facts, adopted = facts_of(cluster, {}, ()), adopted_facts(cluster, wants.adopted)
     found = findings_of(Probed(facts=facts, wants=wants, clock_ahead=None, adopted=adopted))
-    subjects = ("adoption", "rule ", "count of ", "budget of ", "size of ", "labels of ", "pods of ", "pod ")
+    subjects = ("adoption", "rule ", "count of ", "budget of ", "size of ", "labels of ", "pods of ", "pod ", "pool ")
     return {one.what: f"{one.state}: {one.said}" for one in found if one.what.startswith(subjects)}
 
 
@@ -123,6 +123,19 @@ def test_a_rule_that_fits_is_one_line_and_its_policy_comes_with_the_update() -> 
         "rule hub": "ok: 1 pod of Deployment jupyter/hub",
     }
     assert (cluster.selectors, cluster.tried) == (["app in (hub,old)"], [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "nodes", "most"),
+    [
+        ("category: fixed, replicas: 2", "fixed", 2),
+        ("category: worker, usually: 5", "flexible", 5),
+        ("category: flexible, pods: 3, gpu: 1", "gpu", 3),
+        ("pool: { source: { kind: celery, queues: [etl], acks: late }, max: 4, longestJob: 1h }", "flexible", 4),
+    ],
+)
+def test_adopted_pods_need_room_on_their_nodes(rule: str, nodes: str, most: int) -> None:
+    assert [pod.most for pod in wants(rule).pods[nodes] if pod.name == "hub"] == [most]
 
 
 def test_a_stack_without_rules_asks_for_nothing() -> None:
@@ -202,16 +215,63 @@ def test_an_unknown_kind_is_not_judged() -> None:
     assert "count of hub" not in findings(cluster, wants("category: flexible, replicas: 3"))
 
 
+POOL = "pool: { source: { kind: celery, queues: [etl], acks: late }, max: 4, longestJob: 1h }"
+LOADER = "/apis/apps/v1/namespaces/jupyter/deployments/hub"
+
+
+def loader(writer: str = "", grace: int = 3600) -> dict[str, Any]:
+    """The Deployment of a pool; `writer` owns its replicas."""
+    fields: dict[str, Any] = {"fieldsV1": {"f:spec": {"f:replicas": {}}}, "manager": writer}
+    template = {"spec": {"terminationGracePeriodSeconds": grace}}
+    return {"metadata": {"managedFields": [fields] if writer else []}, "spec": {"template": template}}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "line"),
+    [
+        (404, "missing: no Deployment jupyter/hub, whose replicas the pool sets; name another one"),
+        (
+            loader("argocd-controller"),
+            "missing: argocd-controller writes spec.replicas of Deployment jupyter/hub. Argo",
+        ),
+        (loader(grace=30), "note: it only grows: wanted terminationGracePeriodSeconds 3600 in the template of Depl"),
+    ],
+)
+def test_a_pool_sets_the_replicas_of_one_deployment_that_nobody_else_sets(deployment: Any, line: str) -> None:
+    assert findings(TeamsCluster([pod()], **{LOADER: deployment}), wants(POOL))["pool hub"].startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "rule"),
+    [
+        (DENIED, POOL),
+        (loader("ebbtide-controller"), POOL),
+        (loader("argocd-controller"), POOL.replace("longestJob", "replicas: kept, longestJob")),
+    ],
+)
+def test_a_pool_whose_number_is_the_controllers_has_no_finding(deployment: Any, rule: str) -> None:
+    assert "pool hub" not in findings(TeamsCluster([pod()], **{LOADER: deployment}), wants(rule))
+
+
+def test_a_pool_of_another_deployment_than_that_of_the_selected_pods_is_told() -> None:
+    cluster = TeamsCluster([pod("web-0", reference("StatefulSet", "web"))], **{LOADER: loader()})
+
+    assert findings(cluster, wants(POOL))["pool hub"] == (
+        "missing: the rule selects pods of StatefulSet jupyter/web, and the pool sets the replicas of Deployment "
+        "jupyter/hub"
+    )
+
+
 CNPG = "postgresql.cnpg.io/v1"
 
 
 @pytest.mark.parametrize(
     ("second", "remedy"),
     [
-        (budget("main", reference("Cluster", "main", CNPG)), "set enablePDB: false in the spec of Cluster main"),
-        (budget("kafka", reference("Kafka", "log", "kafka.strimzi.io/v1")), "switch it off in Kafka log, whose op"),
-        (budget("hub", labels={"app.kubernetes.io/managed-by": "Helm"}), "switch it off in the values of its chart"),
-        (budget("by-hand"), "delete it where it is written"),
+        (budget("main", reference("Cluster", "main", CNPG)), "set enablePDB: false in Cluster main"),
+        (budget("kafka", reference("Kafka", "log", "kafka.strimzi.io/v1")), "made for Kafka log, whose op"),
+        (budget("hub", labels={"app.kubernetes.io/managed-by": "Helm"}), "made by a chart, whose values switch it off"),
+        (budget("by-hand"), "remove it where it is applied from"),
     ],
 )
 def test_a_second_budget_is_named_with_how_to_switch_it_off(second: dict[str, Any], remedy: str) -> None:
@@ -277,6 +337,11 @@ def test_a_rule_that_the_installed_policy_does_not_have_is_not_tried() -> None:
 
     assert findings(cluster, wants())["labels of hub"].startswith("note: the installed policy does not have this rule")
     assert cluster.tried == []
+
+
+def test_other_texts_of_the_policy_are_no_rules() -> None:
+    """The policy also chooses by rule among categories."""
+    assert (knows(policy("users"), "users"), knows(policy("users"), "flexible")) == (True, False)
 
 
 def test_pods_without_the_labels_are_counted_but_for_those_that_the_policy_leaves_alone() -> None:

@@ -189,6 +189,12 @@ def test_a_budget_with_a_minimum_is_open_at_the_number_of_its_rule(least: int, s
     assert (shown.name, shown.max_unavailable) == ("log", state)
 
 
+def test_a_budget_with_a_maximum_is_open_by_its_number() -> None:
+    policy = BudgetPolicy(name="api", namespace="ebbtide")
+
+    assert [budget_state(policy, budget(max_unavailable=most), NOW).max_unavailable for most in (0, 1)] == [0, 1]
+
+
 def test_any_other_minimum_is_shown_and_shouted_outside_the_window() -> None:
     policy = BudgetPolicy(name="log", namespace="kafka", object_name="log.pods", open_minimum=2)
     shown = budget_state(policy, with_minimum(0), NOW)

@@ -43,7 +43,7 @@ def test_a_budget_says_in_its_name_which_field_it_sets(tmp_path: Path) -> None:
         BudgetPolicy(name="web", namespace="api", object_name="web.pods", open_minimum=3),
     )
     assert config.never_opened[-2:] == (
-        BudgetPolicy(name="db", namespace="postgres", object_name="db.pods"),
+        BudgetPolicy(name="db", namespace="postgres", object_name="db.pods", open_minimum=2),
         BudgetPolicy(name="hub", namespace="jupyter"),
     )
 
