@@ -3,22 +3,30 @@
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pulumi
 import pytest
 import yaml
+from pulumi_kubernetes.apps.v1 import Deployment
 
 from ebbtide import program
+from ebbtide.policies import judge
+from ebbtide.policies.rule import Severity
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
-from ebbtide.recording.record import record_directory
+from ebbtide.recording.record import record_directory, record_program
+from ebbtide.settings import parse_stack
 from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.load import settings_of_texts
+from infra.stack import compose
+from tests.builders.charts import MLFLOW, deployment
 from tests.builders.mutants import as_pulumi_passes
 from tests.builders.recorded import record
 from tests.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "own-program"
+EXAMPLE_CONFIG = yaml.safe_load((EXAMPLE / "stacks" / "Pulumi.acme.yaml").read_text())["config"]
 EBBTIDE = Path(sys.executable).with_name("ebbtide")
 BEFORE_ALL = "import sys; import ebbtide.program; assert not any(name.startswith('pulumi') for name in sys.modules)"
 
@@ -88,7 +96,7 @@ def test_a_folder_without_modules_hides_no_package(tmp_path: Path) -> None:
 
 def test_the_example_adds_its_quota_and_its_chart_after_the_controller() -> None:
     """Ebbtide's own rendering runs no program of a team, so it has all resources but these two."""
-    config, _ = as_pulumi_passes(yaml.safe_load((EXAMPLE / "stacks" / "Pulumi.acme.yaml").read_text())["config"])
+    config, _ = as_pulumi_passes(EXAMPLE_CONFIG)
     settings = settings_of_texts(config, stack="acme", file="config", beside=no_files)
 
     recording = record_directory(EXAMPLE / "program", config, stack="acme")
@@ -107,6 +115,23 @@ def test_the_example_adds_its_quota_and_its_chart_after_the_controller() -> None
     assert parts <= {*quota.depends_on} & {*chart.depends_on}
     assert recording.outputs.keys() == {"clusterName", "ownership", "controllerConfig", "gpuQuota"}
     assert tuple(stack) == record(settings)
+
+
+@pytest.mark.parametrize(("adopted", "refused"), [(True, set[str]()), (False, {"EB002"})])
+def test_the_policies_accept_a_charts_pods_that_a_rule_covers(adopted: bool, refused: set[str]) -> None:
+    config = dict(EXAMPLE_CONFIG)
+    if not adopted:
+        del config["ebbtide:adopted"]
+    settings = parse_stack(config, stack="acme", file="acme.yaml")
+
+    def program() -> None:
+        stack = compose(settings)
+        mlflow = deployment("mlflow", "mlflow", MLFLOW, replicas=2)
+        opts = pulumi.ResourceOptions(provider=stack.provider)
+        Deployment("mlflow", metadata=mlflow["metadata"], spec=mlflow["spec"], opts=opts)
+
+    results = judge(settings, record_program(program, stack="acme").resources, date(2026, 11, 20))
+    assert {each.id for each in results if each.severity is Severity.BLOCKING} == refused
 
 
 def test_the_page_shows_lines_of_the_example() -> None:

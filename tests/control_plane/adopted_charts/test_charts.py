@@ -111,13 +111,13 @@ def test_pods_of_every_chart_get_the_category_and_the_nodes_of_the_page(installe
     nodes = len(installed.plane.api.get("/api/v1/nodes")["items"])
     expected = {name: nodes if name in DAEMON_SETS else 1 + (name in REPLICATED) for name in PLACED}
 
-    def bound() -> dict[str, int]:
-        names = [name_of(pod) for pod in installed.pods() if "nodeName" in pod["spec"]]
+    def counted() -> dict[str, int]:
+        names = [name_of(pod) for pod in installed.pods()]
         return {name: names.count(name) for name in names}
 
-    eventually(lambda: bound() == expected, what="all pods to be bound")
-    placements = {(name_of(pod), placement_of(pod)) for pod in installed.pods()}
-    assert placements == {*PLACED.items()}
+    eventually(lambda: counted() == expected, what="all pods to be created")
+    assert {(name_of(pod), placement_of(pod)) for pod in installed.pods()} == {*PLACED.items()}
+    eventually(lambda: all("nodeName" in pod["spec"] for pod in installed.pods()), what="all pods to be bound")
 
 
 def warning(installed: Installed, budget: dict[str, Any]) -> str:
