@@ -77,7 +77,7 @@ def test_the_values_switch_every_budget_off() -> None:
     charts_switches = [entry["enabled"] for path, entry in MAPPINGS if path.endswith(of_charts)]
     operators_switches = [entry["enablePDB"] for _, entry in MAPPINGS if "enablePDB" in entry]
 
-    assert charts_switches == [False] * (3 + 2 + 4)
+    assert charts_switches == [False] * (3 + 2 + 2)
     assert operators_switches == [False]
 
 
