@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import yaml
 
@@ -98,15 +98,18 @@ def _night(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
     yield f"tonight, without these rules: {'these pods keep their nodes' if pinned else 'no pod keeps its node'}"
     yield from (f"  {_pinning(each)}" for each in pinned)
     if loose := without_budget(facts, proposals):
-        names = ", ".join(sorted({str(each.workload) for each in loose}))
-        yield f"by day a drain may move pods without a budget: {names}"
+        yield f"by day a drain may move pods without a budget: {_few(str(each.workload) for each in loose)}"
 
 
 def _pinning(each: Pinning) -> str:
-    nodes = sorted(each.nodes)
-    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-    pods = f"{each.workload}: {several(len(each.pods), 'pod')} on {', '.join(nodes[:_NAMED]) or 'no node yet'}{more}"
+    pods = f"{each.workload}: {several(len(each.pods), 'pod')} on {_few(each.nodes) or 'no node yet'}"
     return f"{pods}: {'; '.join(each.reasons)}"
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return f"{', '.join(listed[:_NAMED])}{more}"
 
 
 def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
