@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import live, preview, prices, replay, replays, scale, sweep, traces, turn
+from benchmarks import adoption, live, preview, prices, replay, replays, scale, sweep, traces, turn
 from benchmarks.measure import Figures
 from ebbtide.files import write_file
 
 PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
+    "adoption": adoption.measured,
     "live": live.measured,
     "sweep": sweep.measured,
     "traces": traces.measured,

@@ -33,12 +33,7 @@ class Git:
             owners.bare_pod("alone", space, app="task"),
             owners.engine("main", space, instances=1),
         ]
-        groups = {"apps/v1": "apis/apps/v1", "batch/v1": "apis/batch/v1", "v1": "api/v1"}
-        self.paths = [
-            f"/{groups.get(each['apiVersion'], f'apis/{owners.PLAIN}/v1')}/namespaces/{space}/"
-            f"{each['kind'].lower()}s/{each['metadata']['name']}"
-            for each in self.objects
-        ]
+        self.paths = [owners.path_of(each) for each in self.objects]
 
     def apply(self, *how: str) -> set[str]:
         """What kubectl says of each object."""

@@ -88,6 +88,12 @@ def add_kind(fresh: Fresh, group: str) -> None:
     eventually(lambda: fresh.plane.api.get(f"/apis/{group}/v1")["resources"], what="the kind to be served")
 
 
+def path_of(item: Json) -> str:
+    version, metadata = item["apiVersion"], item["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    return f"{root}/namespaces/{metadata['namespace']}/{item['kind'].lower()}s/{metadata['name']}"
+
+
 def as_git(objects: Sequence[Json]) -> str:
     """One text for kubectl."""
 
