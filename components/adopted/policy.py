@@ -33,6 +33,7 @@ import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 
 from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, rule_variables, text, texts
+from components.adopted.kept import keep_replicas
 from components.adopted.second_budgets import warn_of_second_budgets
 from components.cluster.existing import NodeSelectors
 from components.pods.rules import CLUSTER_CRITICAL, HOST, nodes_of_kind, tolerations
@@ -61,7 +62,7 @@ class AdoptionArgs:
 
 
 class Adoption(pulumi.ComponentResource):
-    """The policy for adopted pods, and the warning for second budgets over them."""
+    """The policy for adopted pods, the warning for second budgets over them, and the policy for replicas of pools."""
 
     def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Adoption", name, None, opts)
@@ -78,6 +79,7 @@ class Adoption(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
         warn_of_second_budgets(name, args.rules, self)
+        keep_replicas(name, args.rules, self)
         self.register_outputs({})
 
 

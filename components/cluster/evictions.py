@@ -33,14 +33,16 @@ class EvictionsArgs:
     namespace: pulumi.Input[str]  # of the workers
     graces: Mapping[str, int]  # seconds, by Deployment, or by group of a Ray cluster
     ray: str = ""  # the cluster, where they are Ray's
+    team: str = ""  # the namespace, where they are adopted
 
 
 class Evictions(pulumi.ComponentResource):
     def __init__(self, name: str, args: EvictionsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Evictions", name, None, opts)
+        suffix = f"-of-ray-{args.ray}" if args.ray else f"-of-team-{args.team}" if args.team else ""
         enforce(
             (f"{name}-policy", f"{name}-binding"),
-            f"{NAME}-of-ray-{args.ray}" if args.ray else NAME,
+            f"{NAME}{suffix}",
             on("", "pods/eviction", ["CREATE"], args.namespace),
             validations(args.graces, _OF_RAY if args.ray else _OF_DEPLOYMENTS),
             conditions=[{"name": "gives-a-grace", "expression": f"has(object.deleteOptions) && has({_GRACE})"}],

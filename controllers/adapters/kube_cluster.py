@@ -13,7 +13,7 @@ from operator import attrgetter
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache, pages
 from controllers.adapters.kube_objects import (
     Lifetime,
@@ -25,7 +25,7 @@ from controllers.adapters.kube_objects import (
     pod,
     replica_set,
 )
-from controllers.adapters.replica_writers import agrees, conflicting_manager
+from controllers.adapters.replica_writers import ReplicaWriters
 from controllers.ports import (
     Action,
     Mark,
@@ -38,7 +38,7 @@ from controllers.ports import (
     SetBudget,
     Unknown,
 )
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy
+from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, DELETION_COST, FIELD_MANAGER, Category
 
 T = TypeVar("T")
@@ -84,13 +84,6 @@ class _Inputs(NamedTuple):
     pods: list[Stored[ObservedPod]]
 
 
-class _Written(NamedTuple):
-    """The controller's last number of replicas, and the version that it replaced."""
-
-    replicas: int
-    over: str = ""
-
-
 class KubeCluster:
     """`last_error` is the server's message on the last write; empty if it was done."""
 
@@ -102,7 +95,9 @@ class KubeCluster:
         self._budgets = {policy.name: policy for policy in config.budgets}
         workers, apps = {policy.namespace for policy in config.pools}, {policy.namespace for policy in config.budgets}
         # Without a selector, so that no lost label can hide a worker.
-        self._deployments = {ns: KubeCache(api, f"{_APPS}/{ns}/deployments", deployment, notify) for ns in workers}
+        self._deployments = {
+            ns: KubeCache(api, f"{_APPS}/{ns}/deployments", _deployments_of(config, ns), notify) for ns in workers
+        }
         self._sets = {ns: KubeCache(api, f"{_APPS}/{ns}/replicasets", replica_set, notify) for ns in workers}
         self._pods = {ns: KubeCache(api, f"{_CORE}/{ns}/pods", pod, notify) for ns in workers}
         self._pdbs = {ns: KubeCache(api, f"{_POLICY}/{ns}/poddisruptionbudgets", budget, notify) for ns in apps}
@@ -121,7 +116,6 @@ class KubeCluster:
         self._revisions: list[int] = []
         self._inputs: dict[str, _Inputs] = {}
         self._uids: dict[str, str] = {}  # of budgets
-        self._written: dict[str, _Written] = {}  # by uid of a Deployment
         self._seen = ObservedCluster()
 
     def start(self) -> None:
@@ -169,7 +163,7 @@ class KubeCluster:
                     inputs = _Inputs(stored, owned_sets, owned_pods)
                     same = name in self._seen.pools and self._inputs[name] == inputs
                     self._inputs[name] = inputs
-                    pools[name] = self._seen.pools[name] if same else self._pool(policy, inputs)
+                    pools[name] = self._seen.pools[name] if same else _pool(inputs)
         budgets: dict[str, ObservedBudget] = {}
         for namespace, cache in self._pdbs.items():
             objects = cache.snapshot()
@@ -177,24 +171,6 @@ class KubeCluster:
                 if policy.namespace == namespace and (stored := objects.get(policy.pdb)) is not None:
                     self._uids[name], budgets[name] = stored.uid, _as_maximum(stored.seen, policy)
         return ObservedCluster(pools, budgets)
-
-    def _pool(self, policy: PoolPolicy, inputs: "_Inputs") -> ObservedPool:
-        seen = inputs.stored.seen
-        active = [stored.seen for stored in inputs.sets if stored.seen]  # two of them: a rollout
-        settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
-        pods = tuple(sorted((stored.seen for stored in inputs.pods), key=attrgetter("name")))
-        manager = self._conflicting_manager(policy, inputs.stored)
-        return replace(seen, settled=settled, pods=pods, conflicting_manager=manager)
-
-    def _conflicting_manager(self, policy: PoolPolicy, stored: StoredPool) -> str:
-        written, replicas = self._written.get(stored.uid), stored.seen.replicas
-        if written is not None and written.over == stored.seen.version:
-            return ""  # the cache lacks the controller's own write, which found no conflict
-        if agrees(stored.writers):
-            self._written[stored.uid] = written = _Written(replicas)
-        if written is not None and written.replicas == replicas:
-            return ""
-        return conflicting_manager(stored.writers, adopted=policy.adopted, differs=written is not None)
 
     def _catch_up(self, namespace: str) -> None:
         for caches in (self._deployments, self._pods):
@@ -239,9 +215,11 @@ class KubeCluster:
         if action.version:
             metadata["resourceVersion"] = action.version
         self._api.apply(path, {**body, "metadata": metadata, "spec": spec}, manager=FIELD_MANAGER)
-        if isinstance(action, Scale) and action.pool in self._inputs:
-            uid = self._inputs[action.pool].stored.uid
-            self._written[uid] = _Written(action.replicas, over=action.version or "")
+
+
+def _deployments_of(config: ControllerConfig, namespace: str) -> Callable[[Json], StoredPool]:
+    adopted = {pool.deployment for pool in config.pools if pool.namespace == namespace and pool.adopted}
+    return partial(deployment, writers=ReplicaWriters(adopted))
 
 
 def _as_maximum(seen: ObservedBudget, policy: BudgetPolicy) -> ObservedBudget:
@@ -262,6 +240,13 @@ def outcome_of(error: ApiError) -> Outcome:
     if error.status in _PASSING or error.status >= 500:
         return Outcome.FAILED
     return Outcome.STALE if error.status == 409 else Outcome.REFUSED
+
+
+def _pool(inputs: _Inputs) -> ObservedPool:
+    seen, active = inputs.stored.seen, [stored.seen for stored in inputs.sets if stored.seen]  # two of them: a rollout
+    settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
+    pods = tuple(sorted((stored.seen for stored in inputs.pods), key=attrgetter("name")))
+    return replace(seen, settled=settled, pods=pods)
 
 
 def _by_owner(cache: KubeCache[Stored[T]]) -> Mapping[str, list[Stored[T]]]:

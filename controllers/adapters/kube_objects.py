@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from controllers.adapters.kube_api import Json
-from controllers.adapters.replica_writers import Writer, writers_of
+from controllers.adapters.replica_writers import ReplicaWriters
 from controllers.ports import ObservedBudget, ObservedPod, ObservedPool, PodPhase
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import DELETION_COST
@@ -27,7 +27,6 @@ class Stored(Generic[T_co]):
 @dataclass(frozen=True, slots=True)
 class StoredPool(Stored[ObservedPool]):
     selector: str  # that all its pods match; its `matchExpressions` are left out
-    writers: tuple[Writer, ...]  # of the replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Lifetime:
     startup: timedelta | None  # from creation to ready; None until then
 
 
-def deployment(item: Json) -> StoredPool:
+def deployment(item: Json, writers: ReplicaWriters) -> StoredPool:
     """Keep a Deployment as a pool without pods, settled as far as the Deployment alone shows."""
     metadata, spec, refusal = item["metadata"], item["spec"], _condition(item, "ReplicaFailure")
     replicas, labels = spec.get("replicas", 0), Json(spec.get("selector", {}).get("matchLabels") or ())
@@ -46,9 +45,10 @@ def deployment(item: Json) -> StoredPool:
     existing: int = item.get("status", {}).get("replicas", 0)
     settled = _observed(item) and (bool(refusal) or existing == replicas)
     seen = ObservedPool(replicas=replicas, existing=existing, pods=(), settled=settled, version=version)
-    seen = replace(seen, refused=refused, hold=hold, grace=_grace(spec.get("template", {})))
+    other, grace = writers.conflicting_manager(item), _grace(spec.get("template", {}))
+    seen = replace(seen, refused=refused, conflicting_manager=other, hold=hold, grace=grace)
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    return StoredPool(metadata["uid"], "", seen, selector, writers_of(metadata))
+    return StoredPool(metadata["uid"], "", seen, selector)
 
 
 def replica_set(item: Json) -> Stored[int]:

@@ -11,7 +11,7 @@ from ebbtide.prices import NoPrice, on_demand
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import every_pod
-from ebbtide.settings.sections.adopted import adopted_budget
+from ebbtide.settings.sections.adopted import adopted_budget, deployment_of
 from ebbtide.settings.sections.checkpoints import Interruptible
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
@@ -120,8 +120,7 @@ def _pools(settings: StackSettings) -> Iterator[PoolPolicy]:
     for name, rule in settings.adopted.items():
         if rule.pool is not None:
             policy = _pool(name, rule.pool, settings, safe_stop=rule.pool.safe_stop)
-            deployment = rule.pool.deployment or name
-            yield replace(policy, namespace=rule.namespace, deployment=deployment, adopted=True)
+            yield replace(policy, namespace=rule.namespace, deployment=deployment_of(name, rule), adopted=True)
 
 
 def _pool(name: str, pool: PoolSettings, settings: StackSettings, *, safe_stop: bool) -> PoolPolicy:

@@ -17,7 +17,7 @@ from ebbtide.settings.file.keys import (
     WORKLOADS,
 )
 from ebbtide.settings.file.problems import Finding
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, disjoint
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, deployment_of, disjoint
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import RedisKind
 
@@ -40,7 +40,7 @@ def _pools_size_different_deployments(parsed: ParsedSections) -> Iterator[Findin
     first: dict[tuple[str, str], str] = {}
     for name, rule in parsed.stack.adopted.items():
         if rule.pool is not None:
-            deployment = rule.pool.deployment or name
+            deployment = deployment_of(name, rule)
             owner = first.setdefault((rule.namespace, deployment), name)
             if owner != name:
                 yield Finding(

@@ -24,7 +24,7 @@ from ebbtide.settings.packing import (
 )
 from ebbtide.settings.placement import room_on_disk, takes
 from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
-from ebbtide.settings.sections.adopted import Replicas, without_replicas
+from ebbtide.settings.sections.adopted import Replicas, deployment_of, without_replicas
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -510,7 +510,7 @@ def _about_adopted_pools(settings: StackSettings) -> Iterator[Caution]:
         if rule.pool is None:
             continue
         if rule.pool.replicas is Replicas.ABSENT:
-            deployment = rule.pool.deployment or name
+            deployment = deployment_of(name, rule)
             text = f"the owner of Deployment {deployment} must not write spec.replicas. {without_replicas(deployment)}"
             yield Caution("adopted.replicas-of-owner", f"adopted.{name}.pool.replicas", text)
         if not rule.pool.safe_stop:

@@ -275,6 +275,11 @@ class AdoptedSettings(Settings):
         return WorkerSettings.model_construct(**sizing, cpu=self.cpu, memory=self.memory, gpu=self.gpu, image="")
 
 
+def deployment_of(name: str, rule: AdoptedSettings) -> str:
+    """Return the name of the Deployment that the rule's pool sizes."""
+    return name if rule.pool is None or rule.pool.deployment is None else rule.pool.deployment
+
+
 def adopted_budget(name: str, rule: AdoptedSettings) -> str:
     """Return the name of a rule's PodDisruptionBudget.
 

@@ -424,54 +424,18 @@ ADOPTED = config(pool_policy(adopted=True), budgets=budgets("api"))
 OURS = "ebbtide-controller"
 
 
-def conflicts(cluster: KubeCluster, api: ScriptedApi, item: dict[str, Any]) -> str:
-    """Return the conflicting manager once the cache shows the item."""
-    api.change(DEPLOYMENTS, item, told=True)
-    version = item["metadata"]["resourceVersion"]
-    wait_until(lambda: pool(cluster).version == version, "the change")
-    return pool(cluster).conflicting_manager
-
-
-def test_the_owner_of_an_adopted_pool_conflicts_once_it_overwrites_the_controllers_number(api: ScriptedApi) -> None:
+def test_every_version_of_an_adopted_deployment_counts_though_nobody_looked_in_between(api: ScriptedApi) -> None:
     api.lists[DEPLOYMENTS] = [written(2, "2", "argocd")]
     with seen_by(api, ADOPTED) as cluster:
         assert pool(cluster).conflicting_manager == ""
-        assert conflicts(cluster, api, written(2, "3", "argocd")) == ""
-        assert raised_to(cluster, 7) is Outcome.DONE
-
-        assert conflicts(cluster, api, written(2, "5", "argocd")) == "argocd"
-        assert conflicts(cluster, api, written(3, "6", "kubectl-edit")) == ""
-        assert conflicts(cluster, api, written(7, "7", OURS)) == ""
-
-
-def test_a_cache_that_lacks_the_controllers_write_shows_no_conflict(api: ScriptedApi) -> None:
-    api.lists[DEPLOYMENTS] = [written(2, "2", "argocd")]
-    with seen_by(api, ADOPTED) as cluster:
-        assert raised_to(cluster, 7) is Outcome.DONE
-        api.change(PODS, worker("train-1"), told=True)
-        wait_until(lambda: pool(cluster).pods, "the pod")
-
+        for item in (written(7, "3", OURS), written(5, "4", "kubectl-edit"), written(5, "5", "argocd")):
+            api.change(DEPLOYMENTS, item, told=True)
+        wait_until(lambda: pool(cluster).version == "5", "the last version")
         assert pool(cluster).conflicting_manager == ""
 
-
-@pytest.mark.parametrize("told", [True, False])
-def test_an_applier_that_is_listed_with_the_controllers_number_does_not_conflict(api: ScriptedApi, told: bool) -> None:
-    """As with a policy that keeps the replicas, whether or not the controller's own write was seen before it."""
-    api.lists[DEPLOYMENTS] = [written(2, "2", "flux")]
-    with seen_by(api, ADOPTED) as cluster:
-        assert raised_to(cluster, 7) is Outcome.DONE
-        assert not told or conflicts(cluster, api, written(7, "3", OURS)) == ""
-
-        assert conflicts(cluster, api, written(7, "4", "flux")) == ""
-
-
-def test_another_deployment_of_the_same_name_begins_without_a_number_of_the_controllers(api: ScriptedApi) -> None:
-    with seen_by(api, ADOPTED) as cluster:
-        assert raised_to(cluster, 7) is Outcome.DONE
-        recreated = written(1, "9", "argocd")
-        recreated["metadata"]["uid"] = "another"
-
-        assert conflicts(cluster, api, recreated) == ""
+        api.change(DEPLOYMENTS, written(2, "6", "argocd"), told=True)
+        wait_until(lambda: pool(cluster).version == "6", "the owner's own number")
+        assert pool(cluster).conflicting_manager == "argocd"
 
 
 def test_flexible_pods_are_measured_and_only_they_are_asked_for(api: ScriptedApi) -> None:

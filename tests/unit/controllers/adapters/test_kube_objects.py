@@ -4,9 +4,16 @@ from typing import Any
 
 import pytest
 
-from controllers.adapters.kube_objects import budget, deployment, lifetime, pod, replica_set
+from controllers.adapters import kube_objects
+from controllers.adapters.kube_objects import StoredPool, budget, lifetime, pod, replica_set
+from controllers.adapters.replica_writers import ReplicaWriters
 from controllers.ports import PodPhase
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
+
+
+def deployment(item: dict[str, Any]) -> StoredPool:
+    return kube_objects.deployment(item, ReplicaWriters(()))
+
 
 BORN, LATER = "2026-03-04T12:00:00Z", "2026-03-04T13:00:00Z"
 

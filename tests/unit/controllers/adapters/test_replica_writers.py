@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.adapters.replica_writers import conflicting_manager, writers_of
+from controllers.adapters.replica_writers import ReplicaWriters, conflicting_manager, writers_of
 
 BORN, LATER = "2026-03-04T12:00:00Z", "2026-03-04T13:00:00Z"
 
@@ -81,3 +81,41 @@ def test_an_autoscaler_of_an_adopted_pool_conflicts_at_once() -> None:
 )
 def test_a_person_may_set_the_replicas_of_an_adopted_pool(entry: dict[str, Any]) -> None:
     assert conflict(entry, adopted=True, differs=True) == ""
+
+
+def version(replicas: int, *managers: dict[str, Any], uid: str = "1") -> dict[str, Any]:
+    metadata = {"name": "loader", "uid": uid, "creationTimestamp": BORN, "managedFields": managers}
+    return {"metadata": metadata, "spec": {"replicas": replicas}}
+
+
+def conflicts(*versions: dict[str, Any], adopted: bool = True) -> list[str]:
+    """The conflicting manager in each version."""
+    writers = ReplicaWriters(["loader"] if adopted else [])
+    return [writers.conflicting_manager(item) for item in versions]
+
+
+PERSON = owner("kubectl", subresource="scale", time=LATER)
+
+
+def test_an_owner_that_overwrites_the_controllers_number_conflicts_until_a_person_writes_one() -> None:
+    seen = conflicts(
+        version(2, ARGO), version(7, OURS), version(2, ARGO), version(1, ARGO), version(3, PERSON), version(8, OURS)
+    )
+
+    assert seen == ["", "", "argocd-controller", "argocd-controller", "", ""]
+
+
+def test_an_owner_that_is_listed_with_the_agreed_number_does_not_conflict() -> None:
+    """As with a policy that keeps the replicas."""
+    assert conflicts(version(2, ARGO), version(7, OURS), version(7, ARGO)) == ["", "", ""]
+    assert conflicts(version(7, OURS), version(5, PERSON), version(5, ARGO)) == ["", "", ""]
+    assert conflicts(version(7, OURS), version(7, ARGO), adopted=False) == ["", ""]
+
+
+def test_until_the_controller_writes_a_number_the_owner_may_change_its_own() -> None:
+    assert conflicts(version(2, ARGO), version(3, ARGO)) == ["", ""]
+    assert conflicts(version(2, ARGO), version(3, ARGO), adopted=False) == ["argocd-controller"] * 2
+
+
+def test_another_deployment_of_the_same_name_begins_without_an_agreed_number() -> None:
+    assert conflicts(version(7, OURS), version(1, ARGO, uid="2")) == ["", ""]
