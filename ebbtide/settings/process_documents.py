@@ -100,13 +100,8 @@ def _adopted_budgets(settings: StackSettings, category: Category) -> Iterator[Bu
     """Yield the budgets of adopted pods. Those of workers never open, like those of pools without checkpoints."""
     for name, rule in sorted(settings.adopted.items()):
         if rule.category is category:
-            pdb = adopted_budget(name, rule)
-            yield BudgetPolicy(
-                name=name,
-                namespace=rule.namespace,
-                object_name=None if pdb == name else pdb,
-                open_minimum=rule.open_minimum,
-            )
+            pdb, minimum = adopted_budget(name, rule), rule.open_minimum
+            yield BudgetPolicy(name=name, namespace=rule.namespace, object_name=pdb, open_minimum=minimum)
 
 
 def _bundled_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:

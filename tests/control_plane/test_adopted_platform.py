@@ -71,7 +71,7 @@ class Platform:
         hours = replace(self.config.hours, week=() if night else ALWAYS)
         self.scene.write(dump(replace(self.config, hours=hours)))
         eventually(
-            lambda: self.budget("api", "api")["spec"].get("maxUnavailable", 0) == int(night),
+            lambda: self.budget("api", "ebbtide-api")["spec"].get("maxUnavailable", 0) == int(night),
             what="the controller to write the budget of api",
         )
 
@@ -179,11 +179,11 @@ def test_at_night_a_drained_node_loses_its_flexible_pods_one_by_one_and_keeps_al
     def drained() -> bool:
         for pod in platform.movable_on(node):
             platform.evicted(pod)
-        healthy.append(platform.budget("api", "api")["status"]["currentHealthy"])
+        healthy.append(platform.budget("api", "ebbtide-api")["status"]["currentHealthy"])
         return not platform.movable_on(node)
 
     eventually(drained, what="the flexible pods to leave the node")
     assert min(healthy) >= 2
     stayed = [pod for pod in pods if pod["metadata"]["namespace"] != "api"]
     assert {platform.evicted(pod) for pod in stayed} == {429}
-    assert platform.budget("jupyter", "singleuser-server.pods")["spec"]["minAvailable"] == CLOSED_MINIMUM
+    assert platform.budget("jupyter", "ebbtide-singleuser-server.pods")["spec"]["minAvailable"] == CLOSED_MINIMUM

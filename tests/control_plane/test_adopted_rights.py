@@ -69,7 +69,10 @@ def adopted(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     write_directory(folder, output_files(record(loaded(STACK, tmp_path_factory.mktemp("stack")))))
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
     Applying(plane.api).apply(objects_in(folder))
-    for name, closed in (("api", {"maxUnavailable": 0}), ("web.pods", {"minAvailable": CLOSED_MINIMUM})):
+    for name, closed in (
+        ("ebbtide-api", {"maxUnavailable": 0}),
+        ("ebbtide-web.pods", {"minAvailable": CLOSED_MINIMUM}),
+    ):
         plane.api.patch(f"{BUDGETS}/{name}", {"spec": closed})  # a rendered file leaves out what Pulumi hands over
     config = load(ControllerConfig, (folder / "controller-config.json").read_text(encoding="utf-8"))
     with controller_of(plane, config) as controller:
@@ -80,8 +83,8 @@ def adopted(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.mark.parametrize(
     ("rule", "pdb", "opened", "shut"),
     [
-        ("api", "api", {"maxUnavailable": 1}, {"maxUnavailable": 0}),
-        ("web", "web.pods", {"minAvailable": 3}, {"minAvailable": CLOSED_MINIMUM}),
+        ("api", "ebbtide-api", {"maxUnavailable": 1}, {"maxUnavailable": 0}),
+        ("web", "ebbtide-web.pods", {"minAvailable": 3}, {"minAvailable": CLOSED_MINIMUM}),
     ],
 )
 def test_the_controller_opens_and_the_closer_closes_budgets_in_the_teams_namespace(
@@ -100,11 +103,11 @@ def test_the_controller_opens_and_the_closer_closes_budgets_in_the_teams_namespa
 @pytest.mark.parametrize(
     ("pdb", "spec"),
     [
-        ("web.pods", {"minAvailable": 2}),
-        ("web.pods", {"minAvailable": 0}),
-        ("api", {"maxUnavailable": 2}),
-        ("hub", {"maxUnavailable": 1}),
-        ("tasks.pods", {"minAvailable": 3}),
+        ("ebbtide-web.pods", {"minAvailable": 2}),
+        ("ebbtide-web.pods", {"minAvailable": 0}),
+        ("ebbtide-api", {"maxUnavailable": 2}),
+        ("ebbtide-hub", {"maxUnavailable": 1}),
+        ("ebbtide-tasks.pods", {"minAvailable": 3}),
     ],
     ids=["fewer pods than declared", "none", "two at a time", "a fixed one", "of workers"],
 )
@@ -125,7 +128,7 @@ def test_no_other_number_and_no_other_budget_is_granted(adopted: Adopted, pdb: s
         ("get", f"/api/v1/namespaces/{TEAM}/configmaps"),
         ("patch", f"/apis/apps/v1/namespaces/{TEAM}/deployments/some"),
         ("patch", f"/apis/apps/v1/namespaces/{TEAM}/deployments/some/scale"),
-        ("delete", f"{BUDGETS}/api"),
+        ("delete", f"{BUDGETS}/ebbtide-api"),
     ],
 )
 def test_nothing_else_of_a_team_is_granted(adopted: Adopted, verb: str, path: str) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from ebbtide.operate.api import items, one_line, readable
 from ebbtide.operate.objects import at, rows_at
-from ebbtide.operate.why.node import _flags as autoscaler_flags
+from ebbtide.operate.why.node import autoscaler_flags
 from ebbtide.recording.drainable import Item
 
 _MADE_FOR_ONE_RUN = ("ReplicaSet", "Job")

@@ -60,7 +60,7 @@ def proposals_of(facts: AdoptFacts, settings: StackSettings | None = None) -> li
         for namespace, group in groupby(workloads, key=lambda each: each.namespace)
         for workload, choice in _chosen(namespace, list(group), facts, rules)
     }
-    names = _Names(facts, settings)
+    names = _Names(settings)
     return [_proposal(names.unused(workload), workload, chosen[id(workload)]) for workload in workloads]
 
 
@@ -184,16 +184,19 @@ def _gpu_resource(pods: Sequence[Item]) -> str:
 
 
 class _Names:
-    """Names of rules, each used once: not by the stack, and not by a budget of the namespace, which ours would meet."""
+    """Names of rules, each used once, and not by the stack."""
 
-    def __init__(self, facts: AdoptFacts, settings: StackSettings | None) -> None:
+    def __init__(self, settings: StackSettings | None) -> None:
         self._used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
-        self._budgets = {(budget["metadata"]["namespace"], budget["metadata"]["name"]) for budget in facts.budgets}
 
     def unused(self, workload: Workload) -> str:
-        base, namespace = _as_name(workload.name), workload.namespace
-        options = [base, _as_name(f"{namespace}-{base}"), *(_as_name(f"{base[:36]}-{n}") for n in range(2, 1000))]
-        name = next(one for one in options if one not in self._used and (namespace, one) not in self._budgets)
+        base = _as_name(workload.name)
+        options = [
+            base,
+            _as_name(f"{workload.namespace}-{base}"),
+            *(_as_name(f"{base[:36]}-{n}") for n in range(2, 1000)),
+        ]
+        name = next(one for one in options if one not in self._used)
         self._used.add(name)
         return name
 

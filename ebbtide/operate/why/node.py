@@ -58,7 +58,7 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     return NodeFacts(
         now=now,
         node=node,
-        flags=readable("the autoscaler's flags", unread, lambda: _flags(api)),
+        flags=readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api)),
         autoscaler_status=readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
         window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
         pods=pods,
@@ -82,7 +82,7 @@ def _ray(api: KubeApi, namespace: str, pods: Sequence[Item], now: datetime) -> d
     return reasons_on_node(api, namespace, controller_config_of(api, namespace), pods, now)
 
 
-def _flags(api: KubeApi) -> dict[str, str] | None:
+def autoscaler_flags(api: KubeApi) -> dict[str, str] | None:
     """Return the flags of the autoscaler's Deployment; None if there is none under that name."""
     item = find(api, f"/apis/apps/v1/namespaces/{_SYSTEM}/deployments/{_AUTOSCALER}")
     if item is None:

@@ -283,9 +283,10 @@ def deployment_of(name: str, rule: AdoptedSettings) -> str:
 def adopted_budget(name: str, rule: AdoptedSettings) -> str:
     """Return the name of a rule's PodDisruptionBudget.
 
-    It says which field the budget sets: the former owner of the other field would keep it, and no budget may have both.
+    A chart often names its budget as its workload, and would delete ours with it. The ending says which field the
+    budget sets: the former owner of the other field would keep it, and no budget may have both.
     """
-    return name if rule.has_scale else f"{name}.pods"
+    return f"ebbtide-{name}" if rule.has_scale else f"ebbtide-{name}.pods"
 
 
 class AdoptedWorkload(WorkloadSettings):

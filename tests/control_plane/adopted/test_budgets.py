@@ -57,7 +57,10 @@ class Platform:
         """As the controller does at the end of a window (1), and before its start (0)."""
         self.write(opening)
         least = 3 if opening else CLOSED_MINIMUM
-        for name, field, number in (("web", "maxUnavailable", opening), ("engine.pods", "minAvailable", least)):
+        for name, field, number in (
+            ("ebbtide-web", "maxUnavailable", opening),
+            ("ebbtide-engine.pods", "minAvailable", least),
+        ):
             assert self.api.get(f"{self._budgets}/{name}")["spec"][field] == number
             eventually(lambda name=name: self.counted(name), what=f"the budget {name} to be counted")
 
@@ -164,7 +167,10 @@ def test_by_day_no_adopted_pod_is_evicted(platform: Platform) -> None:
 
 def test_at_night_flexible_pods_go_one_at_a_time_and_fixed_ones_and_workers_stay(platform: Platform) -> None:
     platform.set(1)
-    eventually(lambda: platform.allowed("web") and platform.allowed("engine.pods"), what="the budgets to be open")
+    eventually(
+        lambda: platform.allowed("ebbtide-web") and platform.allowed("ebbtide-engine.pods"),
+        what="the budgets to be open",
+    )
     platform.new_nodes(take_pods=False)
 
     assert sorted(platform.evict("web")) == [GRANTED, REFUSED, REFUSED]
@@ -175,11 +181,11 @@ def test_at_night_flexible_pods_go_one_at_a_time_and_fixed_ones_and_workers_stay
 def test_the_next_one_goes_when_the_successor_is_ready(platform: Platform) -> None:
     platform.new_nodes(take_pods=True)
     platform.until_ready("web", 3)
-    eventually(lambda: platform.allowed("web"), what="the budget to allow the next one")
+    eventually(lambda: platform.allowed("ebbtide-web"), what="the budget to allow the next one")
     platform.new_nodes(take_pods=False)
 
     assert sorted(platform.evict("web")) == [GRANTED, REFUSED, REFUSED]
-    assert platform.allowed("engine.pods") == 0  # its operator has created none
+    assert platform.allowed("ebbtide-engine.pods") == 0  # its operator has created none
 
 
 def test_before_the_day_begins_the_budgets_close_again(platform: Platform) -> None:
@@ -192,7 +198,7 @@ def test_before_the_day_begins_the_budgets_close_again(platform: Platform) -> No
 
 
 def test_pods_of_a_custom_resource_with_a_scale_are_counted_by_it(platform: Platform) -> None:
-    status = eventually(lambda: platform.expecting("database", 3), what="the budget to be counted")
+    status = eventually(lambda: platform.expecting("ebbtide-database", 3), what="the budget to be counted")
 
     assert (status["currentHealthy"], status["disruptionsAllowed"]) == (3, 0)
 

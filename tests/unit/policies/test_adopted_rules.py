@@ -14,7 +14,9 @@ from tests.builders.policies import GONE, Change, added, both, edited, ignoring,
 from tests.builders.recorded import record
 
 TODAY = date(2026, 11, 21)
-HUB, API, SCALED, USERS = (f"PodDisruptionBudget {TEAM}/{name}" for name in ("hub", "api", "web.pods", "users.pods"))
+HUB, API, SCALED, USERS = (
+    f"PodDisruptionBudget {TEAM}/ebbtide-{name}" for name in ("hub", "api", "web.pods", "users.pods")
+)
 
 
 @cache

@@ -39,12 +39,12 @@ def test_a_budget_says_in_its_name_which_field_it_sets(tmp_path: Path) -> None:
 
     assert settings.adopted["web"].selector == {"app": ("front", "web")}
     assert config.budgets == (
-        BudgetPolicy(name="api", namespace="api"),
-        BudgetPolicy(name="web", namespace="api", object_name="web.pods", open_minimum=3),
+        BudgetPolicy(name="api", namespace="api", object_name="ebbtide-api"),
+        BudgetPolicy(name="web", namespace="api", object_name="ebbtide-web.pods", open_minimum=3),
     )
     assert config.never_opened[-2:] == (
-        BudgetPolicy(name="db", namespace="postgres", object_name="db.pods", open_minimum=2),
-        BudgetPolicy(name="hub", namespace="jupyter"),
+        BudgetPolicy(name="db", namespace="postgres", object_name="ebbtide-db.pods", open_minimum=2),
+        BudgetPolicy(name="hub", namespace="jupyter", object_name="ebbtide-hub"),
     )
 
 
