@@ -2,10 +2,13 @@
 
 from datetime import date
 from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ebbtide.policies import judge
+from ebbtide.policies.engine import resources_of
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
@@ -73,3 +76,19 @@ def test_a_rule_without_a_budget_is_named() -> None:
     (result,) = judge(settings, removed(HUB)(resources), TODAY)
 
     assert result.resource == "adopted hub"
+
+
+def test_a_minimum_that_the_controller_opened_for_the_night_is_read_as_closed() -> None:
+    props = {"metadata": {"name": "web.pods", "namespace": TEAM}, "spec": {"minAvailable": 2}}
+    opts = SimpleNamespace(ignore_changes=["spec.minAvailable"], protect=False)
+    live = SimpleNamespace(
+        resource_type="kubernetes:policy/v1:PodDisruptionBudget",
+        props=props,
+        urn="any",
+        name="any",
+        opts=opts,
+        parent=None,
+    )
+    (resource,) = resources_of([cast("Any", live)], {}, KeyError)
+
+    assert resource.inputs["spec"]["minAvailable"] == CLOSED_MINIMUM
