@@ -17,6 +17,7 @@ from itertools import pairwise
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Severity
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import with_adopted_pools
 from ebbtide.settings.process_documents import has_workloads
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.units.durations import format_duration
@@ -110,7 +111,8 @@ def _no_leader(of: Metrics, name: str, metric: str, process: str, lost: str) -> 
 
 
 def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
-    for name, pool in sorted(settings.workers.items()):
+    pools = sorted(with_adopted_pools(settings).workers.items())
+    for name, pool in pools:
         if pool.drain_within is not None:
             yield _late(of, name, pool.drain_within)
     yield Alert(
@@ -139,7 +141,7 @@ def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         summary="Workers of the pool {{ $labels.pool }} have waited for nodes or images for half an hour.",
         runbook="workers-pending",
     )
-    for name, pool in sorted(settings.workers.items()):
+    for name, pool in pools:
         yield _will_not_stop(of, name, pool)
 
 

@@ -183,6 +183,8 @@ def with_adopted_pools(settings: StackSettings) -> StackSettings:
     Their pods may use any group of their kind. The model puts them on the cheapest.
     """
     workers, adopted = dict(settings.workers), dict(settings.adopted)
+    if all(rule.pool is None for rule in adopted.values()):
+        return settings
     for name, rule in settings.adopted.items():
         if (pool := rule.modelled_pool()) is not None:
             size = pod_size(pool)

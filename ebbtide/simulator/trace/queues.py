@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ebbtide.settings.file.problems import did_you_mean
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import with_adopted_pools
 from ebbtide.simulator.trace.table import Progress
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError, find_trace
 
@@ -47,7 +48,7 @@ def served_by_none(trace: Trace, stack: StackSettings) -> bool:
 
 
 def _served_queues(stack: StackSettings) -> set[str]:
-    return {queue for pool in stack.workers.values() for queue in pool.source.queues}
+    return {queue for pool in with_adopted_pools(stack).workers.values() for queue in pool.source.queues}
 
 
 def _faults(names: Mapping[str, str], queues: Sequence[str], served: Sequence[str]) -> Iterator[str]:

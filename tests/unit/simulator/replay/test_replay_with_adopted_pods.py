@@ -120,3 +120,17 @@ def test_the_assumptions_name_them() -> None:
     assert "Adopted pods (users 3) run all the time" in text
     assert "Pods of users stay on their flexible nodes" in text
     assert "dopted" not in " ".join(two_days("").assumptions)
+
+
+def test_an_adopted_pool_is_replayed_like_a_pool_of_the_stack() -> None:
+    own = a_pool(cpu="6", memory="8Gi")
+    keys = {"source": {"queues": ["train"]}, "max": 10, "longest_job": own.longest_job, "safe_stop": True}
+    adopted = AdoptedSettings.model_validate(
+        {"namespace": "team", "selector": {"app": "train"}, "cpu": "6", "memory": "8Gi", "pool": keys}
+    )
+    options = ReplayOptions(days=2, start=MONDAY)
+
+    theirs = replay(a_stack({}, {}).model_copy(update={"adopted": {"train": adopted}}), TRACE, options)
+    ours = replay(a_stack({"train": own}, {}), TRACE, options)
+    assert theirs.strategies == ours.strategies
+    assert theirs.assumptions == ours.assumptions
