@@ -192,15 +192,15 @@ def test_rules_and_names_of_the_stack_are_respected(tmp_path: Path) -> None:
     assert "no label has another value than rule hub selects" in line(lines, "no rule for team/Deployment other")
 
 
-def test_a_rule_is_not_named_as_a_budget_that_exists() -> None:
+def test_a_rule_may_have_the_name_of_a_budget_that_exists_since_ours_has_another() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "hub")
     cluster.budget("hub", {"app": "hub"}, labels={"app.kubernetes.io/managed-by": "Helm"})
 
     lines = lines_of(cluster)
 
-    assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["team-hub"]
-    assert "made by a chart, whose values switch it off" in line(lines, "team/hub (open now) selects pods of team-hub")
+    assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["hub"]
+    assert "made by a chart, whose values switch it off" in line(lines, "team/hub (open now) selects pods of hub")
 
 
 def test_an_operators_budget_is_named_with_its_setting() -> None:

@@ -103,7 +103,10 @@ def test_an_exception_holds_for_both_until_it_ends(resource: str, until: str, co
     assert any(it.blocks for it in warnings_of(settings, DAY)) is counts
 
 
-@pytest.mark.parametrize("resource", ["adopted-ebbtide-hub-budget", "ebbtide-hub", "team/ebbtide-hub", "PodDisruptionBudget team/ebbtide-hub"])
+@pytest.mark.parametrize(
+    "resource",
+    ["adopted-ebbtide-hub-budget", "ebbtide-hub", "team/ebbtide-hub", "PodDisruptionBudget team/ebbtide-hub"],
+)
 def test_an_exception_for_an_adopted_pod_names_its_budget(resource: str, tmp_path: Path) -> None:
     exception = {"policy": "EB019", "resource": resource, "reason": "a customer", "until": "2026-12-31"}
     settings = stack(tmp_path, None, **rule(category="flexible", replicas=1), exceptions=[exception])
