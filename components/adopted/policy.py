@@ -13,8 +13,8 @@ budget, which selects by the team's labels, still covers it.
 counts as one. Each patch therefore adds only what is absent.
 
 **Values of the pod.** Our two labels are overwritten. A pod that selects nodes by our labels, or by other values of the
-labels that a set of nodes has, keeps its selection. So do pods with a priority class, and pods with an anti-affinity
-between categories. Everything else is kept and ours is added.
+labels that a set of nodes has, keeps its selection. So do pods with a priority class, and pods with an affinity or an
+anti-affinity between categories. Everything else is kept and ours is added.
 
 Traps:
 
@@ -36,7 +36,7 @@ from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, 
 from components.adopted.kept import keep_replicas
 from components.adopted.second_budgets import warn_of_second_budgets
 from components.cluster.existing import NodeSelectors
-from components.pods.rules import CLUSTER_CRITICAL, HOST, nodes_of_kind, tolerations
+from components.pods.rules import CLUSTER_CRITICAL, HOST, OWN_KIND_WEIGHT, nodes_of_kind, tolerations
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.placement import home_kind
 from ebbtide.settings.sections.adopted import AdoptedSettings
@@ -121,6 +121,7 @@ _CONDITIONS: "list[MatchConditionArgsDict]" = [
     },
 ]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None) -> "list[VariableArgsDict]":
@@ -135,6 +136,11 @@ def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelecto
         ),
         "missing": "variables.selectsOthers ? [] : variables.nodes.filter(k, !(k in variables.selected))",
         "tolerations": "object.spec.?tolerations.orValue([])",
+        "preferred": f"object.spec.?affinity.?podAffinity.?{_PREFERRED}.orValue([])",
+        "gathers": (
+            "variables.preferred.exists(p, "
+            f"{text(CATEGORY)} in p.?podAffinityTerm.?labelSelector.?matchLabels.orValue({{}}))"
+        ),
         "terms": f"object.spec.?affinity.?podAntiAffinity.?{_REQUIRED}.orValue([])",
         "apart": (
             "variables.terms.exists(t, t.?labelSelector.?matchExpressions.orValue([])"
@@ -170,7 +176,8 @@ def _patches(rules: Mapping[str, AdoptedSettings]) -> str:
     """Return one list of patches; a pod without a rule gets none."""
     fixed = [name for name, rule in sorted(rules.items()) if rule.category is Category.FIXED]
     on_fixed_nodes = [name for name, rule in sorted(rules.items()) if _kind(rule) is NodeKind.FIXED]
-    parts = [*_LABELS, *_SELECTOR, *_tolerations(rules)]
+    parts = [*_LABELS, *_SELECTOR, *_tolerations(rules), _present("spec.?affinity", "{}")]
+    parts.append(f"(variables.gathers ? [] :\n  {_GATHER})")
     if fixed:
         parts.append(f"({one_of('variables.rule', fixed)} && !variables.apart ?\n  {_APART} : [])")
     if on_fixed_nodes:
@@ -213,9 +220,24 @@ _TERM_VALUE = (
     f"labelSelector: {_TERM}.labelSelector{{matchExpressions: [{_TERM}.labelSelector.matchExpressions{{"
     f'key: {text(CATEGORY)}, operator: "In", values: {texts([Category.FLEXIBLE.value, Category.WORKER.value])}}}]}}}}'
 )
+_GATHERING = f"Object.spec.affinity.podAffinity.{_PREFERRED}"
+_GATHERING_TERM = f"{_GATHERING}.podAffinityTerm"
+_GATHERING_VALUE = (
+    f"{_GATHERING}{{weight: {OWN_KIND_WEIGHT}, podAffinityTerm: {_GATHERING_TERM}{{topologyKey: {text(HOST)}, "
+    f"namespaceSelector: {_GATHERING_TERM}.namespaceSelector{{}}, "
+    f"labelSelector: {_GATHERING_TERM}.labelSelector{{matchLabels: {{{text(CATEGORY)}: variables.category}}}}}}}}"
+)
+_GATHER = "\n  + ".join(
+    [
+        _present("spec.?affinity.?podAffinity", "{}"),
+        _present(f"spec.?affinity.?podAffinity.?{_PREFERRED}", "[]"),
+        f"[{_add(f'/spec/affinity/podAffinity/{_PREFERRED}/-', _GATHERING_VALUE)}]",
+    ]
+)
+"""The preference that `components.pods.rules.affinity` gives to all pods of the stack: it leaves nodes empty."""
+
 _APART = "\n  + ".join(
     [
-        _present("spec.?affinity", "{}"),
         _present("spec.?affinity.?podAntiAffinity", "{}"),
         _present(f"spec.?affinity.?podAntiAffinity.?{_REQUIRED}", "[]"),
         f"[{_add(f'/spec/affinity/podAntiAffinity/{_REQUIRED}/-', _TERM_VALUE)}]",

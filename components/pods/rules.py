@@ -73,7 +73,7 @@ OPEN_TO_ALL = "100%"
 """For workers on spot nodes whose jobs must be saved (docs/adr/0025), and for variants of services there."""
 
 USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
-_OWN_KIND_WEIGHT = 50
+OWN_KIND_WEIGHT = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def affinity(category: Category) -> "AffinityArgsDict":
         "pod_affinity": {
             "preferred_during_scheduling_ignored_during_execution": [
                 {
-                    "weight": _OWN_KIND_WEIGHT,
+                    "weight": OWN_KIND_WEIGHT,
                     "pod_affinity_term": {
                         "label_selector": {"match_labels": {CATEGORY: category.value}},
                         "namespace_selector": {},

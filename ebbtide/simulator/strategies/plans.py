@@ -24,7 +24,6 @@ from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, Ar
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
 from ebbtide.settings.process_documents import sleep_of
-from ebbtide.settings.sections.adopted import AdoptedWorkload
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
@@ -330,7 +329,6 @@ def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flag
     size = pod_size(spec)
     kind = home_of(spec)
     names = frozenset(name for name, group in topology.settings.node_groups.items() if takes(group, spec))
-    adopted = isinstance(spec, AdoptedWorkload)  # the admission policy adds no preference for other pods
     return WorkloadModel(
         name=name,
         category=spec.category.value,
@@ -343,7 +341,7 @@ def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flag
         pdb_max_unavailable=spec.replicas if spec.on_spot else 0,
         safe_to_evict=False if spec.on_spot else None,
         startup_s=POD_START_S,
-        gathers=flags.gathers and not adopted,
+        gathers=flags.gathers,
         disks=spec.has_disks,
         spreads=spec.category is not Category.WORKER,  # the scheduler spreads no pods without a controller
     )

@@ -103,7 +103,7 @@ def test_only_pods_on_fixed_nodes_may_preempt() -> None:
 def test_patches_that_no_rule_needs_are_left_out() -> None:
     _, patches = rendered(stack_with(web=WEB))
 
-    assert not re.search("priority|affinity|tolerations", patches)
+    assert not re.search("priority|podAntiAffinity|tolerations", patches)
 
 
 def test_a_single_expression_never_holds_the_selectors_of_two_rules() -> None:

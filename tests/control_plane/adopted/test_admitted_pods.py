@@ -15,6 +15,7 @@ from tests.control_plane.support.adopted import CONTAINER, Adopted, adoption_of
 pytestmark = pytest.mark.control_plane
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferred" + REQUIRED.removeprefix("required")
 HUB, WEB, TASK, MODEL = ({"app": name} for name in ("hub", "web", "task", "model"))
 ENGINE = {"app": "engine", "example.com/role": "instance"}
 OWN_TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "hub"}}}
@@ -108,8 +109,9 @@ def test_the_stack_file_wins_over_labels_of_ours_that_the_pod_has(team: Adopted)
     "given",
     [
         {"podAntiAffinity": {REQUIRED: [OWN_TERM]}},
-        {"podAntiAffinity": {"preferred" + REQUIRED[8:]: [{"weight": 1, "podAffinityTerm": OWN_TERM}]}},
+        {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": OWN_TERM}]}},
         {"podAffinity": {REQUIRED: [OWN_TERM]}},
+        {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": OWN_TERM}]}},
         {
             "nodeAffinity": {
                 REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
@@ -119,13 +121,25 @@ def test_the_stack_file_wins_over_labels_of_ours_that_the_pod_has(team: Adopted)
 )
 def test_an_affinity_of_the_pod_is_kept_and_ours_is_appended(given: Json, team: Adopted) -> None:
     admitted = team.admitted(HUB, affinity=given)["spec"]["affinity"]
-    own_terms = given.get("podAntiAffinity", {}).get(REQUIRED, [])
+    kept = {"podAffinity": {}, "podAntiAffinity": {}, **given}
+    own_terms, own_wishes = kept["podAntiAffinity"].get(REQUIRED, []), kept["podAffinity"].get(PREFERRED, [])
 
-    assert admitted["podAntiAffinity"][REQUIRED] == [*own_terms, OUR_TERM]
-    assert {**admitted, "podAntiAffinity": {**admitted["podAntiAffinity"], REQUIRED: own_terms}} == {
-        **given,
-        "podAntiAffinity": {**given.get("podAntiAffinity", {}), REQUIRED: own_terms},
+    assert admitted == {
+        **kept,
+        "podAntiAffinity": {**kept["podAntiAffinity"], REQUIRED: [*own_terms, OUR_TERM]},
+        "podAffinity": {**kept["podAffinity"], PREFERRED: [*own_wishes, gathering("fixed")]},
     }
+
+
+@pytest.mark.parametrize(("labels", "category"), [(WEB, "flexible"), (TASK, "worker")])
+def test_pods_prefer_nodes_with_pods_of_their_category(labels: Mapping[str, str], category: str, team: Adopted) -> None:
+    assert team.admitted(labels)["spec"]["affinity"] == {"podAffinity": {PREFERRED: [gathering(category)]}}
+
+
+def gathering(category: str) -> Json:
+    labels = {"matchLabels": {CATEGORY: category}}
+    term = {"labelSelector": labels, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+    return {"weight": 50, "podAffinityTerm": term}
 
 
 def test_an_anti_affinity_between_categories_is_not_doubled(team: Adopted) -> None:

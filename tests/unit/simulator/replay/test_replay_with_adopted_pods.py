@@ -1,5 +1,6 @@
 """Replays of stacks with adopted pods: fixed, flexible, and workers that nothing moves."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -36,11 +37,15 @@ def stack(**rules: AdoptedSettings) -> StackSettings:
 
 
 def evictions(settings: StackSettings) -> list[Eviction]:
-    """From ten o'clock on, when jobs share the first nodes with the pods."""
-    jobs = [a_job(60.0 * n, 3600.0, cpu=4) for n in range(8)]
+    """From ten o'clock on. The pods come an hour later, when jobs leave room for one of them on each node."""
+    jobs = [a_job(0.0, 3 * HOUR, cpu=4) for _ in range(6)]
     setup = replay_setup_of(settings, a_trace(jobs), ReplayOptions(days=1, start=MONDAY.replace(hour=10)))
     strategy = Strategy.FIXED_FLEXIBLE
-    world = World(cluster_plan(settings, strategy), runs_of(setup.jobs), world_setup_of(setup, strategy))
+    plan = cluster_plan(settings, strategy)
+    later = replace(plan, workloads=tuple((pods, 0) for pods, _ in plan.workloads))
+    world = World(later, runs_of(setup.jobs), world_setup_of(setup, strategy))
+    for pods, count in plan.workloads:
+        world.timeline.at(HOUR, lambda name=pods.name, count=count: world.cluster.scale(name, count))
     controlled(setup.config, world, Tally())
     return world.cluster.evictions
 
@@ -59,7 +64,7 @@ def fixed_flexible(settings_of: str) -> StrategyResult:
 def test_flexible_pods_are_moved_at_night_and_fixed_ones_and_workers_never(count: str) -> None:
     moved = evictions(
         stack(
-            web=a_rule("flexible", cpu="3", **{count: 4}),
+            web=a_rule("flexible", cpu="3", **{count: 2}),
             hub=a_rule("fixed", cpu="3", replicas=1),
             users=a_rule("worker", cpu="1", usually=1),
         )
