@@ -44,17 +44,21 @@ class Labelled(NamedTuple):
 
 
 def labellings(api: KubeApi, rules: Mapping[str, AdoptedSettings], namespaces: Sequence[str]) -> list[Labelling]:
-    """Return the running pods that a rule selects and that lack its labels. Raises `ApiError`."""
+    """Return the running pods that a rule selects and that lack its labels, or have those of a former rule.
+
+    Raises `ApiError`.
+    """
     pods = [pod for namespace in namespaces for pod in items(api, f"/api/v1/namespaces/{namespace}/pods")]
     return [found for pod in pods if (found := labelling_of(pod, rules)) is not None]
 
 
 def labelling_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> Labelling | None:
     """Return the labels for a pod; None if it has ended or ends, has them, or no rule applies to it."""
-    if has_ended(pod) or not is_optional(pod) or {CATEGORY, WORKLOAD} <= labels_of(pod).keys():
+    name = None if has_ended(pod) or not is_optional(pod) else rule_of(pod, rules)
+    if name is None:
         return None
-    name = rule_of(pod, rules)
-    return None if name is None else Labelling(pod, {CATEGORY: rules[name].category.value, WORKLOAD: name})
+    labels = {CATEGORY: rules[name].category.value, WORKLOAD: name}
+    return None if labels.items() <= labels_of(pod).items() else Labelling(pod, labels)
 
 
 def label(api: KubeApi, wanted: Sequence[Labelling], rules: Mapping[str, AdoptedSettings]) -> Iterator[Labelled]:

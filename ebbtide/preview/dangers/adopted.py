@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.preview.dangers.compared import Compared, counted, listed
 from ebbtide.preview.document import Danger, DangerCode, Severity
-from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.settings.sections.adopted import AdoptedSettings, disjoint
 from ebbtide.vocabulary.labels import Category
 
 _REPLACE = "let their owner replace the running pods (kubectl rollout restart); until then their nodes stay all night"
@@ -34,9 +34,13 @@ def adopted_dangers(compared: Compared) -> Iterator[Danger]:
             yield _renamed(name, renamed[name], old)
         elif not any(_covers(rule, old) for rule in after.values()):
             yield _unprotected(name, old, removed=name not in after)
-        new = after.get(renamed.get(name, name))
-        if new is not None and new.category is not old.category:
-            yield _other_category(renamed.get(name, name), old, new)
+        own_name = renamed.get(name, name)
+        for heir, new in after.items():
+            if new.category is not old.category and (heir == own_name or _shares_pods(new, old)):
+                yield _other_category(
+                    heir, old, new, f"{heir} becomes" if heir == own_name else f"pods of {name} become"
+                )
+        new = after.get(own_name)
         if old.redis and (name in renamed or new is None or not new.redis):
             yield _without_redis(name, old)
 
@@ -55,6 +59,11 @@ def _covers(rule: AdoptedSettings, old: AdoptedSettings) -> bool:
     return rule.namespace == old.namespace and all(
         {*old.selector.get(key, ())} <= {*values} and key in old.selector for key, values in rule.selector.items()
     )
+
+
+def _shares_pods(rule: AdoptedSettings, old: AdoptedSettings) -> bool:
+    """True if the rule may select pods that the old rule selected."""
+    return rule.namespace == old.namespace and not disjoint(rule.selector, old.selector)
 
 
 def _begin(rules: Mapping[str, AdoptedSettings]) -> Iterator[Danger]:
@@ -97,14 +106,14 @@ def _unprotected(name: str, old: AdoptedSettings, *, removed: bool) -> Danger:
     )
 
 
-def _other_category(name: str, old: AdoptedSettings, new: AdoptedSettings) -> Danger:
+def _other_category(name: str, old: AdoptedSettings, new: AdoptedSettings, become: str) -> Danger:
     effect, fix = _BECOMES[new.category]
     return Danger(
         code=DangerCode.ADOPTION_CHANGED,
         severity=Severity.WARNING,
         subjects=(name,),
-        what=f"{name} becomes {new.category} instead of {old.category}: {effect}; running ones keep their nodes until "
-        "they are replaced",
+        what=f"{become} {new.category} instead of {old.category}: {effect}; running ones keep their nodes until they "
+        "are replaced",
         impact=counted(new.count, "pod"),
         fix=fix,
     )

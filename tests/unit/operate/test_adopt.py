@@ -416,7 +416,7 @@ def hubs(count: int = 2) -> Adoptable:
     cluster.workload("Deployment", "hub", count)
     cluster.workload("DaemonSet", "agent", labels={"app": "hub"})
     cluster.pod("free", labels={"app": "hub", "ebbtide.dev/adopt": "no"})
-    cluster.pod("has", labels={"app": "hub", "ebbtide.dev/workload": "hub", "ebbtide.dev/category": "flexible"})
+    cluster.pod("has", labels={"app": "hub", **OURS})
     cluster.pod("ended", labels={"app": "hub"}, phase="Failed")
     cluster.pod("other", labels={"app": "other"})
     return cluster
@@ -435,6 +435,18 @@ def test_running_pods_are_listed_and_nothing_is_written_without_yes(
         "team/hub-5d4c-1: ebbtide.dev/category=fixed, ebbtide.dev/workload=hub",
         "2 pods would get labels; nothing was written: add --yes",
     ]
+
+
+@pytest.mark.parametrize("former", [{"ebbtide.dev/workload": "core"}, {"ebbtide.dev/category": "flexible"}])
+def test_labels_of_a_former_rule_or_category_are_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, former: dict[str, str]
+) -> None:
+    cluster = Adoptable()
+    cluster.pod("one", labels={"app": "hub", **OURS, **former})
+
+    run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running", "--yes")
+
+    assert [body["metadata"]["labels"] for _, body in cluster.patches] == [OURS]
 
 
 def test_a_patch_has_two_labels_and_the_version_that_was_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -100,6 +100,14 @@ def test_a_rename_hides_no_change_of_the_category() -> None:
     assert coded(changed) == [(WARNING, CHANGED, ("backend",)), (NOTE, CHANGED, ("backend",))]
 
 
+def test_pods_that_pass_to_a_rule_of_another_category_are_named() -> None:
+    wide = {**HUB, "selector": {"component": ["hub", "proxy"]}, "category": "flexible", "replicas": 2}
+    swapped = of_change(front=wide, api=API)
+
+    assert (WARNING, CHANGED, ("front",)) in coded(swapped)
+    assert any("pods of hub become flexible instead of fixed" in danger.what for danger in swapped)
+
+
 def test_changes_of_a_pool_are_those_of_the_stacks_own_pools() -> None:
     pool = {"source": {"queues": ["etl"]}, "max": 4, "longestJob": "2h"}
 
