@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ebbtide.operate.adopt.facts import AdoptFacts, Owner, controller_of, key_of, template_labels
 from ebbtide.operate.objects import annotations_of, at, labels_of
 from ebbtide.recording.drainable import Item
+from ebbtide.settings.sections.adopted import OF_THE_NODE
 from ebbtide.vocabulary.labels import PREFIX, WORKLOAD
 
 OPT_OUT = PREFIX + "adopt"
@@ -128,7 +129,7 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
     return {
         key: value
         for key, value in labels_of(pod).items()
-        if not key.startswith(PREFIX)
+        if not key.startswith((PREFIX, OF_THE_NODE))
         and _OF_ONE_OBJECT.search(key) is None
         and key.rpartition("/")[2] not in _CHANGING
         and (value not in objects or key in _NAMES_OF_PROGRAMS)

@@ -27,6 +27,9 @@ MINIMUM_VERSION = "1.36"
 MOST_RULES = 200
 """One admission policy holds all rules; Kubernetes 1.36 accepts 240 in an expression and refuses 260."""
 
+OF_THE_NODE = "topology.kubernetes.io/"
+"""Prefix of labels that a pod gets from its node."""
+
 _NAMESPACE = r"(?!kube-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _KEY, _VALUE = rf"({LABEL_PREFIX})?{LABEL_NAME}", rf"({LABEL_NAME})?"
 
@@ -67,6 +70,12 @@ def _label_faults(key: str, value: object) -> list[PydanticCustomError]:
         return [
             wanted("selector.ours", "a label that is not Ebbtide's", found=repr(key), example="app", hint=hint, at=key)
         ]
+    if key.startswith(OF_THE_NODE):
+        expected, hint = (
+            "a label that the pod has when it is created",
+            "Kubernetes adds this one when it chooses a node",
+        )
+        return [wanted("selector.of-the-node", expected, found=repr(key), example="app", hint=hint, at=key)]
     if re.fullmatch(_KEY, key) is None:
         expected = "a label's key as Kubernetes writes it"
         return [wanted("selector.key", expected, found=f"the key {show(key)}", example="app", at=key)]

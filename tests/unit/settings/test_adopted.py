@@ -59,6 +59,7 @@ def test_a_budget_says_in_its_name_which_field_it_sets(tmp_path: Path) -> None:
         (rule(selector="{ app: [api, api] }"), "selector.values", ("a value twice",)),
         (rule(selector="{ app: 3 }"), "selector.value", ("quote it",)),
         (rule(selector="{ ebbtide.dev/category: fixed }"), "selector.ours", ("'ebbtide.dev/category'",)),
+        (rule(selector="{ topology.kubernetes.io/zone: a }"), "selector.of-the-node", ("topology.kubernetes.io/zone",)),
         (rule(selector="{ 'a b': c }"), "selector.key", ("the key 'a b'",)),
         (rule(replicas=""), "adopted.uncounted", ("adopted.api.replicas:", "(for example replicas: 3)")),
         (rule(pods="3"), "keys.not-both", ("replicas or pods",)),
