@@ -117,10 +117,14 @@ class ObservedBudget:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """The content of the caches; a nonexistent object is missing."""
+    """The content of the caches; a nonexistent object is missing.
+
+    `unknown`: why pools and budgets of a team's namespace cannot be read, by name. Others are decided all the same.
+    """
 
     pools: Mapping[PoolName, ObservedPool] = field(default_factory=dict[PoolName, ObservedPool])
     budgets: Mapping[BudgetName, ObservedBudget] = field(default_factory=dict[BudgetName, ObservedBudget])
+    unknown: Mapping[PoolName | BudgetName, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,6 +203,7 @@ class FakeCluster:
         self.pods_stand_still_at: datetime | None = None  # their watch is silent since then
         self.status_lags = False  # a budget that is written stays unsettled until `settle_budget`
         self.down: str | None = None
+        self.unknown: dict[str, str] = {}  # pools and budgets of namespaces that cannot be read
         self.refuse: Outcome | None = None  # what every action answers instead of being done
         self.fenced = False  # another process acts by now: nothing is sent
         self.removed_busy: list[PodName] = []
@@ -308,7 +309,7 @@ class FakeCluster:
             name: replace(pool, pods=pods.pools[name].pods if name in pods.pools else ())
             for name, pool in objects.pools.items()
         }
-        return ObservedCluster(pools, objects.budgets)
+        return ObservedCluster(pools, objects.budgets, self.unknown)
 
     def act(self, action: Action) -> Outcome:
         if self.fenced:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import ValidationArgsDict
 
 NAME = "ebbtide-evictions"
-_OF_DEPLOYMENTS, _OF_RAY = "^({})-[a-z0-9]+-[a-z0-9]+$", "^({})-worker-[a-z0-9]+$"
+_GENERATED = "[bcdfghjklmnpqrstvwxz2456789]"  # the alphabet of generated names: no StatefulSet ends in it by chance
+_OF_DEPLOYMENTS = f"^({{}})-{_GENERATED}+-{_GENERATED}{{{{5}}}}$"
+_OF_RAY = "^({})-worker-[a-z0-9]+$"
 _GRACE = "object.deleteOptions.gracePeriodSeconds"
 
 

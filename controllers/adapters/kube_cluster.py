@@ -108,12 +108,21 @@ class KubeCluster:
         }
         kinds: list[dict[str, KubeCache[Any]]] = [self._deployments, self._sets, self._pods, self._pdbs]
         self._caches = [cache for kind in kinds for cache in kind.values()]
+        # A team may delete its namespace, or the rights in it: no other namespace depends on that.
+        adopted = [*(p for p in config.pools if p.adopted), *(b for b in config.budgets if b.object_name is not None)]
+        self._teams: dict[str, list[KubeCache[Any]]] = {
+            policy.namespace: [kind[policy.namespace] for kind in kinds if policy.namespace in kind]
+            for policy in adopted
+        }
+        of_teams = [cache for caches in self._teams.values() for cache in caches]
+        self._own_caches = [cache for cache in self._caches if cache not in of_teams]
         self._all_caches = [
             *self._caches,
             *self._lives.values(),
         ]  # a failed measurement does not make the cluster unknown
         self.measures = Measures()
         self._revisions: list[int] = []
+        self._troubles: dict[str, str] = {}  # by team's namespace
         self._inputs: dict[str, _Inputs] = {}
         self._uids: dict[str, str] = {}  # of budgets
         self._seen = ObservedCluster()
@@ -127,15 +136,20 @@ class KubeCluster:
             cache.close()
 
     def trouble(self) -> str:
-        """Return why the caches are not believed; empty if they are."""
-        return next(filter(None, (cache.trouble() for cache in self._caches)), "")
+        """Return why the caches are not believed, except those of teams' namespaces; empty if they are."""
+        return next(filter(None, (cache.trouble() for cache in self._own_caches)), "")
+
+    def _team_troubles(self) -> dict[str, str]:
+        troubles = {ns: next(filter(None, (c.trouble() for c in caches)), "") for ns, caches in self._teams.items()}
+        return {namespace: why for namespace, why in troubles.items() if why}
 
     def observe(self) -> ObservedCluster | Unknown:
         if why := self.trouble():
             return Unknown(why)
-        revisions = [cache.revision for cache in self._caches]
-        if revisions != self._revisions:
-            self._revisions, self._seen = revisions, self._rebuild()
+        revisions, troubles = [cache.revision for cache in self._caches], self._team_troubles()
+        if (revisions, troubles) != (self._revisions, self._troubles):
+            self._revisions, self._troubles = revisions, troubles
+            self._seen = self._rebuild()
         return self._seen
 
     def act(self, action: Action) -> Outcome:
@@ -170,7 +184,9 @@ class KubeCluster:
             for name, policy in self._budgets.items():
                 if policy.namespace == namespace and (stored := objects.get(policy.pdb)) is not None:
                     self._uids[name], budgets[name] = stored.uid, _as_maximum(stored.seen, policy)
-        return ObservedCluster(pools, budgets)
+        policies = (*self._pools.values(), *self._budgets.values())
+        unknown = {p.name: self._troubles[p.namespace] for p in policies if p.namespace in self._troubles}
+        return ObservedCluster(pools, budgets, unknown)
 
     def _catch_up(self, namespace: str) -> None:
         for caches in (self._deployments, self._pods):

@@ -17,7 +17,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 RETRY = timedelta(seconds=1)  # after a write that was not done, and while no cache shows one
 _MEMO = timedelta(days=1)  # for which a window that never changes is kept
 _AT_ONCE = timedelta(milliseconds=1)
-_CLUSTER, _DOUBT, _CALENDAR = "cluster", "doubt", "calendar"
+_CLUSTER, _TEAMS, _DOUBT, _CALENDAR = "cluster", "adopted namespaces", "doubt", "calendar"
 _Reconciler: TypeAlias = BudgetReconciler | PoolReconciler
 
 
@@ -58,8 +58,16 @@ class Loop:
             pools = [pool.undecided(cluster) for pool in self._pools.values()]
         else:
             self._notes.note(now, _CLUSTER, "")
+            troubles = ", ".join(sorted({*cluster.unknown.values()}))
+            self._notes.note(now, _TEAMS, troubles and f"holding what cannot be read: {troubles}")
             budgets = [
-                self._carry_out(now, budget, budget.reconcile(now, cluster.budgets.get(budget.name), target))
+                self._carry_out(
+                    now,
+                    budget,
+                    budget.reconcile_unobserved(target)
+                    if budget.name in cluster.unknown
+                    else budget.reconcile(now, cluster.budgets.get(budget.name), target),
+                )
                 for budget, target in targets
             ]
             pools = self._reconcile_pools(cluster, doubt)
@@ -72,7 +80,7 @@ class Loop:
                 window_open=opens,
                 window_reason=window.decision.reason,
                 window_until=window.until,
-                trouble=tuple(filter(None, map(self._notes.condition, (_CLUSTER, _DOUBT, _CALENDAR)))),
+                trouble=tuple(filter(None, map(self._notes.condition, (_CLUSTER, _TEAMS, _DOUBT, _CALENDAR)))),
                 pools=tuple(pools),
                 budgets=tuple(budgets),
             )
@@ -103,6 +111,9 @@ class Loop:
         missing = Unknown("the demand source gave no reading")
         reports: list[PoolReport] = []
         for name, pool in self._pools.items():
+            if name in cluster.unknown:
+                reports.append(pool.undecided(Unknown(cluster.unknown[name])))
+                continue
             result = pool.reconcile(now, cluster.pools.get(name), readings.get(name, missing), doubt)
             reports.append(self._carry_out(now, pool, result))
         return reports

@@ -96,6 +96,7 @@ def _label_faults(key: str, value: object) -> list[PydanticCustomError]:
 TeamNamespace: TypeAlias = Annotated[
     str, BeforeValidator(parse_team_namespace), WithJsonSchema({"type": "string", "pattern": f"^{_NAMESPACE}$"})
 ]
+_LONGEST_NAME = 46  # less two generated parts of up to 17 characters
 _VALUE_SCHEMA = {"type": "string", "pattern": f"^{_VALUE}$"}
 Selector: TypeAlias = Annotated[
     dict[str, tuple[str, ...]],
@@ -125,8 +126,17 @@ class Replicas(StrEnum):
     KEPT = "kept"
 
 
+def _pods_have_its_whole_name(deployment: str | None) -> None:
+    """Kubernetes shortens the names of pods to 63 characters, and an Eviction has the name of its pod only."""
+    if deployment is not None and len(deployment) > _LONGEST_NAME:
+        expected = f"a Deployment whose name has at most {_LONGEST_NAME} characters"
+        raise wanted("adopted.deployment-name", expected, found=f"{len(deployment)} characters", at="deployment")
+
+
 class AdoptedPool(PoolSettings):
     """Sizing of an existing Deployment of workers, through its scale subresource."""
+
+    checks: ClassVar[tuple[Check, ...]] = (*PoolSettings.checks, Check(("deployment",), _pods_have_its_whole_name))
 
     longest_job: PositiveDuration = Field(
         description="longest run time of a job. The pool shrinks only while terminationGracePeriodSeconds of the "

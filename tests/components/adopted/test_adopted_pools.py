@@ -1,5 +1,6 @@
 """What a stack renders for its adopted pools: rights in the team's namespace and policies for their Deployments."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def test_an_eviction_may_not_shorten_the_time_of_their_jobs(tmp_path: Path) -> N
     found = objects(tmp_path, rule("loader", ", deployment: etl-loader"), rule("mail").replace("1h", "90s"))
     spec = found["ValidatingAdmissionPolicy ebbtide-evictions-of-team-etl"]["spec"]
 
-    asked, pattern = "object.deleteOptions.gracePeriodSeconds", "-[a-z0-9]+-[a-z0-9]+$"
+    asked, generated = "object.deleteOptions.gracePeriodSeconds", "[bcdfghjklmnpqrstvwxz2456789]"
+    pattern = f"-{generated}+-{generated}{{5}}$"
+    assert not re.match(f"^(mail){pattern}", "mail-db-0")  # a pod of the team's StatefulSet
+    assert re.match(f"^(mail){pattern}", "mail-6d4f9c7b8f-x2x5k")
     assert [validation["expression"] for validation in spec["validations"]] == [
         f"{asked} >= {seconds} || !request.name.matches('^({name}){pattern}')"
         for seconds, name in ((90, "mail"), (3600, "etl-loader"))

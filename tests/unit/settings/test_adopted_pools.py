@@ -89,6 +89,7 @@ def test_a_replay_has_it_among_the_workers_on_the_cheapest_group(tmp_path: Path)
         ("jobsPerWorker: 2, jobTakes: 1m, drainWithin: 5m", "", ("keys.not-both", "jobsPerWorker")),
         ("morning: { workers: 13, for: 30m }", "", ("morning.above-max", "12")),
         ("replicas: mine", "", ("choice.unknown", "loader.pool.replicas:")),
+        (f"deployment: {'a' * 47}", "", ("adopted.deployment-name", "loader.pool.deployment:", "47 characters")),
         ("deployment: Loader", "", ("object-name.form", "loader.pool.deployment:")),
         ("image: a", "", ("key.unknown", "found the key 'image'")),
         ("checkpoints: { every: 5m }", "", ("key.unknown", "checkpoints")),

@@ -375,6 +375,28 @@ def test_one_cache_that_is_not_believed_makes_all_unknown(api: ScriptedApi) -> N
         cluster.close()
 
 
+def test_a_team_that_takes_its_namespace_away_stops_nothing_else(api: ScriptedApi) -> None:
+    """A list without rights is a 403, and with the namespace go the rights in it."""
+    theirs = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
+    api.lists[BUDGETS] = [named("api", "ours", "3", spec={"maxUnavailable": 0}, status={"observedGeneration": 1})]
+    listed = api.get
+
+    def get(path: str, **query: str) -> dict[str, Any]:
+        if "/team/" in path:
+            raise ApiError(403, "budgets are not for you")
+        return listed(path, **query)
+
+    api.get = get
+    both = (*budgets("api"), BudgetPolicy(name="hub", namespace="team", object_name="ebbtide-hub"))
+    with seen_by(api, config(pool_policy(), budgets=both)) as cluster:
+        wait_until(lambda: look(cluster).unknown, "the trouble in the team's namespace")
+        seen = look(cluster)
+
+    assert (seen.pools["train"].replicas, [*seen.budgets]) == (2, ["api"])
+    assert seen.unknown.keys() == {"hub"}
+    assert theirs in seen.unknown["hub"]
+
+
 def test_closing_ends_every_watch(api: ScriptedApi) -> None:
     with seen_by(api):
         wait_until(lambda: len(api.watches) == len(api.lists), "every watch")

@@ -80,6 +80,22 @@ def test_what_is_unknown_changes_nothing(what: str) -> None:
     assert bench.cluster.writes == []
 
 
+def test_what_a_team_hides_is_held_and_closed_and_nothing_else() -> None:
+    bench = Bench(config(pool_policy(), pool_policy(name="loader"), budgets=budgets("api", "hub")))
+    bench.staff("loader", 2)
+    bench.reconcile()
+    bench.cluster.writes.clear()
+    bench.cluster.unknown = dict.fromkeys(("loader", "hub"), "team: forbidden")
+    bench.queues["train"].enqueue()
+
+    bench.pass_time(AFTER_CALM)
+
+    written = [write for write in bench.cluster.writes if isinstance(write, Scale)]
+    assert {write.pool for write in written} == {"train"}
+    assert bench.cluster.replicas("loader") == 2
+    assert not any(isinstance(write, SetBudget) and write.max_unavailable for write in bench.cluster.writes)
+
+
 def test_a_blind_spell_starts_the_calm_window_anew() -> None:
     bench = Bench(config(pool_policy()))
     bench.staff("train", 1)
