@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import groupby
+from itertools import chain, count, groupby
 from typing import NamedTuple
 
 from ebbtide.operate.adopt.facts import AdoptFacts
@@ -114,39 +114,21 @@ def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
 
 
 def guess_of(workload: Workload) -> Guess:
-    """Return the category by the first rule that applies. What cannot be known is guessed towards less movement."""
-    return next(guess for rule in _RULES if (guess := rule(workload)) is not None)
-
-
-def _task(workload: Workload) -> Guess | None:
+    """Guess the category. What cannot be known is guessed towards less movement."""
     if workload.owner is None:
         return Guess(Category.WORKER, "bare pods: no controller would create an evicted one again")
     if workload.is_task:
         return Guess(Category.WORKER, f"pods of a {workload.kind} run tasks: an evicted one loses its work")
-    return None
-
-
-def _state(workload: Workload) -> Guess | None:
     if workload.kind == "StatefulSet":
         return Guess(Category.FIXED, "a StatefulSet, which usually keeps state")
-    claims = {
-        str(at(volume, "persistentVolumeClaim", "claimName"))
-        for pod in workload.pods
-        for volume in rows_at(pod, "spec", "volumes")
-        if at(volume, "persistentVolumeClaim") is not None
-    }
-    return Guess(Category.FIXED, f"mounts {several(len(claims), 'claim')} ({min(claims)})") if claims else None
-
-
-def _single(workload: Workload) -> Guess | None:
-    return Guess(Category.FIXED, "one replica: moving it interrupts it") if _replicas(workload) == 1 else None
-
-
-def _movable(workload: Workload) -> Guess | None:
-    return Guess(Category.FLEXIBLE, f"{several(_replicas(workload), 'replica')}, no claim") if workload.pods else None
-
-
-_RULES: tuple[Callable[[Workload], Guess | None], ...] = (_task, _state, _single, _movable)
+    volumes = [volume for pod in workload.pods for volume in rows_at(pod, "spec", "volumes")]
+    claims = {name for volume in volumes if (name := at(volume, "persistentVolumeClaim", "claimName"))}
+    if claims:
+        return Guess(Category.FIXED, f"mounts {several(len(claims), 'claim')} ({min(claims)})")
+    replicas = _replicas(workload)
+    if replicas == 1:
+        return Guess(Category.FIXED, "one replica: moving it interrupts it")
+    return Guess(Category.FLEXIBLE, f"{several(replicas, 'replica')}, no claim")
 
 
 def _lacks_scale(workload: Workload) -> bool:
@@ -191,11 +173,8 @@ class _Names:
 
     def unused(self, workload: Workload) -> str:
         base = _as_name(workload.name)
-        options = [
-            base,
-            _as_name(f"{workload.namespace}-{base}"),
-            *(_as_name(f"{base[:36]}-{n}") for n in range(2, 1000)),
-        ]
+        numbered = (_as_name(f"{base[:36]}-{number}") for number in count(2))
+        options = chain([base, _as_name(f"{workload.namespace}-{base}")], numbered)
         name = next(one for one in options if one not in self._used)
         self._used.add(name)
         return name

@@ -6,7 +6,6 @@ can match two of them.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 from ebbtide.operate.adopt.workloads import rank
@@ -39,10 +38,13 @@ def choose(
     """Return a selector for each candidate, or why there is none. `pods` are all of the namespace, `rules` the existing
     selectors by rule.
     """
-    pods = _distinct(candidates, pods)
-    refused = {index: why for index, each in enumerate(candidates) if (why := _alone(each, pods, rules))}
-    refused |= _apart(candidates, refused)
-    selectors = {index: dict(each.labels) for index, each in enumerate(candidates) if index not in refused}
+    refused: dict[int, str] = {}
+    selectors: dict[int, dict[str, str]] = {}
+    for index, each in sorted(enumerate(candidates), key=lambda pair: not pair[1].runs):
+        if why := _alone(each, pods, rules) or _not_apart(each, [candidates[other] for other in selectors]):
+            refused[index] = why
+        else:
+            selectors[index] = dict(each.labels)
 
     def holds(index: int, selector: Labels, among: Mapping[int, Labels]) -> bool:
         others = [*rules.values(), *(_listed(other) for key, other in among.items() if key != index)]
@@ -63,24 +65,7 @@ def choose(
             fewer = {name: value for name, value in selector.items() if name != key}
             if key in selector and holds(index, fewer, selectors):
                 selectors[index] = fewer
-    while shorter := next(
-        (
-            (index, fewer)
-            for index, selector in selectors.items()
-            for fewer in _shorter(candidates[index].labels, len(selector))
-            if holds(index, fewer, selectors)
-        ),
-        None,
-    ):
-        selectors[shorter[0]] = shorter[1]
     return [Chosen(selectors.get(index, {}), refused.get(index, "")) for index in range(len(candidates))]
-
-
-def _distinct(candidates: Sequence[Candidate], pods: Sequence[Other]) -> list[Other]:
-    """Return each workload's combinations of labels once: a thousand pods of one task have a few."""
-    keys = {key for each in candidates for key in each.labels}
-    seen = {(pod.of, frozenset((key, value) for key, value in pod.labels.items() if key in keys)) for pod in pods}
-    return [Other(of, dict(labels)) for of, labels in sorted(seen, key=lambda pair: (pair[0], sorted(pair[1])))]
 
 
 def _alone(candidate: Candidate, pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
@@ -93,25 +78,10 @@ def _alone(candidate: Candidate, pods: Sequence[Other], rules: Mapping[str, Mapp
     return "" if rule is None else f"no label has another value than rule {rule} selects; add one to rule {rule}"
 
 
-def _apart(candidates: Sequence[Candidate], refused: Mapping[int, str]) -> dict[int, str]:
-    """Refuse workloads until all others differ in the value of a label that both have: first those that do not run."""
-    left = [index for index in range(len(candidates)) if index not in refused]
-    why: dict[int, str] = {}
-    while pairs := [pair for pair in combinations(left, 2) if not _differ(*(candidates[index] for index in pair))]:
-        worst = max(
-            {index for pair in pairs for index in pair},
-            key=lambda index: (not candidates[index].runs, sum(index in pair for pair in pairs), index),
-        )
-        other = next(one if two == worst else two for one, two in pairs if worst in (one, two))
-        why[worst] = (
-            f"it shares no label with {candidates[other].name} in which they differ; give both one, such as app"
-        )
-        left.remove(worst)
-    return why
-
-
-def _differ(one: Candidate, other: Candidate) -> bool:
-    return disjoint(_listed(one.labels), _listed(other.labels))
+def _not_apart(candidate: Candidate, accepted: Sequence[Candidate]) -> str:
+    labels = _listed(candidate.labels)
+    other = next((each.name for each in accepted if not disjoint(labels, _listed(each.labels))), None)
+    return "" if other is None else f"it shares no label with {other} in which they differ; give both one, such as app"
 
 
 def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> str | None:
@@ -122,8 +92,3 @@ def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> st
 
 def _listed(selector: Labels) -> dict[str, tuple[str, ...]]:
     return {key: (value,) for key, value in selector.items()}
-
-
-def _shorter(labels: Labels, length: int) -> list[dict[str, str]]:
-    keys = sorted(labels, key=rank)
-    return [{key: labels[key] for key in chosen} for size in range(1, length) for chosen in combinations(keys, size)]

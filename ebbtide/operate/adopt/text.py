@@ -7,22 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import yaml
 
 from ebbtide.operate.adopt.facts import AdoptFacts
-from ebbtide.operate.adopt.nights import (
-    Estimate,
-    Pinning,
-    estimate,
-    is_closed,
-    pinning_pods,
-    reserved_by_daemons,
-    second_budgets,
-    without_budget,
-)
+from ebbtide.operate.adopt.nights import Estimate, Pinning, estimate, pinning_pods
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
 from ebbtide.operate.adopt.workloads import has_ended, is_optional
-from ebbtide.operate.objects import labels_of, rows_at
-from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
-from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.units.counts import several
 from ebbtide.units.money import dollars
 from ebbtide.units.quantities import cpu_text, memory_text
@@ -40,8 +28,6 @@ def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> lis
         *_left_out(facts, proposals),
         *(_night(facts, proposals) if proposals else ()),
         *_estimate_lines(estimate(facts, proposals, settings)),
-        *_budgets(facts, proposals),
-        *_daemons(facts, settings),
         *(f"not known: {part}" for part in facts.unread),
     ]
     return [*_section(proposals), *(f"# {line}" for line in notes)]
@@ -97,8 +83,6 @@ def _night(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
     pinned = pinning_pods(facts, proposals)
     yield f"tonight, without these rules: {'these pods keep their nodes' if pinned else 'no pod keeps its node'}"
     yield from (f"  {_pinning(each)}" for each in pinned)
-    if loose := without_budget(facts, proposals):
-        yield f"by day a drain may move pods without a budget: {_few(str(each.workload) for each in loose)}"
 
 
 def _pinning(each: Pinning) -> str:
@@ -124,38 +108,7 @@ def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
         today, then = map(dollars, numbers.usd)
         yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
     yield "  today: nodes with a pod that pins. With these rules: the fixed pods, and apart from them the others that"
-    yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities and pods of other namespaces"
-    yield "  are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
+    yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities, DaemonSets and other"
+    yield "  namespaces are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
     if numbers.too_large:
         yield f"  left out, since no such node can hold a pod: {', '.join(numbers.too_large)}"
-
-
-def _budgets(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
-    found = [*second_budgets(facts, proposals)]
-    if found:
-        yield "switch these budgets off when the rules apply: a pod under two budgets cannot be evicted"
-    for budget, hit in found:
-        meta, state = budget["metadata"], "closed now" if is_closed(budget) else "open now"
-        rules = ", ".join(each.name for each in hit)
-        yield f"  {meta['namespace']}/{meta['name']} ({state}) selects pods of {rules}: {switch_off(budget)}"
-
-
-def switch_off(budget: Item) -> str:
-    """Return how the owner of a budget is told to make none."""
-    owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
-    labels = labels_of(budget)
-    if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):
-        return f"set enablePDB: false in {owner['kind']} {owner['name']} of CloudNativePG"
-    if owner is not None:
-        return f"made for {owner['kind']} {owner['name']}, whose operator must have a setting for it"
-    if "helm.sh/chart" in labels or "Helm" in (labels.get("app.kubernetes.io/managed-by"), labels.get("heritage")):
-        return "made by a chart, whose values switch it off (often pdb or podDisruptionBudget)"
-    return "remove it where it is applied from"
-
-
-def _daemons(facts: AdoptFacts, settings: StackSettings | None) -> Iterator[str]:
-    existing = settings is not None and settings.cluster.kind is ClusterKind.EXISTING
-    for kind, size in sorted(reserved_by_daemons(facts).items()):
-        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or 'X'}.reserved"
-        amount = f"{{ cpu: {cpu_text(size.cpu)}, memory: {memory_text(size.memory)} }}"
-        yield f"DaemonSets are not adopted; they request on a node{f' of {kind}' if kind else ''}, for {key}: {amount}"

@@ -15,9 +15,6 @@ from ebbtide.operate.probe.facts import Answer, Denied, NodeLabels, ReadApi, nam
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.units.quantities import cpu_quantity
 
-MAX_PODS = 500
-"""Pods of a rule that are read."""
-
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _POLICY = "ebbtide-adopt"
 _PARALLEL = 8
@@ -84,7 +81,7 @@ def _rule(api: ReadApi, want: AdoptedWant, policy: Answer) -> RuleFacts:
     rule, owners = want.rule, Owners(api)
     selector = ",".join(f"{key} in ({','.join(values)})" for key, values in sorted(rule.selector.items()))
     path = f"/api/v1/namespaces/{rule.namespace}/pods"
-    pods = read(api, path, labelSelector=selector, limit=str(MAX_PODS))
+    pods = read(api, path, labelSelector=selector)
     rows = [] if isinstance(pods, Denied) else rows_at(pods, "items")
     by_pod = {str(at(pod, "metadata", "name")): owners.of(pod) for pod in rows}
     return RuleFacts(
