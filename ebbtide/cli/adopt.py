@@ -33,7 +33,6 @@ _LABEL_HELP = (
     "priority."
 )
 _YES_HELP = "With --label-running: write the labels."
-_ALIKE = 10  # failures that are shown
 
 
 @command.command(epilog="Example: ebbtide adopt acme --namespace jupyter --namespace mlflow")
@@ -107,5 +106,4 @@ def _write(api: OperatorApi, pods: list[Labelling]) -> None:
     done = len(pods) - len(failures)
     console().print(f"{several(done, 'pod')} labelled{f', {len(failures)} not' if failures else ''}")
     if failures:
-        more = [f"and {len(failures) - _ALIKE} more"] if len(failures) > _ALIKE else []
-        fail(*failures[:_ALIKE], *more)
+        fail(*failures)

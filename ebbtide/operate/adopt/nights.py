@@ -18,7 +18,7 @@ from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
 from ebbtide.settings.node_sets import with_node_sets
 from ebbtide.settings.packing import alike_nodes_needed
-from ebbtide.settings.placement import PodSize, fits, home_kind
+from ebbtide.settings.placement import PodSize, home_kind
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_KIND, Category
 
 INSTANCE_TYPE, REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"
@@ -46,7 +46,6 @@ class Estimate:
     by_kind: Mapping[NodeKind, int]  # with the rules
     like: Mapping[NodeKind, str]  # the node that the nodes of a kind are like
     usd: tuple[float, float] | str  # today and with the rules, or why they are unknown
-    too_large: Sequence[str]  # rules whose pods fit no such node, which are left out
 
 
 def pinning_pods(facts: AdoptFacts, proposals: Sequence[Proposal]) -> list[Pinning]:
@@ -77,11 +76,10 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
     pods: dict[NodeKind, list[tuple[PodSize, int]]] = {}
     for each in rules:
         if count := each.count if each.guess.category is Category.FIXED else pinning[str(each.workload)]:
-            pods.setdefault(_home(each), []).append((each.size, count))
+            pods.setdefault(home_kind(each.guess.category, each.size.gpu), []).append((each.size, count))
     stack = None if settings is None else with_node_sets(settings)
     like = {kind: _like(kind, facts.nodes, stack) for kind in pods}
-    each_holds = {kind: _capacity(node) for kind, node in like.items()}
-    by_kind = {kind: alike_nodes_needed(each_holds[kind], sizes) for kind, sizes in pods.items()}
+    by_kind = {kind: alike_nodes_needed(_capacity(like[kind]), sizes) for kind, sizes in pods.items()}
     names = {name for each in pinned for name in each.nodes}
     kept = [node for node in facts.nodes if node["metadata"]["name"] in names]
     usd: tuple[float, float] | str
@@ -95,14 +93,7 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
         by_kind=by_kind,
         like={kind: node["metadata"]["name"] for kind, node in like.items()},
         usd=usd,
-        too_large=[
-            each.name for each in rules if (kind := _home(each)) in like and not fits(each.size, each_holds[kind])
-        ],
     )
-
-
-def _home(proposal: Proposal) -> NodeKind:
-    return home_kind(proposal.guess.category, proposal.size.gpu)
 
 
 def _like(kind: NodeKind, nodes: Sequence[Item], stack: StackSettings | None) -> Item:

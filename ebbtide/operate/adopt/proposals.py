@@ -53,32 +53,24 @@ class Proposal:
 
 def proposals_of(facts: AdoptFacts, settings: StackSettings | None = None) -> list[Proposal]:
     """Return a proposal for each workload that no rule of the stack selects, by namespace and name."""
-    rules = {} if settings is None else settings.adopted
-    workloads = [each for each in workloads_of(facts) if not _has_rule(each, rules)]
-    chosen = {
-        id(workload): choice
+    rules: Mapping[str, AdoptedSettings] = {} if settings is None else settings.adopted
+    used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
+    found = workloads_of(facts)
+    workloads = [each for each in found if any(rule_of(pod, rules) is None for pod in each.members)]
+    return [
+        _proposal(_unused(workload, used), workload, choice)
         for namespace, group in groupby(workloads, key=lambda each: each.namespace)
         for workload, choice in _chosen(namespace, list(group), facts, rules)
-    }
-    names = _Names(settings)
-    return [_proposal(names.unused(workload), workload, chosen[id(workload)]) for workload in workloads]
-
-
-def _has_rule(workload: Workload, rules: Mapping[str, AdoptedSettings]) -> bool:
-    return all(rule_of(pod, rules) is not None for pod in workload.members)
+    ]
 
 
 def rule_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> str | None:
     """Return the name of the rule that selects the pod."""
     namespace, labels = pod["metadata"]["namespace"], labels_of(pod)
-    return next(
-        (
-            name
-            for name, rule in sorted(rules.items())
-            if rule.namespace == namespace and all(labels.get(key) in values for key, values in rule.selector.items())
-        ),
-        None,
-    )
+    for name, rule in sorted(rules.items()):
+        if rule.namespace == namespace and all(labels.get(key) in values for key, values in rule.selector.items()):
+            return name
+    return None
 
 
 def _chosen(
@@ -165,19 +157,14 @@ def _gpu_resource(pods: Sequence[Item]) -> str:
     return GPU_RESOURCE if GPU_RESOURCE in names else min(names, default=GPU_RESOURCE)
 
 
-class _Names:
-    """Names of rules, each used once, and not by the stack."""
-
-    def __init__(self, settings: StackSettings | None) -> None:
-        self._used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
-
-    def unused(self, workload: Workload) -> str:
-        base = _as_name(workload.name)
-        numbered = (_as_name(f"{base[:36]}-{number}") for number in count(2))
-        options = chain([base, _as_name(f"{workload.namespace}-{base}")], numbered)
-        name = next(one for one in options if one not in self._used)
-        self._used.add(name)
-        return name
+def _unused(workload: Workload, used: set[str]) -> str:
+    """Return a name for the rule, and add it to those in use."""
+    base = _as_name(workload.name)
+    numbered = (_as_name(f"{base[:36]}-{number}") for number in count(2))
+    options = chain([base, _as_name(f"{workload.namespace}-{base}")], numbered)
+    name = next(one for one in options if one not in used)
+    used.add(name)
+    return name
 
 
 def _as_name(text: str) -> str:

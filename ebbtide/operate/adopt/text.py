@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
 from ebbtide.operate.adopt.facts import AdoptFacts
-from ebbtide.operate.adopt.nights import Estimate, Pinning, estimate, pinning_pods
+from ebbtide.operate.adopt.nights import Estimate, estimate, pinning_pods
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
-from ebbtide.operate.adopt.workloads import has_ended, is_optional
 from ebbtide.settings import StackSettings
 from ebbtide.units.counts import several
 from ebbtide.units.money import dollars
@@ -17,15 +16,14 @@ from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _WIDTH = 116
-_NAMED = 4
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 
 
 def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> list[str]:
     """Return the section `ebbtide:adopted`, as it stands under `config:`, and what is known of the coming night."""
-    proposals = proposals_of(facts, settings)
+    proposals, found = proposals_of(facts, settings), {pod["metadata"]["namespace"] for pod in facts.pods}
     notes = [
-        *_left_out(facts, proposals),
+        *(f"no pods in {namespace}" for namespace in facts.namespaces if namespace not in found),
         *(_night(facts, proposals) if proposals else ()),
         *_estimate_lines(estimate(facts, proposals, settings)),
         *(f"not known: {part}" for part in facts.unread),
@@ -71,29 +69,12 @@ def _scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
 
 
-def _left_out(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
-    live = sum(is_optional(pod) and not has_ended(pod) for pod in facts.pods)
-    if count := live - sum(len(each.workload.pods) for each in proposals):
-        yield f"left out: {several(count, 'pod')} with Ebbtide's labels, or of a rule of the stack"
-    if empty := sorted({*facts.namespaces} - {pod["metadata"]["namespace"] for pod in facts.pods}):
-        yield f"no pods in {', '.join(empty)}"
-
-
 def _night(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
     pinned = pinning_pods(facts, proposals)
     yield f"tonight, without these rules: {'these pods keep their nodes' if pinned else 'no pod keeps its node'}"
-    yield from (f"  {_pinning(each)}" for each in pinned)
-
-
-def _pinning(each: Pinning) -> str:
-    pods = f"{each.workload}: {several(len(each.pods), 'pod')} on {_few(each.nodes) or 'no node yet'}"
-    return f"{pods}: {'; '.join(each.reasons)}"
-
-
-def _few(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return f"{', '.join(listed[:_NAMED])}{more}"
+    for each in pinned:
+        pods = f"{each.workload}: {several(len(each.pods), 'pod')}"
+        yield f"  {pods} on {', '.join(sorted(each.nodes)) or 'no node yet'}: {'; '.join(each.reasons)}"
 
 
 def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
@@ -110,5 +91,3 @@ def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     yield "  today: nodes with a pod that pins. With these rules: the fixed pods, and apart from them the others that"
     yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities, DaemonSets and other"
     yield "  namespaces are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
-    if numbers.too_large:
-        yield f"  left out, since no such node can hold a pod: {', '.join(numbers.too_large)}"
