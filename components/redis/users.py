@@ -13,7 +13,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
 from components.context import StackContext
-from components.pods.redis_access import SECRET, from_secret
+from components.pods.redis_access import from_secret
 from ebbtide.provisioning_labels import SECRET_KEYS
 from ebbtide.settings.sections.adopted import AdoptedSettings
 
@@ -34,11 +34,6 @@ class RedisUser:
 
 def user_name(rule: str) -> str:
     return f"ebbtide-{rule}"
-
-
-def user_secret(rule: str) -> str:
-    """Return the name of the Secret in the team's namespace."""
-    return f"{SECRET}-{rule}"
 
 
 def user_password(password: str, rule: str) -> str:

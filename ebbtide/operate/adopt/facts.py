@@ -9,6 +9,7 @@ from ebbtide.operate.api import items, readable
 from ebbtide.operate.objects import at
 from ebbtide.operate.owners import Owners
 from ebbtide.operate.why.node import autoscaler_flags
+from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 
 OF_A_NODE = ("DaemonSet", "Node")
@@ -53,13 +54,9 @@ def adopt_facts(api: KubeApi, namespaces: Sequence[str]) -> AdoptFacts:
     )
 
 
-def key_of(item: Item) -> str:
-    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-
-
 def _owners(api: KubeApi, pods: Iterable[Item]) -> dict[str, Owner]:
     owners = Owners(api)
-    found = {key_of(pod): owners.of(pod) for pod in pods}
+    found = {pod_name(pod): owners.of(pod) for pod in pods}
     return {
         key: Owner(owner.kind, owner.name, owners.has_scale(owner), owners.item(owner))
         for key, owner in found.items()

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.adopt.facts import key_of
 from ebbtide.operate.adopt.proposals import rule_of
 from ebbtide.operate.adopt.workloads import has_ended, is_optional
 from ebbtide.operate.api import MANAGER, items, one_line
 from ebbtide.operate.objects import labels_of
+from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
@@ -27,13 +27,8 @@ class Labelling:
     pod: Item
     labels: Mapping[str, str]
 
-    @property
-    def path(self) -> str:
-        meta = self.pod["metadata"]
-        return f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
-
     def __str__(self) -> str:
-        return f"{key_of(self.pod)}: {', '.join(f'{key}={value}' for key, value in self.labels.items())}"
+        return f"{pod_name(self.pod)}: {', '.join(f'{key}={value}' for key, value in self.labels.items())}"
 
 
 def labellings(api: KubeApi, rules: Mapping[str, AdoptedSettings], namespaces: Sequence[str]) -> list[Labelling]:
@@ -61,9 +56,10 @@ def label(api: KubeApi, wanted: Sequence[Labelling]) -> Iterator[tuple[Labelling
     """
     for each in wanted:
         try:
-            version = each.pod["metadata"]["resourceVersion"]
-            metadata = {"resourceVersion": version, "labels": dict(each.labels)}
-            api.patch(each.path, {"metadata": metadata}, fieldManager=MANAGER)
+            meta = each.pod["metadata"]
+            patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "labels": dict(each.labels)}}
+            path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+            api.patch(path, patch, fieldManager=MANAGER)
         except ApiError as error:
             yield each, one_line(error)
             if error.status in _HOPELESS:

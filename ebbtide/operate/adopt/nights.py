@@ -22,7 +22,6 @@ from ebbtide.settings.placement import PodSize, home_kind
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_KIND, Category
 
 INSTANCE_TYPE, REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"
-_USUAL_PODS = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def _capacity(node: Item) -> Capacity:
         cpu=int(quantity(at(offer, "cpu")) * 1000),
         memory=int(quantity(at(offer, "memory")) / 2**20),
         gpu=int(quantity(at(offer, GPU_RESOURCE))),
-        pods=int(quantity(at(offer, "pods"))) or _USUAL_PODS,
+        pods=int(quantity(at(offer, "pods"))),
     )
 
 

@@ -88,9 +88,9 @@ def _chosen(
 
 
 def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
-    guess = guess_of(workload)
+    guess, unscaled = guess_of(workload), workload.owner is not None and workload.owner.has_scale is False
     size, resource, notes = _requests(workload)
-    by = "usually" if guess.category is Category.WORKER else "pods" if _lacks_scale(workload) else "replicas"
+    by = "usually" if guess.category is Category.WORKER else "pods" if unscaled else "replicas"
     return Proposal(
         name=name,
         workload=workload,
@@ -121,10 +121,6 @@ def guess_of(workload: Workload) -> Guess:
     if replicas == 1:
         return Guess(Category.FIXED, "one replica: moving it interrupts it")
     return Guess(Category.FLEXIBLE, f"{several(replicas, 'replica')}, no claim")
-
-
-def _lacks_scale(workload: Workload) -> bool:
-    return workload.owner is not None and workload.owner.has_scale is False
 
 
 def _replicas(workload: Workload) -> int:

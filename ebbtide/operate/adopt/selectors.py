@@ -41,7 +41,7 @@ def choose(
     refused: dict[int, str] = {}
     selectors: dict[int, dict[str, str]] = {}
     for index, each in sorted(enumerate(candidates), key=lambda pair: not pair[1].runs):
-        if why := _alone(each, pods, rules) or _not_apart(each, [candidates[other] for other in selectors]):
+        if why := _why_not(each, [candidates[other] for other in selectors], pods, rules):
             refused[index] = why
         else:
             selectors[index] = dict(each.labels)
@@ -68,20 +68,23 @@ def choose(
     return [Chosen(selectors.get(index, {}), refused.get(index, "")) for index in range(len(candidates))]
 
 
-def _alone(candidate: Candidate, pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
+def _why_not(
+    candidate: Candidate,
+    accepted: Sequence[Candidate],
+    pods: Sequence[Other],
+    rules: Mapping[str, Mapping[str, tuple[str, ...]]],
+) -> str:
     """Return why no selector selects these pods and no others; empty if one does."""
-    if not candidate.labels:
+    labels = _listed(candidate.labels)
+    if not labels:
         return "its pods share no label that lasts; add one to their template, such as app"
     if (caught := _caught(candidate, candidate.labels, pods)) is not None:
         return f"no label tells its pods from those of {caught}; add one to their template, such as app"
-    rule = next((name for name, rule in rules.items() if not disjoint(_listed(candidate.labels), rule)), None)
-    return "" if rule is None else f"no label has another value than rule {rule} selects; add one to rule {rule}"
-
-
-def _not_apart(candidate: Candidate, accepted: Sequence[Candidate]) -> str:
-    labels = _listed(candidate.labels)
-    other = next((each.name for each in accepted if not disjoint(labels, _listed(each.labels))), None)
-    return "" if other is None else f"it shares no label with {other} in which they differ; give both one, such as app"
+    if rule := next((name for name, rule in rules.items() if not disjoint(labels, rule)), ""):
+        return f"no label has another value than rule {rule} selects; add one to rule {rule}"
+    if other := next((each.name for each in accepted if not disjoint(labels, _listed(each.labels))), ""):
+        return f"it shares no label with {other} in which they differ; give both one, such as app"
+    return ""
 
 
 def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> str | None:

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.operate.adopt.facts import OF_A_NODE, AdoptFacts, Owner, key_of, template_labels
-from ebbtide.operate.objects import annotations_of, at, labels_of
+from ebbtide.operate.adopt.facts import OF_A_NODE, AdoptFacts, Owner, template_labels
+from ebbtide.operate.objects import at, labels_of
 from ebbtide.operate.owners import controller_of
+from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 from ebbtide.vocabulary.labels import ADOPT, PREFIX, WORKLOAD
 
 _SCALED = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
-_MIRROR = "kubernetes.io/config.mirror"
 
 PREFERRED = (
     *("app.kubernetes.io/name", "app.kubernetes.io/component", "app.kubernetes.io/instance"),
@@ -58,7 +58,7 @@ class Workload:
 
 def is_of_a_node(pod: Item) -> bool:
     """True for pods of DaemonSets and mirror pods, which the policy leaves alone."""
-    return controller_of(pod).kind in OF_A_NODE or _MIRROR in annotations_of(pod)
+    return controller_of(pod).kind in OF_A_NODE
 
 
 def has_ended(pod: Item) -> bool:
@@ -83,14 +83,11 @@ def workloads_of(facts: AdoptFacts) -> list[Workload]:
     groups: dict[tuple[str, ...], list[Item]] = {}
     for pod in facts.pods:
         if is_optional(pod) and WORKLOAD not in labels_of(pod):
-            groups.setdefault(_group(pod, facts.owners.get(key_of(pod))), []).append(pod)
-    found = [_workload(pods, facts.owners.get(key_of(pods[0]))) for pods in groups.values()]
-    return sorted(filter(_stays, found), key=lambda each: (each.namespace, each.name, each.kind))
-
-
-def _stays(workload: Workload) -> bool:
-    """Pods that ended show what tasks there are; of a service they are left over."""
-    return workload.is_task or bool(workload.pods)
+            groups.setdefault(_group(pod, facts.owners.get(pod_name(pod))), []).append(pod)
+    found = [_workload(pods, facts.owners.get(pod_name(pods[0]))) for pods in groups.values()]
+    # Pods that ended show what tasks there are; of a service they are left over.
+    present = (each for each in found if each.is_task or each.pods)
+    return sorted(present, key=lambda each: (each.namespace, each.name, each.kind))
 
 
 def _is_task(pod: Item, owner: Owner | None) -> bool:

@@ -17,12 +17,10 @@ from ebbtide.operate.probe.adopted_facts import AdoptedFacts, AdoptedWant, RuleF
 from ebbtide.operate.probe.facts import Denied
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
 from ebbtide.recording.drainable import covers
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, without_replicas
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, deployment_of, without_replicas
 from ebbtide.units.counts import several
 from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
-
-_SHOWN = 3
 
 Item = Mapping[str, Any]
 
@@ -75,7 +73,7 @@ def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Fin
         return missing(subject, f"{none}; correct the selector ({shown}), or start the workload")
     owners = _owners(facts, pods)
     if len(owners) > 1 and not worker:
-        names = ", ".join(map(str, owners[:_SHOWN])) + (f" and {len(owners) - _SHOWN} more" * (len(owners) > _SHOWN))
+        names = ", ".join(map(str, owners))
         return missing(subject, f"wanted the pods of one owner, found those of {names}; write a rule for each")
     whose = str(owners[0]) if len(owners) == 1 else f"{len(owners)} owners"
     return ok(subject, f"{several(len(pods), 'pod')} of {whose}")
@@ -102,7 +100,7 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
     pool, subject = want.rule.pool, f"pool {want.name}"
     if pool is None or isinstance(facts.deployment, Denied):
         return
-    name = pool.deployment or want.name
+    name = deployment_of(want.name, want.rule)
     title = f"Deployment {want.rule.namespace}/{name}"
     if facts.deployment is None:
         yield missing(subject, f"no {title}, whose replicas the pool sets; name another one in pool.deployment")
