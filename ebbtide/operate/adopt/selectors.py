@@ -1,8 +1,7 @@
 """Choose a selector for each workload of a namespace: few labels, exactly its pods, disjoint from all others. Pure.
 
-If one label tells all workloads apart, it is chosen. Else all begin with all their labels, which select the fewest
-pods. Then labels are taken away, the least telling first, while each selector still selects exactly its pods and no pod
-can match two of them.
+All begin with all their labels, which select the fewest pods. Then labels are taken away, the least telling first,
+while each selector still selects exactly its pods and no pod can match two of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,11 +54,6 @@ def choose(
         )
 
     keys = sorted({key for selector in selectors.values() for key in selector}, key=rank, reverse=True)
-    for key in reversed(keys):  # one label for all is what people would write
-        same = {index: {key: labels[key]} for index, labels in selectors.items() if key in labels}
-        if same.keys() == selectors.keys() and all(holds(index, each, same) for index, each in same.items()):
-            selectors = same
-            break
     for key in keys:
         for index, selector in selectors.items():
             fewer = {name: value for name, value in selector.items() if name != key}

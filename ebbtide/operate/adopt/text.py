@@ -88,6 +88,5 @@ def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     else:
         today, then = map(dollars, numbers.usd)
         yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
-    yield "  today: nodes with a pod that pins. With these rules: the fixed pods, and apart from them the others that"
-    yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities, DaemonSets and other"
-    yield "  namespaces are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
+    yield "  today: nodes with a pod that pins; with these rules: the fixed pods, and the others that pin now, packed"
+    yield "  by requests, without zones, disks, affinities, DaemonSets, other namespaces, and files that pin a node"
