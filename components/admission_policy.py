@@ -1,9 +1,14 @@
-"""An admission policy and its binding. It refuses a write, or warns of one."""
+"""An admission policy and its binding. It refuses a write, warns of one, or changes it."""
 
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from pulumi_kubernetes.admissionregistration.v1 import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +16,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import (
         MatchConditionArgsDict,
         MatchResourcesArgsDict,
+        MutatingAdmissionPolicySpecArgsDict,
         NamedRuleWithOperationsArgsDict,
         ValidatingAdmissionPolicySpecArgsDict,
         ValidationArgsDict,
@@ -65,6 +71,25 @@ def warn(
         "variables": list(variables),
     }
     _create(names, policy_name, spec, action="Warn", parent=parent)
+
+
+def mutate(
+    names: tuple[str, str],  # as for `enforce`
+    policy_name: str,
+    spec: "MutatingAdmissionPolicySpecArgsDict",
+    *,
+    parent: pulumi.Resource,
+) -> None:
+    policy, binding = names
+    created = MutatingAdmissionPolicy(
+        policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
+    )
+    MutatingAdmissionPolicyBinding(
+        binding,
+        metadata={"name": policy_name},
+        spec={"policy_name": policy_name},
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[created]),
+    )
 
 
 def _create(

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 
-from components.admission_policy import on
+from components.admission_policy import mutate, on
 from components.adopted.cel import adopted_namespaces, one_of
 from ebbtide.settings.sections.adopted import AdoptedSettings, Replicas, deployment_of
 
@@ -34,20 +33,8 @@ def keep_replicas(name: str, rules: Mapping[str, AdoptedSettings], parent: pulum
         for rule_name, rule in rules.items()
         if rule.pool is not None and rule.pool.replicas is Replicas.KEPT
     }
-    if not kept:
-        return
-    policy = MutatingAdmissionPolicy(
-        f"{name}-replicas-policy",
-        metadata={"name": POLICY},
-        spec=policy_spec(kept),
-        opts=pulumi.ResourceOptions(parent=parent),
-    )
-    MutatingAdmissionPolicyBinding(
-        f"{name}-replicas-binding",
-        metadata={"name": POLICY},
-        spec={"policy_name": POLICY},
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[policy]),
-    )
+    if kept:
+        mutate((f"{name}-replicas-policy", f"{name}-replicas-binding"), POLICY, policy_spec(kept), parent=parent)
 
 
 def policy_spec(rules: Mapping[str, AdoptedSettings]) -> "MutatingAdmissionPolicySpecArgsDict":

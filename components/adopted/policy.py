@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 
+from components.admission_policy import mutate, on
 from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, rule_variables, text, texts
 from components.adopted.kept import keep_replicas
 from components.adopted.second_budgets import warn_of_second_budgets
@@ -45,7 +45,6 @@ from ebbtide.vocabulary.labels import ADOPT, CATEGORY, NODE_GROUP, WORKLOAD, Cat
 if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import (
         MatchConditionArgsDict,
-        MatchResourcesArgsDict,
         MutatingAdmissionPolicySpecArgsDict,
         VariableArgsDict,
     )
@@ -66,18 +65,8 @@ class Adoption(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Adoption", name, None, opts)
-        policy = MutatingAdmissionPolicy(
-            f"{name}-policy",
-            metadata={"name": POLICY},
-            spec=policy_spec(args.rules, args.node_selectors),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        MutatingAdmissionPolicyBinding(
-            f"{name}-binding",
-            metadata={"name": POLICY},
-            spec={"policy_name": POLICY},
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-        )
+        spec = policy_spec(args.rules, args.node_selectors)
+        mutate((f"{name}-policy", f"{name}-binding"), POLICY, spec, parent=self)
         warn_of_second_budgets(name, args.rules, self)
         keep_replicas(name, args.rules, self)
         self.register_outputs({})
@@ -90,26 +79,14 @@ def policy_spec(
     return {
         "failure_policy": "Ignore",
         "reinvocation_policy": "IfNeeded",
-        "match_constraints": _created_pods(rules),
+        "match_constraints": {
+            **on("", "pods", ["CREATE"]),
+            **adopted_namespaces(rules),
+            "object_selector": {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]},
+        },
         "match_conditions": _CONDITIONS,
         "variables": _variables(rules, node_selectors),
         "mutations": [{"patch_type": "JSONPatch", "json_patch": {"expression": _patches(rules)}}],
-    }
-
-
-def _created_pods(rules: Mapping[str, AdoptedSettings]) -> "MatchResourcesArgsDict":
-    return {
-        **adopted_namespaces(rules),
-        "object_selector": {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]},
-        "resource_rules": [
-            {
-                "api_groups": [""],
-                "api_versions": ["v1"],
-                "operations": ["CREATE"],
-                "resources": ["pods"],
-                "scope": "Namespaced",
-            }
-        ],
     }
 
 

@@ -25,7 +25,7 @@ from components.pods.redis_access import (
     secret_keys,
 )
 from components.redis.server import RedisServerArgs, redis_server
-from components.redis.users import RedisUser, passwords_secret, user_name, user_password, user_secret
+from components.redis.users import RedisUser, passwords_secret, user_name, user_password
 from ebbtide.provisioning_labels import SECRET_KEYS
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
@@ -77,7 +77,7 @@ class Redis(pulumi.ComponentResource):
         password, endpoint, secret = _secret_text(args.password), self.endpoint, SECRET
         if rule is not None:
             password = password.apply(lambda text: user_password(text, rule))
-            endpoint, secret = replace(endpoint, username=user_name(rule)), user_secret(rule)
+            endpoint, secret = replace(endpoint, username=user_name(rule)), f"{SECRET}-{rule}"
         host = self.endpoint.host if args.stack.cache_host is None else args.stack.cache_host
         outputs = pulumi.Output.all(host=host, password=password)
         spellings = {

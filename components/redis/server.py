@@ -23,13 +23,14 @@ from pulumi_kubernetes.apps.v1 import StatefulSet
 from pulumi_kubernetes.core.v1 import Service
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
+from components.adopted.budgets import label_selector
 from components.context import StackContext
 from components.images import REDIS
 from components.pods.budget import closed_budget
 from components.pods.disks import kept_class
 from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
-from components.redis.users import RedisUser, admitted, password_variables, user_options
+from components.redis.users import RedisUser, password_variables, user_options
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.redis import CPU, RedisSettings
 from ebbtide.units.quantities import memory_quantity
@@ -44,10 +45,13 @@ if TYPE_CHECKING:
         VolumeArgsDict,
         VolumeMountArgsDict,
     )
+    from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
+    from pulumi_kubernetes.networking.v1 import NetworkPolicyPeerArgsDict
 
 KEPT = NAME
 """The class whose volumes outlive their claims."""
 
+_NAME_LABEL = "kubernetes.io/metadata.name"
 CLAIM_TEMPLATES = "spec.volumeClaimTemplates"
 TLS_DIRECTORY = "/tls"
 _USER = 999  # the image's own
@@ -81,8 +85,6 @@ def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -
         before.append(kept_class(f"{name}-kept", KEPT, args.stack.customer, options=child))
     closed_budget(f"{name}-budget", identity, args.stack.namespace, parent=parent)
     _clients(f"{name}-clients", args, child)
-    for rule, user in sorted(args.users.items()):
-        admitted(f"{name}-{rule}-clients", rule, user, identity, args.stack.namespace, parent=parent)
     StatefulSet(
         f"{name}-server",
         metadata={"name": NAME, "namespace": args.stack.namespace, "labels": identity.labels},
@@ -98,21 +100,19 @@ def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -
 
 
 def _clients(resource_name: str, args: RedisServerArgs, options: pulumi.ResourceOptions) -> None:
+    peers: list[NetworkPolicyPeerArgsDict] = [
+        {"namespace_selector": {"match_labels": {_NAME_LABEL: namespace}}} for namespace in args.clients
+    ]
+    for _, user in sorted(args.users.items()):
+        theirs: LabelSelectorArgsDict = {"match_labels": {_NAME_LABEL: user.rule.namespace}}
+        peers.append({"namespace_selector": theirs, "pod_selector": label_selector(user.rule)})
     NetworkPolicy(
         resource_name,
         metadata={"name": NAME, "namespace": args.stack.namespace},
         spec={
             "pod_selector": {"match_labels": args.identity.selector},
             "policy_types": ["Ingress"],
-            "ingress": [
-                {
-                    "from_": [
-                        {"namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": namespace}}}
-                        for namespace in args.clients
-                    ],
-                    "ports": [{"port": PORT, "protocol": "TCP"}],
-                }
-            ],
+            "ingress": [{"from_": peers, "ports": [{"port": PORT, "protocol": "TCP"}]}],
         },
         opts=options,
     )

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
-from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
-from components.adopted.budgets import label_selector
 from components.context import StackContext
-from components.pods.redis_access import NAME, PORT, SECRET, from_secret
-from components.pods.rules import PodIdentity
+from components.pods.redis_access import from_secret
 from ebbtide.provisioning_labels import SECRET_KEYS
 from ebbtide.settings.sections.adopted import AdoptedSettings
 
@@ -37,11 +34,6 @@ class RedisUser:
 
 def user_name(rule: str) -> str:
     return f"ebbtide-{rule}"
-
-
-def user_secret(rule: str) -> str:
-    """Return the name of the Secret in the team's namespace."""
-    return f"{SECRET}-{rule}"
 
 
 def user_password(password: str, rule: str) -> str:
@@ -81,39 +73,5 @@ def passwords_secret(
             "annotations": {SECRET_KEYS: ",".join(sorted(users))},
         },
         string_data={name: password.apply(lambda text, name=name: user_password(text, name)) for name in sorted(users)},
-        opts=pulumi.ResourceOptions(parent=parent),
-    )
-
-
-def admitted(
-    resource_name: str,
-    name: str,
-    user: RedisUser,
-    redis: PodIdentity,
-    namespace: pulumi.Input[str],
-    *,
-    parent: pulumi.Resource,
-) -> None:
-    """Admit the rule's pods to Redis; policies add up."""
-    NetworkPolicy(
-        resource_name,
-        metadata={"name": f"{NAME}-{name}", "namespace": namespace},
-        spec={
-            "pod_selector": {"match_labels": redis.selector},
-            "policy_types": ["Ingress"],
-            "ingress": [
-                {
-                    "from_": [
-                        {
-                            "namespace_selector": {
-                                "match_labels": {"kubernetes.io/metadata.name": user.rule.namespace}
-                            },
-                            "pod_selector": label_selector(user.rule),
-                        }
-                    ],
-                    "ports": [{"port": PORT, "protocol": "TCP"}],
-                }
-            ],
-        },
         opts=pulumi.ResourceOptions(parent=parent),
     )

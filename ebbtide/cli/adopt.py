@@ -33,7 +33,6 @@ _LABEL_HELP = (
     "priority."
 )
 _YES_HELP = "With --label-running: write the labels."
-_ALIKE = 10  # failures that are shown
 
 
 @command.command(epilog="Example: ebbtide adopt acme --namespace jupyter --namespace mlflow")
@@ -94,20 +93,17 @@ def _label_running(api: OperatorApi, settings: StackSettings, namespaces: list[s
             f"{listed}; nothing was written: add --yes" if pods else "no running pod lacks the labels of its rule"
         )
         return
-    _write(api, pods, settings)
+    _write(api, pods)
 
 
-def _write(api: OperatorApi, pods: list[Labelling], settings: StackSettings) -> None:
-    out, failures, done = console(), list[str](), 0
-    for labelled in label(api, pods, settings.adopted):
-        if labelled.failure:
-            failures.append(f"not labelled: {labelled.labelling}: {labelled.failure}")
+def _write(api: OperatorApi, pods: list[Labelling]) -> None:
+    failures: list[str] = []
+    for labelling, failure in label(api, pods):
+        if failure:
+            failures.append(f"not labelled: {labelling}: {failure}")
         else:
-            out.print(str(labelled.labelling))
-            done += 1
-    out.print(
-        f"{several(done, 'pod')} labelled, {len(pods) - done} not" if failures else f"{several(done, 'pod')} labelled"
-    )
+            console().print(str(labelling))
+    done = len(pods) - len(failures)
+    console().print(f"{several(done, 'pod')} labelled{f', {len(failures)} not' if failures else ''}")
     if failures:
-        more = [f"and {len(failures) - _ALIKE} more"] if len(failures) > _ALIKE else []
-        fail(*failures[:_ALIKE], *more)
+        fail(*failures)

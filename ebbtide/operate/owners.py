@@ -39,11 +39,12 @@ class Owners:
     def __init__(self, api: Reads) -> None:
         self._api = api
         self._known: dict[Owner, Owner] = {}
+        self._items: dict[Owner, Json | None] = {}
         self._resources: dict[str, list[Mapping[str, Any]]] = {}
 
     def of(self, pod: Mapping[str, Any]) -> Owner:
         """Return the pod's owner. Raises `ApiError` only if the server cannot be reached."""
-        direct = _controller(pod)
+        direct = controller_of(pod)
         if direct not in self._known:
             self._known[direct] = self._parent(direct)
         return self._known[direct]
@@ -52,18 +53,30 @@ class Owners:
         """Return True if the owner has a scale subresource; None if the API group cannot be read."""
         if owner.kind in _SCALED or owner.kind in _UNSCALED:
             return owner.kind in _SCALED
+        plural = self._plural(owner)
+        return None if plural is None else f"{plural}/scale" in self._served(owner)
+
+    def item(self, owner: Owner) -> Json | None:
+        """Return the owner itself; None if it cannot be read."""
+        if owner not in self._items:
+            plural = _PARENTS.get((owner.api_version, owner.kind)) or self._plural(owner)
+            path = f"{_root(owner)}/namespaces/{owner.namespace}/{plural}/{owner.name}"
+            self._items[owner] = None if plural is None else self._read(path)
+        return self._items[owner]
+
+    def _served(self, owner: Owner) -> Mapping[str, object]:
+        """Return the kinds of the owner's API group by their names in paths."""
         if owner.api_version not in self._resources:
-            self._resources[owner.api_version] = rows_at(self._read(f"/apis/{owner.api_version}"), "resources")
-        resources = {str(row.get("name")): row.get("kind") for row in self._resources[owner.api_version]}
-        plurals = [name for name, kind in resources.items() if kind == owner.kind and "/" not in name]
-        return f"{plurals[0]}/scale" in resources if plurals else None
+            self._resources[owner.api_version] = rows_at(self._read(_root(owner)), "resources")
+        return {str(row.get("name")): row.get("kind") for row in self._resources[owner.api_version]}
+
+    def _plural(self, owner: Owner) -> str | None:
+        served = self._served(owner).items()
+        return next((name for name, kind in served if kind == owner.kind and "/" not in name), None)
 
     def _parent(self, owner: Owner) -> Owner:
-        plural = _PARENTS.get((owner.api_version, owner.kind))
-        if plural is None:
-            return owner
-        item = self._read(f"/apis/{owner.api_version}/namespaces/{owner.namespace}/{plural}/{owner.name}")
-        parent = owner if item is None else _controller(item)
+        item = self.item(owner) if (owner.api_version, owner.kind) in _PARENTS else None
+        parent = owner if item is None else controller_of(item)
         return parent if parent.kind else owner
 
     def _read(self, path: str) -> Json | None:
@@ -75,7 +88,11 @@ class Owners:
             raise
 
 
-def _controller(item: Mapping[str, Any]) -> Owner:
+def _root(owner: Owner) -> str:
+    return f"/{'apis' if '/' in owner.api_version else 'api'}/{owner.api_version}"
+
+
+def controller_of(item: Mapping[str, Any]) -> Owner:
     namespace = str(at(item, "metadata", "namespace") or "")
     for reference in rows_at(item, "metadata", "ownerReferences"):
         if reference.get("controller"):

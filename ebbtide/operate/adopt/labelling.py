@@ -1,24 +1,22 @@
 """Label running pods as the policy labels new ones: two labels, with the operator's own rights.
 
-Each patch has the resourceVersion of the pod that was judged, so that a pod that changed meanwhile is read and judged
-again. The rest of a running pod cannot be changed: its node selector and its affinity stay as they are.
+Each patch has the resourceVersion of the pod that was judged, so one for a pod that changed meanwhile is refused. The
+rest of a running pod cannot be changed: its node selector and its affinity stay as they are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.adopt.facts import key_of
 from ebbtide.operate.adopt.proposals import rule_of
 from ebbtide.operate.adopt.workloads import has_ended, is_optional
-from ebbtide.operate.api import MANAGER, find, items, one_line
+from ebbtide.operate.api import MANAGER, items, one_line
 from ebbtide.operate.objects import labels_of
+from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
 
-_CONFLICT, _GONE = 409, 404
 _HOPELESS = (0, 401)  # no server, no login: the next pod fares no better
 
 
@@ -29,18 +27,8 @@ class Labelling:
     pod: Item
     labels: Mapping[str, str]
 
-    @property
-    def path(self) -> str:
-        meta = self.pod["metadata"]
-        return f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
-
     def __str__(self) -> str:
-        return f"{key_of(self.pod)}: {', '.join(f'{key}={value}' for key, value in self.labels.items())}"
-
-
-class Labelled(NamedTuple):
-    labelling: Labelling
-    failure: str = ""
+        return f"{pod_name(self.pod)}: {', '.join(f'{key}={value}' for key, value in self.labels.items())}"
 
 
 def labellings(api: KubeApi, rules: Mapping[str, AdoptedSettings], namespaces: Sequence[str]) -> list[Labelling]:
@@ -61,32 +49,20 @@ def labelling_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> Labelling |
     return None if labels.items() <= labels_of(pod).items() else Labelling(pod, labels)
 
 
-def label(api: KubeApi, wanted: Sequence[Labelling], rules: Mapping[str, AdoptedSettings]) -> Iterator[Labelled]:
-    """Label pods one by one. Ends early if the server cannot be reached or refuses the login."""
+def label(api: KubeApi, wanted: Sequence[Labelling]) -> Iterator[tuple[Labelling, str]]:
+    """Label pods one by one; yield each with its failure, empty if it has the labels now.
+
+    Ends early if the server cannot be reached or refuses the login.
+    """
     for each in wanted:
         try:
-            _label(api, each, rules)
+            meta = each.pod["metadata"]
+            patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "labels": dict(each.labels)}}
+            path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+            api.patch(path, patch, fieldManager=MANAGER)
         except ApiError as error:
-            yield Labelled(each, one_line(error))
+            yield each, one_line(error)
             if error.status in _HOPELESS:
                 return
         else:
-            yield Labelled(each)
-
-
-def _label(api: KubeApi, labelling: Labelling, rules: Mapping[str, AdoptedSettings]) -> None:
-    """Patch the pod; if it has changed since, judge it again, once. A pod that is gone needs no labels."""
-    try:
-        _patch(api, labelling)
-    except ApiError as error:
-        if error.status not in (_CONFLICT, _GONE):
-            raise
-        pod = find(api, labelling.path)
-        again = None if pod is None else labelling_of(pod, rules)
-        if again is not None:
-            _patch(api, again)
-
-
-def _patch(api: KubeApi, labelling: Labelling) -> None:
-    metadata = {"resourceVersion": labelling.pod["metadata"]["resourceVersion"], "labels": dict(labelling.labels)}
-    api.patch(labelling.path, {"metadata": metadata}, fieldManager=MANAGER)
+            yield each, ""

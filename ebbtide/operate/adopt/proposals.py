@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import groupby
+from itertools import chain, count, groupby
 from typing import NamedTuple
 
 from ebbtide.operate.adopt.facts import AdoptFacts
@@ -53,32 +53,24 @@ class Proposal:
 
 def proposals_of(facts: AdoptFacts, settings: StackSettings | None = None) -> list[Proposal]:
     """Return a proposal for each workload that no rule of the stack selects, by namespace and name."""
-    rules = {} if settings is None else settings.adopted
-    workloads = [each for each in workloads_of(facts) if not _has_rule(each, rules)]
-    chosen = {
-        id(workload): choice
+    rules: Mapping[str, AdoptedSettings] = {} if settings is None else settings.adopted
+    used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
+    found = workloads_of(facts)
+    workloads = [each for each in found if any(rule_of(pod, rules) is None for pod in each.members)]
+    return [
+        _proposal(_unused(workload, used), workload, choice)
         for namespace, group in groupby(workloads, key=lambda each: each.namespace)
         for workload, choice in _chosen(namespace, list(group), facts, rules)
-    }
-    names = _Names(settings)
-    return [_proposal(names.unused(workload), workload, chosen[id(workload)]) for workload in workloads]
-
-
-def _has_rule(workload: Workload, rules: Mapping[str, AdoptedSettings]) -> bool:
-    return all(rule_of(pod, rules) is not None for pod in workload.members)
+    ]
 
 
 def rule_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> str | None:
     """Return the name of the rule that selects the pod."""
     namespace, labels = pod["metadata"]["namespace"], labels_of(pod)
-    return next(
-        (
-            name
-            for name, rule in sorted(rules.items())
-            if rule.namespace == namespace and all(labels.get(key) in values for key, values in rule.selector.items())
-        ),
-        None,
-    )
+    for name, rule in sorted(rules.items()):
+        if rule.namespace == namespace and all(labels.get(key) in values for key, values in rule.selector.items()):
+            return name
+    return None
 
 
 def _chosen(
@@ -96,9 +88,9 @@ def _chosen(
 
 
 def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
-    guess = guess_of(workload)
+    guess, unscaled = guess_of(workload), workload.owner is not None and workload.owner.has_scale is False
     size, resource, notes = _requests(workload)
-    by = "usually" if guess.category is Category.WORKER else "pods" if _lacks_scale(workload) else "replicas"
+    by = "usually" if guess.category is Category.WORKER else "pods" if unscaled else "replicas"
     return Proposal(
         name=name,
         workload=workload,
@@ -114,43 +106,21 @@ def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
 
 
 def guess_of(workload: Workload) -> Guess:
-    """Return the category by the first rule that applies. What cannot be known is guessed towards less movement."""
-    return next(guess for rule in _RULES if (guess := rule(workload)) is not None)
-
-
-def _task(workload: Workload) -> Guess | None:
+    """Guess the category. What cannot be known is guessed towards less movement."""
     if workload.owner is None:
         return Guess(Category.WORKER, "bare pods: no controller would create an evicted one again")
     if workload.is_task:
         return Guess(Category.WORKER, f"pods of a {workload.kind} run tasks: an evicted one loses its work")
-    return None
-
-
-def _state(workload: Workload) -> Guess | None:
     if workload.kind == "StatefulSet":
         return Guess(Category.FIXED, "a StatefulSet, which usually keeps state")
-    claims = {
-        str(at(volume, "persistentVolumeClaim", "claimName"))
-        for pod in workload.pods
-        for volume in rows_at(pod, "spec", "volumes")
-        if at(volume, "persistentVolumeClaim") is not None
-    }
-    return Guess(Category.FIXED, f"mounts {several(len(claims), 'claim')} ({min(claims)})") if claims else None
-
-
-def _single(workload: Workload) -> Guess | None:
-    return Guess(Category.FIXED, "one replica: moving it interrupts it") if _replicas(workload) == 1 else None
-
-
-def _movable(workload: Workload) -> Guess | None:
-    return Guess(Category.FLEXIBLE, f"{several(_replicas(workload), 'replica')}, no claim") if workload.pods else None
-
-
-_RULES: tuple[Callable[[Workload], Guess | None], ...] = (_task, _state, _single, _movable)
-
-
-def _lacks_scale(workload: Workload) -> bool:
-    return workload.owner is not None and workload.owner.has_scale is False
+    volumes = [volume for pod in workload.pods for volume in rows_at(pod, "spec", "volumes")]
+    claims = {name for volume in volumes if (name := at(volume, "persistentVolumeClaim", "claimName"))}
+    if claims:
+        return Guess(Category.FIXED, f"mounts {several(len(claims), 'claim')} ({min(claims)})")
+    replicas = _replicas(workload)
+    if replicas == 1:
+        return Guess(Category.FIXED, "one replica: moving it interrupts it")
+    return Guess(Category.FLEXIBLE, f"{several(replicas, 'replica')}, no claim")
 
 
 def _replicas(workload: Workload) -> int:
@@ -183,22 +153,14 @@ def _gpu_resource(pods: Sequence[Item]) -> str:
     return GPU_RESOURCE if GPU_RESOURCE in names else min(names, default=GPU_RESOURCE)
 
 
-class _Names:
-    """Names of rules, each used once, and not by the stack."""
-
-    def __init__(self, settings: StackSettings | None) -> None:
-        self._used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
-
-    def unused(self, workload: Workload) -> str:
-        base = _as_name(workload.name)
-        options = [
-            base,
-            _as_name(f"{workload.namespace}-{base}"),
-            *(_as_name(f"{base[:36]}-{n}") for n in range(2, 1000)),
-        ]
-        name = next(one for one in options if one not in self._used)
-        self._used.add(name)
-        return name
+def _unused(workload: Workload, used: set[str]) -> str:
+    """Return a name for the rule, and add it to those in use."""
+    base = _as_name(workload.name)
+    numbered = (_as_name(f"{base[:36]}-{number}") for number in count(2))
+    options = chain([base, _as_name(f"{workload.namespace}-{base}")], numbered)
+    name = next(one for one in options if one not in used)
+    used.add(name)
+    return name
 
 
 def _as_name(text: str) -> str:

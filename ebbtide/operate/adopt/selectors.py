@@ -1,12 +1,10 @@
 """Choose a selector for each workload of a namespace: few labels, exactly its pods, disjoint from all others. Pure.
 
-If one label tells all workloads apart, it is chosen. Else all begin with all their labels, which select the fewest
-pods. Then labels are taken away, the least telling first, while each selector still selects exactly its pods and no pod
-can match two of them.
+All begin with all their labels, which select the fewest pods. Then labels are taken away, the least telling first,
+while each selector still selects exactly its pods and no pod can match two of them.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 from ebbtide.operate.adopt.workloads import rank
@@ -39,10 +37,13 @@ def choose(
     """Return a selector for each candidate, or why there is none. `pods` are all of the namespace, `rules` the existing
     selectors by rule.
     """
-    pods = _distinct(candidates, pods)
-    refused = {index: why for index, each in enumerate(candidates) if (why := _alone(each, pods, rules))}
-    refused |= _apart(candidates, refused)
-    selectors = {index: dict(each.labels) for index, each in enumerate(candidates) if index not in refused}
+    refused: dict[int, str] = {}
+    selectors: dict[int, dict[str, str]] = {}
+    for index, each in sorted(enumerate(candidates), key=lambda pair: not pair[1].runs):
+        if why := _why_not(each, [candidates[other] for other in selectors], pods, rules):
+            refused[index] = why
+        else:
+            selectors[index] = dict(each.labels)
 
     def holds(index: int, selector: Labels, among: Mapping[int, Labels]) -> bool:
         others = [*rules.values(), *(_listed(other) for key, other in among.items() if key != index)]
@@ -53,65 +54,31 @@ def choose(
         )
 
     keys = sorted({key for selector in selectors.values() for key in selector}, key=rank, reverse=True)
-    for key in reversed(keys):  # one label for all is what people would write
-        same = {index: {key: labels[key]} for index, labels in selectors.items() if key in labels}
-        if same.keys() == selectors.keys() and all(holds(index, each, same) for index, each in same.items()):
-            selectors = same
-            break
     for key in keys:
         for index, selector in selectors.items():
             fewer = {name: value for name, value in selector.items() if name != key}
             if key in selector and holds(index, fewer, selectors):
                 selectors[index] = fewer
-    while shorter := next(
-        (
-            (index, fewer)
-            for index, selector in selectors.items()
-            for fewer in _shorter(candidates[index].labels, len(selector))
-            if holds(index, fewer, selectors)
-        ),
-        None,
-    ):
-        selectors[shorter[0]] = shorter[1]
     return [Chosen(selectors.get(index, {}), refused.get(index, "")) for index in range(len(candidates))]
 
 
-def _distinct(candidates: Sequence[Candidate], pods: Sequence[Other]) -> list[Other]:
-    """Return each workload's combinations of labels once: a thousand pods of one task have a few."""
-    keys = {key for each in candidates for key in each.labels}
-    seen = {(pod.of, frozenset((key, value) for key, value in pod.labels.items() if key in keys)) for pod in pods}
-    return [Other(of, dict(labels)) for of, labels in sorted(seen, key=lambda pair: (pair[0], sorted(pair[1])))]
-
-
-def _alone(candidate: Candidate, pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
+def _why_not(
+    candidate: Candidate,
+    accepted: Sequence[Candidate],
+    pods: Sequence[Other],
+    rules: Mapping[str, Mapping[str, tuple[str, ...]]],
+) -> str:
     """Return why no selector selects these pods and no others; empty if one does."""
-    if not candidate.labels:
+    labels = _listed(candidate.labels)
+    if not labels:
         return "its pods share no label that lasts; add one to their template, such as app"
     if (caught := _caught(candidate, candidate.labels, pods)) is not None:
         return f"no label tells its pods from those of {caught}; add one to their template, such as app"
-    rule = next((name for name, rule in rules.items() if not disjoint(_listed(candidate.labels), rule)), None)
-    return "" if rule is None else f"no label has another value than rule {rule} selects; add one to rule {rule}"
-
-
-def _apart(candidates: Sequence[Candidate], refused: Mapping[int, str]) -> dict[int, str]:
-    """Refuse workloads until all others differ in the value of a label that both have: first those that do not run."""
-    left = [index for index in range(len(candidates)) if index not in refused]
-    why: dict[int, str] = {}
-    while pairs := [pair for pair in combinations(left, 2) if not _differ(*(candidates[index] for index in pair))]:
-        worst = max(
-            {index for pair in pairs for index in pair},
-            key=lambda index: (not candidates[index].runs, sum(index in pair for pair in pairs), index),
-        )
-        other = next(one if two == worst else two for one, two in pairs if worst in (one, two))
-        why[worst] = (
-            f"it shares no label with {candidates[other].name} in which they differ; give both one, such as app"
-        )
-        left.remove(worst)
-    return why
-
-
-def _differ(one: Candidate, other: Candidate) -> bool:
-    return disjoint(_listed(one.labels), _listed(other.labels))
+    if rule := next((name for name, rule in rules.items() if not disjoint(labels, rule)), ""):
+        return f"no label has another value than rule {rule} selects; add one to rule {rule}"
+    if other := next((each.name for each in accepted if not disjoint(labels, _listed(each.labels))), ""):
+        return f"it shares no label with {other} in which they differ; give both one, such as app"
+    return ""
 
 
 def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> str | None:
@@ -122,8 +89,3 @@ def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> st
 
 def _listed(selector: Labels) -> dict[str, tuple[str, ...]]:
     return {key: (value,) for key, value in selector.items()}
-
-
-def _shorter(labels: Labels, length: int) -> list[dict[str, str]]:
-    keys = sorted(labels, key=rank)
-    return [{key: labels[key] for key in chosen} for size in range(1, length) for chosen in combinations(keys, size)]

@@ -2,46 +2,30 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
 from ebbtide.operate.adopt.facts import AdoptFacts
-from ebbtide.operate.adopt.nights import (
-    Estimate,
-    Pinning,
-    estimate,
-    is_closed,
-    pinning_pods,
-    reserved_by_daemons,
-    second_budgets,
-    without_budget,
-)
+from ebbtide.operate.adopt.nights import Estimate, estimate, pinning_pods
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
-from ebbtide.operate.adopt.workloads import has_ended, is_optional
-from ebbtide.operate.objects import labels_of, rows_at
-from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
-from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.units.counts import several
 from ebbtide.units.money import dollars
 from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _WIDTH = 116
-_NAMED = 4
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 
 
 def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> list[str]:
     """Return the section `ebbtide:adopted`, as it stands under `config:`, and what is known of the coming night."""
-    proposals = proposals_of(facts, settings)
+    proposals, found = proposals_of(facts, settings), {pod["metadata"]["namespace"] for pod in facts.pods}
     notes = [
-        *_left_out(facts, proposals),
+        *(f"no pods in {namespace}" for namespace in facts.namespaces if namespace not in found),
         *(_night(facts, proposals) if proposals else ()),
         *_estimate_lines(estimate(facts, proposals, settings)),
-        *_budgets(facts, proposals),
-        *_daemons(facts, settings),
         *(f"not known: {part}" for part in facts.unread),
     ]
     return [*_section(proposals), *(f"# {line}" for line in notes)]
@@ -85,31 +69,12 @@ def _scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
 
 
-def _left_out(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
-    live = sum(is_optional(pod) and not has_ended(pod) for pod in facts.pods)
-    if count := live - sum(len(each.workload.pods) for each in proposals):
-        yield f"left out: {several(count, 'pod')} with Ebbtide's labels, or of a rule of the stack"
-    if empty := sorted({*facts.namespaces} - {pod["metadata"]["namespace"] for pod in facts.pods}):
-        yield f"no pods in {', '.join(empty)}"
-
-
 def _night(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
     pinned = pinning_pods(facts, proposals)
     yield f"tonight, without these rules: {'these pods keep their nodes' if pinned else 'no pod keeps its node'}"
-    yield from (f"  {_pinning(each)}" for each in pinned)
-    if loose := without_budget(facts, proposals):
-        yield f"by day a drain may move pods without a budget: {_few(str(each.workload) for each in loose)}"
-
-
-def _pinning(each: Pinning) -> str:
-    pods = f"{each.workload}: {several(len(each.pods), 'pod')} on {_few(each.nodes) or 'no node yet'}"
-    return f"{pods}: {'; '.join(each.reasons)}"
-
-
-def _few(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return f"{', '.join(listed[:_NAMED])}{more}"
+    for each in pinned:
+        pods = f"{each.workload}: {several(len(each.pods), 'pod')}"
+        yield f"  {pods} on {', '.join(sorted(each.nodes)) or 'no node yet'}: {'; '.join(each.reasons)}"
 
 
 def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
@@ -123,39 +88,5 @@ def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     else:
         today, then = map(dollars, numbers.usd)
         yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
-    yield "  today: nodes with a pod that pins. With these rules: the fixed pods, and apart from them the others that"
-    yield "  pin now, packed by requests; workers until they end. Zones, disks, affinities and pods of other namespaces"
-    yield "  are ignored. Files on a node still pin it, unless the annotation or the autoscaler allows it"
-    if numbers.too_large:
-        yield f"  left out, since no such node can hold a pod: {', '.join(numbers.too_large)}"
-
-
-def _budgets(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
-    found = [*second_budgets(facts, proposals)]
-    if found:
-        yield "switch these budgets off when the rules apply: a pod under two budgets cannot be evicted"
-    for budget, hit in found:
-        meta, state = budget["metadata"], "closed now" if is_closed(budget) else "open now"
-        rules = ", ".join(each.name for each in hit)
-        yield f"  {meta['namespace']}/{meta['name']} ({state}) selects pods of {rules}: {switch_off(budget)}"
-
-
-def switch_off(budget: Item) -> str:
-    """Return how the owner of a budget is told to make none."""
-    owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
-    labels = labels_of(budget)
-    if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):
-        return f"set enablePDB: false in {owner['kind']} {owner['name']} of CloudNativePG"
-    if owner is not None:
-        return f"made for {owner['kind']} {owner['name']}, whose operator must have a setting for it"
-    if "helm.sh/chart" in labels or "Helm" in (labels.get("app.kubernetes.io/managed-by"), labels.get("heritage")):
-        return "made by a chart, whose values switch it off (often pdb or podDisruptionBudget)"
-    return "remove it where it is applied from"
-
-
-def _daemons(facts: AdoptFacts, settings: StackSettings | None) -> Iterator[str]:
-    existing = settings is not None and settings.cluster.kind is ClusterKind.EXISTING
-    for kind, size in sorted(reserved_by_daemons(facts).items()):
-        key = f"{'cluster.nodeShapes' if existing else 'nodeGroups'}.{kind or 'X'}.reserved"
-        amount = f"{{ cpu: {cpu_text(size.cpu)}, memory: {memory_text(size.memory)} }}"
-        yield f"DaemonSets are not adopted; they request on a node{f' of {kind}' if kind else ''}, for {key}: {amount}"
+    yield "  today: nodes with a pod that pins; with these rules: the fixed pods, and the others that pin now, packed"
+    yield "  by requests, without zones, disks, affinities, DaemonSets, other namespaces, and files that pin a node"

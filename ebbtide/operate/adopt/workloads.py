@@ -8,17 +8,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.operate.adopt.facts import AdoptFacts, Owner, controller_of, key_of, template_labels
-from ebbtide.operate.objects import annotations_of, at, labels_of
+from ebbtide.operate.adopt.facts import OF_A_NODE, AdoptFacts, Owner, template_labels
+from ebbtide.operate.objects import at, labels_of
+from ebbtide.operate.owners import controller_of
+from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 from ebbtide.settings.sections.adopted import OF_THE_NODE
-from ebbtide.vocabulary.labels import PREFIX, WORKLOAD
+from ebbtide.vocabulary.labels import ADOPT, PREFIX, WORKLOAD
 
-OPT_OUT = PREFIX + "adopt"
-"""Label of pods, with the value "no": no rule applies to them."""
-_MIRROR = "kubernetes.io/config.mirror"
-_OF_A_NODE = ("DaemonSet", "Node")
-_SCALED = ("ReplicaSet", "StatefulSet", "ReplicationController")
+_SCALED = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 
 PREFERRED = (
     *("app.kubernetes.io/name", "app.kubernetes.io/component", "app.kubernetes.io/instance"),
@@ -52,11 +50,7 @@ class Workload:
 
     def __str__(self) -> str:
         kind = "bare pods" if self.kind == "Pod" else self.kind
-        return (
-            f"{self.namespace}/{kind}"
-            if self.name == "pods" and self.owner is None
-            else f"{self.namespace}/{kind} {self.name}"
-        )
+        return f"{self.namespace}/{kind}{'' if (kind, self.name) == ('bare pods', 'pods') else f' {self.name}'}"
 
     @property
     def members(self) -> tuple[Item, ...]:
@@ -65,8 +59,7 @@ class Workload:
 
 def is_of_a_node(pod: Item) -> bool:
     """True for pods of DaemonSets and mirror pods, which the policy leaves alone."""
-    controller = controller_of(pod)
-    return (controller is not None and controller.get("kind") in _OF_A_NODE) or _MIRROR in annotations_of(pod)
+    return controller_of(pod).kind in OF_A_NODE
 
 
 def has_ended(pod: Item) -> bool:
@@ -76,7 +69,7 @@ def has_ended(pod: Item) -> bool:
 
 def is_optional(pod: Item) -> bool:
     """True if rules may apply to the pod."""
-    return not is_of_a_node(pod) and labels_of(pod).get(OPT_OUT) != "no"
+    return not is_of_a_node(pod) and labels_of(pod).get(ADOPT) != "no"
 
 
 def rank(key: str) -> tuple[int, str]:
@@ -91,21 +84,16 @@ def workloads_of(facts: AdoptFacts) -> list[Workload]:
     groups: dict[tuple[str, ...], list[Item]] = {}
     for pod in facts.pods:
         if is_optional(pod) and WORKLOAD not in labels_of(pod):
-            groups.setdefault(_group(pod, facts.owners.get(key_of(pod))), []).append(pod)
-    found = [_workload(pods, facts.owners.get(key_of(pods[0]))) for pods in groups.values()]
-    return sorted(filter(_stays, found), key=lambda each: (each.namespace, each.name, each.kind))
-
-
-def _stays(workload: Workload) -> bool:
-    """Pods that ended show what tasks there are; of a service they are left over."""
-    return workload.is_task or bool(workload.pods)
+            groups.setdefault(_group(pod, facts.owners.get(pod_name(pod))), []).append(pod)
+    found = [_workload(pods, facts.owners.get(pod_name(pods[0]))) for pods in groups.values()]
+    # Pods that ended show what tasks there are; of a service they are left over.
+    present = (each for each in found if each.is_task or each.pods)
+    return sorted(present, key=lambda each: (each.namespace, each.name, each.kind))
 
 
 def _is_task(pod: Item, owner: Owner | None) -> bool:
-    if owner is None or owner.controller in ("Job", "Pod"):
-        return True
     restarts = (at(pod, "spec", "restartPolicy") or "Always") == "Always"
-    return owner.controller not in _SCALED and not owner.has_scale and not restarts
+    return owner is None or owner.kind in ("Job", "CronJob", "Pod") or not (owner.has_scale or restarts)
 
 
 def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
@@ -113,8 +101,7 @@ def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
     if owner is None or _is_task(pod, owner):
         return namespace, "" if owner is None else owner.kind, *_identity(pod, owner)
     # One object of an operator may have pods of several kinds, which differ by their labels.
-    parts = () if owner.controller in _SCALED else _identity(pod, owner)
-    return namespace, owner.kind, owner.name, *parts
+    return namespace, owner.kind, owner.name, *(() if owner.kind in _SCALED else _identity(pod, owner))
 
 
 def _identity(pod: Item, owner: Owner | None) -> tuple[str, ...]:
@@ -123,7 +110,7 @@ def _identity(pod: Item, owner: Owner | None) -> tuple[str, ...]:
 
 
 def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
-    objects = {pod["metadata"]["name"], str((controller_of(pod) or {}).get("name", ""))}
+    objects = {pod["metadata"]["name"], controller_of(pod).name}
     if owner is not None and not _is_task(pod, owner):
         objects.discard(owner.name)
     return {

@@ -10,19 +10,17 @@ from typing import Any
 
 from controllers.adapters.kube_api import Json
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
-from ebbtide.operate.adopt.text import switch_off
 from ebbtide.operate.adopt.workloads import has_ended, is_optional
 from ebbtide.operate.objects import at, labels_of, requested, rows_at, words_at
 from ebbtide.operate.owners import Owner
-from ebbtide.operate.probe.adopted_facts import MAX_PODS, AdoptedFacts, AdoptedWant, RuleFacts, knows
+from ebbtide.operate.probe.adopted_facts import AdoptedFacts, AdoptedWant, RuleFacts, knows
 from ebbtide.operate.probe.facts import Denied
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
 from ebbtide.recording.drainable import covers
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, without_replicas
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, deployment_of, without_replicas
+from ebbtide.units.counts import several
 from ebbtide.units.quantities import cpu_text, memory_text
-from ebbtide.vocabulary.labels import ADOPT, CATEGORY, WORKLOAD, Category
-
-_SHOWN = 3
+from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
 
 Item = Mapping[str, Any]
 
@@ -54,20 +52,16 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
         yield note(subject, f"its pods cannot be read: you need the right to list pods in {space}")
         return
     pods = [pod for pod in rows_at(facts.pods, "items") if not has_ended(pod)]
-    more = bool(at(facts.pods, "metadata", "continue"))
-    yield _selection(want, facts, pods, more=more)
+    yield _selection(want, facts, pods)
     yield from _scale(want, facts, pods)
     yield from _pool(want, facts, pods)
     yield from _second_budgets(want, adopted, pods)
-    if pods and not more:
+    if pods:
         yield from _drift(want, pods)
     yield from _admission(want, adopted, pods)
-    for pod in filter(_is_applied_with_selector, pods):
-        refused = "a server-side apply of its nodeSelector is refused once the rule has added a label to it"
-        yield note(f"pod {pod['metadata']['name']}", f'{refused}; where it is written, label it {ADOPT}: "no"')
 
 
-def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item], *, more: bool) -> Finding:
+def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Finding:
     subject, rule = f"rule {want.name}", want.rule
     worker = rule.category is Category.WORKER
     if not pods:
@@ -79,11 +73,10 @@ def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item], *, mor
         return missing(subject, f"{none}; correct the selector ({shown}), or start the workload")
     owners = _owners(facts, pods)
     if len(owners) > 1 and not worker:
-        names = ", ".join(map(str, owners[:_SHOWN])) + (f" and {len(owners) - _SHOWN} more" * (len(owners) > _SHOWN))
+        names = ", ".join(map(str, owners))
         return missing(subject, f"wanted the pods of one owner, found those of {names}; write a rule for each")
-    number = f"{MAX_PODS} or more" if more else str(len(pods))
     whose = str(owners[0]) if len(owners) == 1 else f"{len(owners)} owners"
-    return ok(subject, f"{number} pod{'s' * (len(pods) != 1)} of {whose}")
+    return ok(subject, f"{several(len(pods), 'pod')} of {whose}")
 
 
 def _owners(facts: RuleFacts, pods: Sequence[Item]) -> list[Owner]:
@@ -107,7 +100,7 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
     pool, subject = want.rule.pool, f"pool {want.name}"
     if pool is None or isinstance(facts.deployment, Denied):
         return
-    name = pool.deployment or want.name
+    name = deployment_of(want.name, want.rule)
     title = f"Deployment {want.rule.namespace}/{name}"
     if facts.deployment is None:
         yield missing(subject, f"no {title}, whose replicas the pool sets; name another one in pool.deployment")
@@ -133,7 +126,20 @@ def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Ite
     for budget in rows_at(budgets, "items"):
         if labels_of(budget).get(WORKLOAD) != want.name and any(covers(budget, pod) for pod in pods):
             second = f"{budget['metadata']['name']} covers the same pods, and a pod with two budgets cannot be evicted"
-            yield missing(subject, f"{second}; {switch_off(budget)}")
+            yield missing(subject, f"{second}; {_switch_off(budget)}")
+
+
+def _switch_off(budget: Item) -> str:
+    """Return how the owner of a budget is told to make none."""
+    owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
+    labels = labels_of(budget)
+    if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):
+        return f"set enablePDB: false in {owner['kind']} {owner['name']} of CloudNativePG"
+    if owner is not None:
+        return f"made for {owner['kind']} {owner['name']}, whose operator must have a setting for it"
+    if "helm.sh/chart" in labels or "Helm" in (labels.get("app.kubernetes.io/managed-by"), labels.get("heritage")):
+        return "made by a chart, whose values switch it off (often pdb or podDisruptionBudget)"
+    return "remove it where it is applied from"
 
 
 def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[Finding]:
@@ -178,12 +184,3 @@ def _arrived(want: AdoptedWant, subject: str, stored: Item) -> Finding:
         return missing(subject, f"a new pod would lack {', '.join(absent)}; is there a webhook that removes it?")
     nodes = ", ".join(f"{key}={value}" for key, value in selector.items()) or "any nodes"
     return ok(subject, f"a new pod gets them, and runs on {nodes}")
-
-
-def _is_applied_with_selector(pod: Item) -> bool:
-    """True for a bare pod whose applier owns its node selector: it owns all keys, and no key can change any more."""
-    if rows_at(pod, "metadata", "ownerReferences") or not is_optional(pod):
-        return False
-    entries = rows_at(pod, "metadata", "managedFields")
-    applied = [entry for entry in entries if entry.get("operation") == "Apply"]
-    return any(at(entry, "fieldsV1", "f:spec", "f:nodeSelector") is not None for entry in applied)

@@ -6,19 +6,18 @@ Such a pod is created as a dry run, which admission sees and the cluster never s
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.objects import at, rows_at
 from ebbtide.operate.owners import Owner, Owners
 from ebbtide.operate.probe.facts import Answer, Denied, NodeLabels, ReadApi, names_in, read
-from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.settings.sections.adopted import AdoptedSettings, deployment_of
 from ebbtide.units.quantities import cpu_quantity
 
-MAX_PODS = 500
-"""Pods of a rule that are read."""
-
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_BUDGETS = "/apis/policy/v1/namespaces"
 _POLICY = "ebbtide-adopt"
 _PARALLEL = 8
 
@@ -59,18 +58,15 @@ def adopted_facts(api: ReadApi, wants: Sequence[AdoptedWant]) -> AdoptedFacts | 
     has_policies = "mutatingadmissionpolicies" in names_in(read(api, _ADMISSION), "resources")
     policy = read(api, f"{_ADMISSION}/mutatingadmissionpolicies/{_POLICY}") if has_policies else None
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        namespaces = {space: pool.submit(read, api, f"/api/v1/namespaces/{space}") for space in spaces}
-        budgets = {
-            space: pool.submit(read, api, f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets")
-            for space in spaces
-        }
-        rules = {want.name: pool.submit(_rule, api, want, policy) for want in wants}
+        namespaces = pool.map(partial(read, api), [f"/api/v1/namespaces/{space}" for space in spaces])
+        budgets = pool.map(partial(read, api), [f"{_BUDGETS}/{space}/poddisruptionbudgets" for space in spaces])
+        rules = pool.map(partial(_rule, api, policy), wants)
         return AdoptedFacts(
             has_policies=has_policies,
             policy=policy,
-            namespaces={space: answer.result() for space, answer in namespaces.items()},
-            budgets={space: answer.result() for space, answer in budgets.items()},
-            rules={name: facts.result() for name, facts in rules.items()},
+            namespaces=dict(zip(spaces, namespaces, strict=True)),
+            budgets=dict(zip(spaces, budgets, strict=True)),
+            rules={want.name: facts for want, facts in zip(wants, rules, strict=True)},
         )
 
 
@@ -80,11 +76,12 @@ def knows(policy: Answer, rule: str) -> bool:
     return any(each.get("name") == "rule" and f'? "{rule}"' in str(each.get("expression")) for each in variables)
 
 
-def _rule(api: ReadApi, want: AdoptedWant, policy: Answer) -> RuleFacts:
+def _rule(api: ReadApi, policy: Answer, want: AdoptedWant) -> RuleFacts:
     rule, owners = want.rule, Owners(api)
     selector = ",".join(f"{key} in ({','.join(values)})" for key, values in sorted(rule.selector.items()))
     path = f"/api/v1/namespaces/{rule.namespace}/pods"
-    pods = read(api, path, labelSelector=selector, limit=str(MAX_PODS))
+    pods = read(api, path, labelSelector=selector)
+    deployment = f"/apis/apps/v1/namespaces/{rule.namespace}/deployments/{deployment_of(want.name, rule)}"
     rows = [] if isinstance(pods, Denied) else rows_at(pods, "items")
     by_pod = {str(at(pod, "metadata", "name")): owners.of(pod) for pod in rows}
     return RuleFacts(
@@ -92,14 +89,8 @@ def _rule(api: ReadApi, want: AdoptedWant, policy: Answer) -> RuleFacts:
         owners=by_pod,
         scales={owner: owners.has_scale(owner) for owner in set(by_pod.values())},
         dry_run=_dry_run(api, path, rule) if knows(policy, want.name) else None,
-        deployment=_deployment(api, want),
+        deployment=None if rule.pool is None else read(api, deployment),
     )
-
-
-def _deployment(api: ReadApi, want: AdoptedWant) -> Answer:
-    if (pool := want.rule.pool) is None:
-        return None
-    return read(api, f"/apis/apps/v1/namespaces/{want.rule.namespace}/deployments/{pool.deployment or want.name}")
 
 
 def _dry_run(api: ReadApi, path: str, rule: AdoptedSettings) -> Json | str:

@@ -27,31 +27,15 @@ _BECOMES: Mapping[Category, tuple[str, str]] = {
 
 def adopted_dangers(compared: Compared) -> Iterator[Danger]:
     before, after = compared.before.settings.adopted, compared.after.settings.adopted
-    renamed = {name: heir for name in before if (heir := _heir(name, before, after))}
-    yield from _begin({name: rule for name, rule in after.items() if name not in {*before, *renamed.values()}})
+    yield from _begin({name: rule for name, rule in after.items() if name not in before})
     for name, old in before.items():
-        if name in renamed:
-            yield _renamed(name, renamed[name], old)
-        elif not any(_covers(rule, old) for rule in after.values()):
+        if not any(_covers(rule, old) for rule in after.values()):
             yield _unprotected(name, old, removed=name not in after)
-        own_name = renamed.get(name, name)
         for heir, new in after.items():
-            if new.category is not old.category and (heir == own_name or _shares_pods(new, old)):
-                yield _other_category(
-                    heir, old, new, f"{heir} becomes" if heir == own_name else f"pods of {name} become"
-                )
-        new = after.get(own_name)
-        if old.redis and (name in renamed or new is None or not new.redis):
+            if new.category is not old.category and (heir == name or _shares_pods(new, old)):
+                yield _other_category(heir, old, new, f"{heir} becomes" if heir == name else f"pods of {name} become")
+        if old.redis and (name not in after or not after[name].redis):
             yield _without_redis(name, old)
-
-
-def _heir(name: str, before: Mapping[str, AdoptedSettings], after: Mapping[str, AdoptedSettings]) -> str:
-    """Return the new name of a rule that was renamed, or ""."""
-    if name in after:
-        return ""
-    selection = (before[name].namespace, before[name].selector)
-    heirs = (other for other, rule in after.items() if (rule.namespace, rule.selector) == selection)
-    return next((heir for heir in heirs if heir not in before), "")
 
 
 def _covers(rule: AdoptedSettings, old: AdoptedSettings) -> bool:
@@ -77,17 +61,6 @@ def _begin(rules: Mapping[str, AdoptedSettings]) -> Iterator[Danger]:
             impact=counted(sum(rule.count for rule in rules.values()), "pod"),
             fix="switch off budgets of their charts and operators first: ebbtide probe finds them",
         )
-
-
-def _renamed(name: str, heir: str, old: AdoptedSettings) -> Danger:
-    return Danger(
-        code=DangerCode.ADOPTION_CHANGED,
-        severity=Severity.NOTE,
-        subjects=(heir,),
-        what=f"renames the rule {name} to {heir}: running pods keep the label of {name} until they are replaced",
-        impact=counted(old.count, "pod"),
-        fix=f"ebbtide adopt --label-running labels them; metrics begin again under {heir}",
-    )
 
 
 def _unprotected(name: str, old: AdoptedSettings, *, removed: bool) -> Danger:

@@ -17,6 +17,7 @@ from ebbtide.settings.file.keys import (
     WORKLOADS,
 )
 from ebbtide.settings.file.problems import Finding
+from ebbtide.settings.fragment.schema import number_of
 from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, deployment_of, disjoint
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import RedisKind
@@ -82,7 +83,7 @@ def _one_policy_holds_the_rules(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _the_version_has_mutating_policies(parsed: ParsedSections) -> Iterator[Finding]:
     version = parsed.stack.cluster.version
-    if parsed.stack.adopted and _minor(version) < _minor(MINIMUM_VERSION):
+    if parsed.stack.adopted and number_of(version) < number_of(MINIMUM_VERSION):
         yield Finding(
             code="adopted.old-kubernetes",
             at=(ADOPTED,),
@@ -113,10 +114,6 @@ def _redis_has_users(parsed: ParsedSections) -> Iterator[Finding]:
                 found="no password",
                 hint=f"pulumi config set --secret {REDIS_PASSWORD}",
             )
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 RULES = (

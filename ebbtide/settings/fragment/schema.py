@@ -133,7 +133,7 @@ def _type_findings(value: object, kind: str, at: Location, minor: str | None) ->
             hint = (_INSTEAD.get(key) if kind == POD_SPEC else None) or did_you_mean(key, tuple(schema.fields))
             expected = f"a field of {kind} as Kubernetes spells it"
             yield Finding(code="key.unknown", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
-        elif field.since and minor is not None and _number(minor) < _number(field.since):
+        elif field.since and minor is not None and number_of(minor) < number_of(field.since):
             expected = f"a field that Kubernetes {minor} has"
             hint = f"Kubernetes {field.since} brought it"
             yield Finding(code="pod.newer-field", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
@@ -178,5 +178,5 @@ def _wrong(code: str, expected: str, value: object, at: Location, hint: str = ""
     return Finding(code=code, at=at, wanted=expected, found=show(value), hint=hint, example=example)
 
 
-def _number(minor: str) -> tuple[int, ...]:
+def number_of(minor: str) -> tuple[int, ...]:
     return tuple(map(int, minor.split(".")))

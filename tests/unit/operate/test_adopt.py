@@ -200,16 +200,6 @@ def test_a_rule_may_have_the_name_of_a_budget_that_exists_since_ours_has_another
     lines = lines_of(cluster)
 
     assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["hub"]
-    assert "made by a chart, whose values switch it off" in line(lines, "team/hub (open now) selects pods of hub")
-
-
-def test_an_operators_budget_is_named_with_its_setting() -> None:
-    cluster = Adoptable()
-    cluster.workload("Cluster", "main", 3)
-    owner = {"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "main"}
-    cluster.budget("main-primary", {"app": "main"}, ownerReferences=[owner])
-
-    assert "set enablePDB: false in Cluster main" in line(lines_of(cluster), "team/main-primary")
 
 
 def test_pods_without_requests_get_a_placeholder_that_says_so() -> None:
@@ -253,17 +243,6 @@ def test_what_yaml_would_read_as_a_number_or_a_truth_is_quoted(tmp_path: Path) -
     assert [dict(rule.selector) for rule in rules.values()] == [{"app": ("1.30",)}, {"app": ("on",)}]
 
 
-def test_pods_that_no_node_can_hold_beside_its_daemons_are_named() -> None:
-    cluster = Adoptable()
-    cluster.node("node-1", cpu="8")
-    cluster.workload("Deployment", "api", 1, requests={"cpu": "8", "memory": "1Gi"})
-    fits = lines_of(cluster)
-    cluster.workload("DaemonSet", "agent", requests={"cpu": "1m", "memory": "1Mi"})
-
-    assert not any("no such node" in each for each in fits)
-    assert line(lines_of(cluster), "no such node can hold a pod").endswith(": api")
-
-
 def test_gpus_of_another_make_are_named() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "api", 2, requests={"cpu": "1", "memory": "1Gi", "amd.com/gpu": "2"})
@@ -275,14 +254,11 @@ def test_pods_that_no_rule_may_touch_are_left_out() -> None:
     cluster = Adoptable()
     cluster.pod("free", labels={"app": "free", "ebbtide.dev/adopt": "no"})
     cluster.pod("done", labels={"app": "done", "ebbtide.dev/workload": "done", "ebbtide.dev/category": "worker"})
-    cluster.workload("DaemonSet", "agent", requests={"cpu": "200m", "memory": "256Mi"})
-    cluster.node("node-1", **{"ebbtide.dev/node-kind": "fixed"})
+    cluster.workload("DaemonSet", "agent")
 
     lines = lines_of(cluster)
 
     assert yaml.safe_load("\n".join(lines)) == {"ebbtide:adopted": {}}
-    assert "1 pod with Ebbtide's labels" in line(lines, "left out")
-    assert line(lines, "DaemonSets").endswith("of fixed, for nodeGroups.fixed.reserved: { cpu: 0.2, memory: 0.25Gi }")
 
 
 def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
@@ -290,9 +266,6 @@ def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
 
     assert line(lines, "singleuser-server: 3 pods on").endswith(
         "node-2, node-3, node-4: is a bare pod: nothing would recreate it"
-    )
-    assert line(lines, "by day").endswith(
-        "api/Deployment api, jupyter/Deployment hub, jupyter/Deployment proxy, postgres/Cluster main"
     )
     assert "today 3 nodes, with these rules 1 fixed (like node-1) and 1 flexible (like node-1)" in line(
         lines, "estimate for a night"
@@ -314,8 +287,8 @@ def test_prices_of_the_stack_count_before_those_of_a_region(tmp_path: Path) -> N
 
     lines = lines_of(cluster, "jupyter", "postgres", settings=settings)
 
-    assert line(lines, "estimate").endswith("1 fixed (like group fixed) and 1 flexible (like node-1)")
-    assert line(lines, "list prices").endswith("$6.00 an hour today, $3.00 with these rules")
+    assert line(lines, "estimate").endswith("1 fixed (like node-1) and 1 flexible (like node-1)")
+    assert line(lines, "list prices").endswith("$6.00 an hour today, $4.00 with these rules")
 
 
 def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:
@@ -338,8 +311,8 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_proposed() -> None:
 
     assert "api: { namespace: api, selector: { app: api }, category: flexible, replicas: 3" in line(lines, "    api: ")
     assert {each.split(":")[1].strip() for each in lines if each.startswith("# not known")} == {
-        "budgets of api",
-        "deployments of api",
+        "budgets",
+        "objects of kind Deployment",
         "nodes",
         "the autoscaler's flags",
     }
@@ -357,15 +330,12 @@ def test_a_task_that_ended_gives_way_to_what_runs() -> None:
     assert "it shares no label with team/Cluster main" in line(lines, "no rule for team/Job jobs")
 
 
-def test_one_label_is_chosen_before_two_and_each_differs_from_the_rules_that_exist() -> None:
+def test_the_most_telling_label_is_chosen_and_it_differs_from_the_rules_that_exist() -> None:
     one = Candidate("one", True, {"app": "a", "component": "a", "tier": "a"})
-    others = [Candidate("two", True, {"app": "a", "component": "b", "tier": "b"})]
-    others += [Candidate("three", True, {"app": "b", "component": "a", "tier": "c"})]
-    pods = [Other(each.name, each.labels) for each in (one, *others)]
+    pods = [Other(one.name, one.labels)]
 
-    assert choose([one, *others], pods, {})[0].selector == {"tier": "a"}
-    assert choose([one], pods[:1], {})[0].selector == {"app": "a"}
-    assert choose([one], pods[:1], {"rule": {"tier": ("b", "c")}})[0].selector == {"tier": "a"}
+    assert choose([one], pods, {})[0].selector == {"app": "a"}
+    assert choose([one], pods, {"rule": {"tier": ("b", "c")}})[0].selector == {"tier": "a"}
 
 
 LABELS = st.dictionaries(st.sampled_from(["app", "component", "tier", "zone"]), st.sampled_from("abc"), max_size=4)
@@ -460,26 +430,21 @@ def test_a_patch_has_two_labels_and_the_version_that_was_read(monkeypatch: pytes
     assert "0 pods" not in run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running", "--yes").output
 
 
-def test_a_pod_that_changed_is_read_and_judged_again_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cluster = hubs(3)
+def test_a_pod_that_changed_since_it_was_read_is_not_labelled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = hubs(2)
 
     def change(path: str) -> None:
-        """The first pod changes once, the second at each try, the third loses its label."""
-        pod = cluster.pods[f"team/{path.rpartition('/')[2]}"]
-        tries = sum(path == other for other, _ in cluster.patches)
-        if path.endswith("-1") or tries == 1:
-            pod["metadata"]["resourceVersion"] = str(tries + 1)
-        if path.endswith("-2"):
-            pod["metadata"]["labels"] = {}
+        if path.endswith("-1"):
+            cluster.pods[f"team/{path.rpartition('/')[2]}"]["metadata"]["resourceVersion"] = "2"
 
     cluster.before_patch = change
     result = run(monkeypatch, cluster, written(STACK, tmp_path), "--label-running", "--yes")
 
     assert result.exit_code == 1
     assert cluster.pods["team/hub-5d4c-0"]["metadata"]["labels"].items() >= OURS.items()
-    assert cluster.pods["team/hub-5d4c-2"]["metadata"]["labels"] == {}
+    assert not OURS.items() & cluster.pods["team/hub-5d4c-1"]["metadata"]["labels"].items()
     assert "not labelled: team/hub-5d4c-1" in result.output
-    assert [path[-1] for path, _ in cluster.patches] == ["0", "0", "1", "1", "2"]
+    assert "1 pod labelled, 1 not" in result.output
 
 
 @pytest.mark.parametrize(

@@ -351,13 +351,3 @@ def test_pods_without_the_labels_are_counted_but_for_those_that_the_policy_leave
 
     assert findings(cluster, wants())["pods of hub"].startswith("note: 1 of 4 pods lack the labels")
     assert "pods of hub" not in findings(TeamsCluster([pod()], stored(), **INSTALLED), wants())
-
-
-def test_a_bare_pod_whose_node_selector_is_applied_needs_to_opt_out() -> None:
-    entry: dict[str, Any] = {"operation": "Apply", "manager": "flux", "fieldsV1": {"f:spec": {"f:nodeSelector": {}}}}
-    applied = pod("tool", meta={"ownerReferences": [], "managedFields": [entry]})
-    updated = pod("free", meta={"ownerReferences": [], "managedFields": [{**entry, "operation": "Update"}]})
-    found = findings(TeamsCluster([applied, updated]), wants("category: worker, usually: 2"))
-
-    assert found["pod tool"].endswith('where it is written, label it ebbtide.dev/adopt: "no"')
-    assert "pod free" not in found
