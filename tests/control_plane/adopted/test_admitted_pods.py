@@ -121,7 +121,7 @@ def test_the_stack_file_wins_over_labels_of_ours_that_the_pod_has(team: Adopted)
 )
 def test_an_affinity_of_the_pod_is_kept_and_ours_is_appended(given: Json, team: Adopted) -> None:
     admitted = team.admitted(HUB, affinity=given)["spec"]["affinity"]
-    kept = {"podAffinity": {}, "podAntiAffinity": {}, **given}
+    kept: dict[str, Any] = {"podAffinity": {}, "podAntiAffinity": {}, **given}
     own_terms, own_wishes = kept["podAntiAffinity"].get(REQUIRED, []), kept["podAffinity"].get(PREFERRED, [])
 
     assert admitted == {
