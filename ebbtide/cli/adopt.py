@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from pydantic_core import PydanticCustomError
 
+from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import Context, Kubeconfig, cluster
 from ebbtide.cli.console import fail
 from ebbtide.operate.adopt.facts import adopt_facts
 from ebbtide.operate.adopt.labelling import Labelling, label, labellings
 from ebbtide.operate.adopt.text import adopt_lines
-from ebbtide.operate.api import OperatorApi
+from ebbtide.operate.api import OperatorApi, find
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.adopted import parse_team_namespace
 from ebbtide.terminal import console
@@ -58,8 +59,18 @@ def adopt(
         if label_running and settings is not None:
             _label_running(api, settings, namespaces, write=yes)
         else:
+            if missing := [name for name in namespaces if not _exists(api, name)]:
+                fail(f"--namespace: no namespace is called {', '.join(missing)}", code=2)
             for line in adopt_lines(adopt_facts(api, namespaces), settings):
                 typer.echo(line)
+
+
+def _exists(api: OperatorApi, namespace: str) -> bool:
+    """True also without the right to read the namespace itself."""
+    try:
+        return find(api, f"/api/v1/namespaces/{namespace}") is not None
+    except ApiError:
+        return True
 
 
 def _loaded(stack: str) -> StackSettings:

@@ -17,7 +17,7 @@ from ebbtide.operate.probe.adopted_facts import AdoptedFacts, AdoptedWant, RuleF
 from ebbtide.operate.probe.facts import Denied
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
 from ebbtide.recording.drainable import covers
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, deployment_of, without_replicas
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, adopted_budget, deployment_of, without_replicas
 from ebbtide.units.counts import several
 from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
@@ -120,11 +120,11 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
 
 def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
     subject, space = f"budget of {want.name}", want.rule.namespace
-    budgets = adopted.budgets[space]
+    budgets, own = adopted.budgets[space], adopted_budget(want.name, want.rule)
     if isinstance(budgets, Denied):
         yield note(subject, f"budgets cannot be read: you need the right to list poddisruptionbudgets in {space}")
     for budget in rows_at(budgets, "items"):
-        if labels_of(budget).get(WORKLOAD) != want.name and any(covers(budget, pod) for pod in pods):
+        if budget["metadata"]["name"] != own and any(covers(budget, pod) for pod in pods):
             second = f"{budget['metadata']['name']} covers the same pods, and a pod with two budgets cannot be evicted"
             yield missing(subject, f"{second}; {_switch_off(budget)}")
 
@@ -133,6 +133,9 @@ def _switch_off(budget: Item) -> str:
     """Return how the owner of a budget is told to make none."""
     owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
     labels = labels_of(budget)
+    if WORKLOAD in labels:
+        meta = budget["metadata"]
+        return f"of a former rule: kubectl --namespace {meta['namespace']} delete poddisruptionbudget {meta['name']}"
     if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):
         return f"set enablePDB: false in {owner['kind']} {owner['name']} of CloudNativePG"
     if owner is not None:

@@ -1,7 +1,7 @@
 """A cluster with workloads of charts and operators, as raw objects, that answers by path; it keeps what is patched."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from controllers.adapters.kube_api import ApiError
 
@@ -110,6 +110,9 @@ class Adoptable:
             return {"items": [pod for key, pod in self.pods.items() if parts[0] == "api" and self._in(key, parts)]}
         if parts[-1] == "poddisruptionbudgets":
             return {"items": [each for each in self.budgets if each["metadata"]["namespace"] == parts[-2]]}
+        if path.startswith("/api/v1/namespaces/") and len(parts) == 4 and self.pods:
+            spaces = {key.partition("/")[0] for key in self.pods}
+            return {"metadata": {"name": parts[-1]}} if parts[-1] in spaces else _missing()
         if path == "/api/v1/nodes":
             return {"items": self.nodes}
         if parts[-2] == "pods" and (pod := self.pods.get(f"{parts[-3]}/{parts[-1]}")):
@@ -140,3 +143,7 @@ class Adoptable:
     @staticmethod
     def _in(key: str, parts: list[str]) -> bool:
         return len(parts) == 3 or key.startswith(f"{parts[-2]}/")
+
+
+def _missing() -> NoReturn:
+    raise ApiError(404, "not found")

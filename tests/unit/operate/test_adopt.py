@@ -407,6 +407,13 @@ def test_running_pods_are_listed_and_nothing_is_written_without_yes(
     ]
 
 
+def test_a_namespace_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, hubs(), "--namespace", "team", "--namespace", "taem")
+
+    assert result.exit_code == 2
+    assert "--namespace: no namespace is called taem" in result.output
+
+
 @pytest.mark.parametrize("former", [{"ebbtide.dev/workload": "core"}, {"ebbtide.dev/category": "flexible"}])
 def test_labels_of_a_former_rule_or_category_are_replaced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, former: dict[str, str]

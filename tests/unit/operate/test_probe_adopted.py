@@ -271,11 +271,12 @@ CNPG = "postgresql.cnpg.io/v1"
         (budget("main", reference("Cluster", "main", CNPG)), "set enablePDB: false in Cluster main"),
         (budget("kafka", reference("Kafka", "log", "kafka.strimzi.io/v1")), "made for Kafka log, whose op"),
         (budget("hub", labels={"app.kubernetes.io/managed-by": "Helm"}), "made by a chart, whose values switch it off"),
+        (budget("ebbtide-hub.pods", labels={"ebbtide.dev/workload": "hub"}), "of a former rule: kubectl --namespace"),
         (budget("by-hand"), "remove it where it is applied from"),
     ],
 )
 def test_a_second_budget_is_named_with_how_to_switch_it_off(second: dict[str, Any], remedy: str) -> None:
-    ours = budget("hub", labels={"ebbtide.dev/workload": "hub"})
+    ours = budget("ebbtide-hub", labels={"ebbtide.dev/workload": "hub"})
     cluster = TeamsCluster([pod()], budgets={"items": [ours, second]})
 
     assert findings(cluster, wants())["budget of hub"].startswith(
@@ -286,7 +287,9 @@ def test_a_second_budget_is_named_with_how_to_switch_it_off(second: dict[str, An
 
 def test_our_own_budget_and_one_of_other_pods_are_none_too_many() -> None:
     other = {**budget("web"), "spec": {"selector": {"matchLabels": {"app": "web"}}}}
-    cluster = TeamsCluster([pod()], budgets={"items": [budget("hub", labels={"ebbtide.dev/workload": "hub"}), other]})
+    cluster = TeamsCluster(
+        [pod()], budgets={"items": [budget("ebbtide-hub", labels={"ebbtide.dev/workload": "hub"}), other]}
+    )
 
     assert "budget of hub" not in findings(cluster, wants())
 
