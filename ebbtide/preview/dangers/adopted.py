@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.preview.dangers.compared import Compared, counted, listed
 from ebbtide.preview.document import Danger, DangerCode, Severity
-from ebbtide.settings.sections.adopted import AdoptedSettings, disjoint
+from ebbtide.settings.sections.adopted import AdoptedSettings, deployment_of, disjoint
 from ebbtide.vocabulary.labels import Category
 
 _REPLACE = "let their owner replace the running pods (kubectl rollout restart); until then their nodes stay all night"
@@ -36,6 +36,33 @@ def adopted_dangers(compared: Compared) -> Iterator[Danger]:
                 yield _other_category(heir, old, new, f"{heir} becomes" if heir == name else f"pods of {name} become")
         if old.redis and (name not in after or not after[name].redis):
             yield _without_redis(name, old)
+    sized_before, sized_after = _sized(before), _sized(after)
+    for deployment in sized_after.keys() - sized_before.keys():
+        yield _sizing(sized_after[deployment], deployment, begins=True)
+    for deployment in sized_before.keys() - sized_after.keys():
+        yield _sizing(sized_before[deployment], deployment, begins=False)
+
+
+def _sized(rules: Mapping[str, AdoptedSettings]) -> Mapping[str, str]:
+    """Return the rules with a pool, by their Deployment."""
+    return {f"{r.namespace}/{deployment_of(name, r)}": name for name, r in rules.items() if r.pool is not None}
+
+
+def _sizing(rule: str, deployment: str, *, begins: bool) -> Danger:
+    if begins:
+        what = f"the controller sizes Deployment {deployment} from now on, by the queue of {rule}"
+        fix = "take replicas out of its owner's manifests, or set pool.replicas: kept; ebbtide check prints the lines"
+    else:
+        what = f"nothing sizes Deployment {deployment} any more: its owner's next number may stop busy workers"
+        fix = "write a number of replicas into its owner's manifests while its queue is empty"
+    return Danger(
+        code=DangerCode.ADOPTION_CHANGED if begins else DangerCode.ADOPTION_ENDS,
+        severity=Severity.NOTE if begins else Severity.WARNING,
+        subjects=(rule,),
+        what=what,
+        impact="the Deployment keeps its number until then",
+        fix=fix,
+    )
 
 
 def _covers(rule: AdoptedSettings, old: AdoptedSettings) -> bool:

@@ -114,6 +114,18 @@ def test_changes_of_a_pool_are_those_of_the_stacks_own_pools() -> None:
     assert any("set adopted.loader.pool.min to 0" in danger.fix for danger in changed)
 
 
+def test_a_deployment_that_a_pool_begins_or_stops_to_size_is_named() -> None:
+    pool = {"source": {"queues": ["etl"]}, "max": 4, "longestJob": "2h", "deployment": "etl-loader"}
+    plain = {"selector": {"app": "loader"}, "category": "worker", "usually": 1}
+    without, sized = side(loader=plain), side(loader={**plain, "pool": pool})
+
+    (begins,) = (danger for danger in dangers(without, sized) if danger.code is CHANGED)
+    (ends,) = (danger for danger in dangers(sized, without) if danger.code is ENDS)
+    assert "sizes Deployment team/etl-loader from now on" in begins.what
+    assert "nothing sizes Deployment team/etl-loader any more" in ends.what
+    assert (begins.severity, ends.severity) == (NOTE, WARNING)
+
+
 def test_pods_that_lose_redis_are_named() -> None:
     settings = stack_with(hub=HUB, api=API)
     rules = {**settings.adopted, "api": settings.adopted["api"].model_copy(update={"redis": True})}
