@@ -413,7 +413,7 @@ def test_at_night_it_leaves_a_running_maintenance_alone(stack: Stack, closer: Cl
 
 def test_one_budget_that_cannot_be_closed_does_not_save_the_others(stack: Stack, closer: Closer) -> None:
     config = always_open(stack.config)
-    foreign = replace(config.budgets[0], namespace="kube-system")
+    foreign = replace(config.budgets[0], name="foreign", namespace="kube-system")
 
     done = closer(replace(config, budgets=(foreign, *config.budgets)))
 

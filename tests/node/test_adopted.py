@@ -47,7 +47,14 @@ def test_a_users_pod_keeps_its_node_at_night_until_it_ends(adopting: Harbour) ->
     adopting.wait(
         lambda: adopting.api.get(f"/api/v1/namespaces/{SPACE}/serviceaccounts")["items"], "the namespace's account"
     )
-    adopting.api.create(PODS, {"metadata": metadata, "spec": {"containers": [container]}})
+    body = {"metadata": metadata, "spec": {"containers": [container]}}
+
+    def in_force() -> bool:
+        """The API server takes a moment to learn of a policy."""
+        return CATEGORY in adopting.api.create(PODS, body, dryRun="All")["metadata"]["labels"]
+
+    adopting.wait(in_force, "the admission policy to be in force")
+    adopting.api.create(PODS, body)
 
     def running() -> dict[str, Any] | None:
         pod = adopting.pod("jupyter-user", SPACE)
