@@ -292,10 +292,13 @@ class Harbour:
     def done(self, *jobs: Job) -> bool:
         return all(job.get_status(refresh=True) == "finished" for job in jobs)
 
-    def drain(self, node: str, seconds: int, only: str = "") -> "subprocess.CompletedProcess[str]":
-        """`kubectl drain` as an operator calls it, for so long; `only` selects pods by label."""
+    def drain(
+        self, node: str, seconds: int, only: str = "", *, force: bool = False
+    ) -> "subprocess.CompletedProcess[str]":
+        """`kubectl drain` as an operator calls it, for so long. `only` selects by label, `force` evicts bare pods."""
         command = ["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={seconds}s"]
         command += [f"--pod-selector={only}"] if only else []
+        command += ["--force"] if force else []
         try:
             told = self.cluster.plane.kubectl(*command, limit=seconds + PATIENCE)
         except subprocess.CalledProcessError as error:

@@ -66,10 +66,10 @@ def test_a_users_pod_keeps_its_node_at_night_until_it_ends(adopting: Harbour) ->
 
     adopting.tell(night(), grown(night()))
     adopting.wait(lambda: adopting.budget("api")["status"]["disruptionsAllowed"] == 1, "the night to begin")
-    refused = adopting.drain(node, seconds=5, only="component=singleuser-server")
+    refused = adopting.drain(node, seconds=5, only="component=singleuser-server", force=True)
     kept = adopting.pod("jupyter-user", SPACE)
     adopting.api.delete(f"{PODS}/jupyter-user")  # as a culler does
-    drained = adopting.drain(node, seconds=120, only="component=singleuser-server")
+    drained = adopting.drain(node, seconds=120, only="component=singleuser-server", force=True)
 
     assert refused.returncode != 0
     assert REFUSED in refused.stderr
