@@ -77,7 +77,17 @@ def adopted(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     config = load(ControllerConfig, (folder / "controller-config.json").read_text(encoding="utf-8"))
     with controller_of(plane, config) as controller:
         own = plane.api_as(NAMESPACE, "ebbtide-controller")
+        eventually(lambda: _is_limited(own), what="the admission policy to be in force")
         yield Adopted(plane=plane, config=config, controller=controller, own=own)
+
+
+def _is_limited(own: KubeApi) -> bool:
+    """The API server takes a moment to learn of a policy."""
+    try:
+        own.patch(f"{BUDGETS}/ebbtide-web.pods", {"spec": {"minAvailable": 2}}, dryRun="All")
+    except ApiError as error:
+        return "minAvailable must stay" in str(error)
+    return False
 
 
 @pytest.mark.parametrize(
