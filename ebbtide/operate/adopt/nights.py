@@ -1,4 +1,4 @@
-"""What the pods do to nodes at night, today and with the proposed rules. Pure.
+"""Estimate which nodes the pods keep at night, today and with the proposed rules. Pure.
 
 The estimate packs pods by requests, as the stack's own checks do (`ebbtide.settings.packing`). It knows nothing of
 affinities, zones and disks, so it is a first figure and says so.

@@ -130,7 +130,7 @@ def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Ite
 
 
 def _switch_off(budget: Item) -> str:
-    """Return how the owner of a budget is told to make none."""
+    """Return how to switch a budget off."""
     owner = next(iter(rows_at(budget, "metadata", "ownerReferences")), None)
     labels = labels_of(budget)
     if WORKLOAD in labels:
