@@ -42,8 +42,7 @@ test: setup ## what to run while editing, two to four minutes: needs only Python
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
 	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)" $(PLAIN) tests/checkpoints tests/harness
 
-test-smoke: setup ## types and a part of the fast tier, for another Python than its own
-	@$(BIN)/basedpyright
+test-smoke: setup ## a part of the fast tier, for another Python than its own
 	@$(PYTEST) -m "$(FAST)" tests/contracts tests/unit/cli tests/unit/simulator tests/unit/vocabulary
 
 coverage: setup ## the fast tier, and how much of each package it runs; writes out/coverage/
