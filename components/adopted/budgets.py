@@ -53,6 +53,8 @@ class AdoptedBudgets(pulumi.ComponentResource):
                 initial=CLOSED_BUDGET if rule.has_scale else CLOSED_MINIMUM,
             )
             opts = hand_over(field, parent=self, table=stack.ownership)
+        if rule.budget is not None:
+            return  # of the chart
         identity = PodIdentity(name=name, category=rule.category, customer=stack.customer, ends=True)
         spec: PodDisruptionBudgetSpecArgsDict = {
             "selector": label_selector(rule),

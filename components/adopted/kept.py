@@ -1,11 +1,16 @@
-"""An admission policy that keeps the replicas of adopted pools: `pool.replicas: kept`.
+"""Admission policies that keep the controller's number in an object of the team: `pool.replicas: kept`, `budget`.
 
-A manifest with `replicas` sets its number at each apply, and so does a client-side apply of one from which the line was
-just removed: workers above that number would be stopped. The policy replaces the number by the present one whenever a
-client updates the Deployment. The controller and `kubectl scale` write another resource, `deployments/scale`, and pass.
+**Replicas.** A manifest with `replicas` sets its number at each apply, and so does a client-side apply of one from
+which the line was just removed: workers above that number would be stopped. The policy replaces the number by the
+present one whenever a client updates the Deployment. The controller and `kubectl scale` write another resource,
+`deployments/scale`, and pass.
 
 An applier then owns the field with the controller's number. To the controller that is no conflict, since the number is
 the same (controllers/adapters/replica_writers.py).
+
+**A chart's budget.** Its manifest has `minAvailable`, or a number that is open by day. The policy takes `minAvailable`
+out of every write, since no budget may have both fields, and keeps the present `maxUnavailable`: 0 for a new object.
+Only the controller and the closer write another one; both are limited by `components.controller.admission`.
 """
 
 from collections.abc import Mapping
@@ -16,14 +21,22 @@ import pulumi
 from components.admission_policy import mutate, on
 from components.adopted.cel import adopted_namespaces, one_of
 from ebbtide.settings.sections.adopted import AdoptedSettings, Replicas, deployment_of
+from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, NAMESPACE
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicySpecArgsDict
 
-POLICY = "ebbtide-kept-replicas"
-"""Name of the policy and of its binding."""
+POLICY, BUDGETS_POLICY = "ebbtide-kept-replicas", "ebbtide-kept-budgets"
+"""Names of the policies and of their bindings."""
 
 _KEEP = "Object{spec: Object.spec{replicas: oldObject.spec.replicas}}"
+_OBJECT = 'request.namespace + "/" + object.metadata.name'
+_OURS = one_of(
+    "request.userInfo.username", [f"system:serviceaccount:{NAMESPACE}:{name}" for name in (CLOSER, CONTROLLER)]
+)
+_KEEP_BUDGET = f"""(object.spec.?minAvailable.hasValue() ? [JSONPatch{{op: "remove", path: "/spec/minAvailable"}}] : [])
++ ({_OURS} && object.spec.?maxUnavailable.hasValue() ? [] :
+  [JSONPatch{{op: "add", path: "/spec/maxUnavailable", value: variables.present}}])"""
 
 
 def keep_replicas(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
@@ -45,8 +58,31 @@ def policy_spec(rules: Mapping[str, AdoptedSettings]) -> "MutatingAdmissionPolic
         "reinvocation_policy": "IfNeeded",
         "match_constraints": {**on("apps", "deployments", ["UPDATE"]), **adopted_namespaces(rules)},
         "match_conditions": [
-            {"name": "of-a-pool", "expression": one_of('request.namespace + "/" + request.name', names)},
+            {"name": "of-a-pool", "expression": one_of(_OBJECT, names)},
             {"name": "another-number", "expression": "object.spec.?replicas != oldObject.spec.?replicas"},
         ],
         "mutations": [{"patch_type": "ApplyConfiguration", "apply_configuration": {"expression": _KEEP}}],
     }
+
+
+def keep_budgets(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
+    """Create the policy for budgets of charts and its binding, if a rule names one."""
+    kept = {rule_name: rule for rule_name, rule in rules.items() if rule.budget is not None}
+    if not kept:
+        return
+    spec: MutatingAdmissionPolicySpecArgsDict = {
+        "failure_policy": "Ignore",
+        "reinvocation_policy": "IfNeeded",
+        "match_constraints": {**on("policy", "poddisruptionbudgets", ["CREATE", "UPDATE"]), **adopted_namespaces(kept)},
+        "match_conditions": [{"name": "of-a-rule", "expression": is_kept(kept)}],
+        "variables": [
+            {"name": "present", "expression": "oldObject == null ? 0 : oldObject.spec.?maxUnavailable.orValue(0)"}
+        ],
+        "mutations": [{"patch_type": "JSONPatch", "json_patch": {"expression": _KEEP_BUDGET}}],
+    }
+    mutate((f"{name}-kept-budgets-policy", f"{name}-kept-budgets-binding"), BUDGETS_POLICY, spec, parent=parent)
+
+
+def is_kept(rules: Mapping[str, AdoptedSettings]) -> str:
+    """Return a condition on a budget: a rule names it. At least one does."""
+    return one_of(_OBJECT, sorted(f"{rule.namespace}/{rule.budget}" for rule in rules.values() if rule.budget))

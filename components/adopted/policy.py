@@ -33,7 +33,7 @@ import pulumi
 
 from components.admission_policy import mutate, on
 from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, rule_variables, text, texts
-from components.adopted.kept import keep_replicas
+from components.adopted.kept import keep_budgets, keep_replicas
 from components.adopted.second_budgets import warn_of_second_budgets
 from components.cluster.existing import NodeSelectors
 from components.pods.rules import CLUSTER_CRITICAL, HOST, OWN_KIND_WEIGHT, nodes_of_kind, tolerations
@@ -61,7 +61,7 @@ class AdoptionArgs:
 
 
 class Adoption(pulumi.ComponentResource):
-    """The policy for adopted pods, the warning for second budgets over them, and the policy for replicas of pools."""
+    """The policy for adopted pods, the warning for second budgets, and policies for kept replicas and budgets."""
 
     def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Adoption", name, None, opts)
@@ -69,6 +69,7 @@ class Adoption(pulumi.ComponentResource):
         mutate((f"{name}-policy", f"{name}-binding"), POLICY, spec, parent=self)
         warn_of_second_budgets(name, args.rules, self)
         keep_replicas(name, args.rules, self)
+        keep_budgets(name, args.rules, self)
         self.register_outputs({})
 
 

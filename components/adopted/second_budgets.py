@@ -13,6 +13,7 @@ import pulumi
 
 from components.admission_policy import on, warn
 from components.adopted.cel import adopted_namespaces, one_of, rule_variables, text, texts
+from components.adopted.kept import is_kept
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -23,12 +24,15 @@ _LABELS, _EXPRESSIONS = (f"object.spec.?selector.?{field}.orValue" for field in 
 
 
 def warn_of_second_budgets(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
+    ours = f"{text(WORKLOAD)} in object.metadata.?labels.orValue({{}})"
+    if any(rule.budget for rule in rules.values()):
+        ours = f"{ours} || {is_kept(rules)}"
     warn(
         (f"{name}-budgets-policy", f"{name}-budgets-binding"),
         POLICY,
         {**on("policy", "poddisruptionbudgets", ["CREATE", "UPDATE"]), **adopted_namespaces(rules)},
         {"expression": 'variables.rule == ""', "message_expression": _MESSAGE},
-        condition={"name": "not-ours", "expression": f"!({text(WORKLOAD)} in object.metadata.?labels.orValue({{}}))"},
+        condition={"name": "not-ours", "expression": f"!({ours})"},
         variables=[
             {"name": "labels", "expression": f"{_LABELS}({{}})"},
             {

@@ -63,7 +63,9 @@ _SHUT = f"{_BY_MINIMUM} && object.{_LEAST} == {CLOSED_MINIMUM}"
 
 def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
     """Return the rules for writes to budgets. `minimums` as in `AdmissionArgs`."""
-    allowed, numbers = f"({unchanged(_LEAST)}) || ({_SHUT})", str(CLOSED_MINIMUM)
+    stays = f"has(oldObject.{_LEAST}) && object.{_LEAST} == oldObject.{_LEAST}"
+    # Without a minimum, no more than one pod may go, whoever their owner is.
+    allowed, numbers = f"!has(object.{_LEAST}) || {stays} || {_SHUT}", str(CLOSED_MINIMUM)
     if minimums:
         opened = ", ".join(f"'{budget} {number}'" for budget, number in sorted(minimums.items()))
         this = f"object.metadata.namespace + '/' + object.metadata.name + ' ' + string(object.{_LEAST})"
@@ -75,7 +77,7 @@ def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
             unchanged(path): f"{path} must stay as it is"
             for path in ("metadata.annotations", "spec.selector", "spec.unhealthyPodEvictionPolicy")
         },
-        allowed: f"minAvailable must stay as it is, or be {numbers}",
+        allowed: f"minAvailable must stay as it is, be removed, or be {numbers}",
         f"has(object.{_LEAST}) || (has(object.{_MOST}) && (object.{_MOST} == 0 || object.{_MOST} == 1))": (
             "maxUnavailable must be 0 or 1"
         ),

@@ -74,7 +74,8 @@ def _names(pods: Iterable[Pods]) -> str:
 def _missing(state: StackState) -> Hits:
     for pods in state.covered:
         needs_one = pods.lasting or pods.category is Category.WORKER or pods.adopted is not None
-        if needs_one and not state.budgets_of(pods):
+        of_a_chart = pods.adopted is not None and pods.adopted.budget is not None
+        if needs_one and not of_a_chart and not state.budgets_of(pods):
             yield pods.resource, "no budget covers its pods, so nothing keeps the autoscaler from evicting them by day"
 
 

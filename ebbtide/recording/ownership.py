@@ -20,6 +20,7 @@ from components.ownership import (
 )
 from ebbtide.recording.resources import Resource, display_name, name_of
 from ebbtide.recording.values import mappings, texts, value_at
+from ebbtide.settings.sections.adopted import AdoptedSettings
 
 _OWNERS = {
     MAX_UNAVAILABLE: FieldOwner.CONTROLLER,
@@ -44,8 +45,10 @@ class OwnershipRow:
     initial: str  # the value that Pulumi declares once
 
 
-def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
-    """One row per ignored field, sorted: the order of registration depends on the SDK."""
+def ownership_rows(
+    resources: Sequence[Resource], adopted: Mapping[str, AdoptedSettings] | None = None
+) -> tuple[OwnershipRow, ...]:
+    """One row per ignored field and per budget of a chart, sorted: the order of registration depends on the SDK."""
     rows = [
         OwnershipRow(
             object=display_name(resource),
@@ -55,6 +58,16 @@ def ownership_rows(resources: Sequence[Resource]) -> tuple[OwnershipRow, ...]:
         )
         for resource in resources
         for field in resource.ignore_changes
+    ]
+    rows += [
+        OwnershipRow(
+            object=f"PodDisruptionBudget {rule.namespace}/{rule.budget}",
+            field=MAX_UNAVAILABLE,
+            owner=FieldOwner.CONTROLLER,
+            initial=_ABSENT,
+        )
+        for rule in (adopted or {}).values()
+        if rule.budget is not None
     ]
     return tuple(sorted(rows, key=lambda row: (row.object, row.field)))
 

@@ -12,7 +12,7 @@ from ebbtide.operate.adopt.facts import AdoptFacts
 from ebbtide.operate.adopt.selectors import Candidate, Chosen, Other, choose
 from ebbtide.operate.adopt.workloads import Workload, workloads_of
 from ebbtide.operate.objects import at, labels_of, requested, rows_at
-from ebbtide.recording.drainable import Item
+from ebbtide.recording.drainable import Item, covers
 from ebbtide.settings import StackSettings
 from ebbtide.settings.checks.parsed import pods_of
 from ebbtide.settings.file.keys import ADOPTED, PODS
@@ -20,7 +20,7 @@ from ebbtide.settings.placement import PodSize
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.types import NAME
 from ebbtide.units.counts import several
-from ebbtide.vocabulary.labels import GPU_RESOURCE, PREFIX, Category
+from ebbtide.vocabulary.labels import GPU_RESOURCE, PREFIX, WORKLOAD, Category
 
 PLACEHOLDER = PodSize(cpu=100, memory=128, gpu=0)
 """Requests of a rule whose pods have none: small, and marked by a comment."""
@@ -44,7 +44,7 @@ class Proposal:
     count: int
     size: PodSize
     gpu_resource: str
-    notes: tuple[str, ...]  # of requests that are placeholders
+    notes: tuple[str, ...]  # on placeholders and budgets
 
     @property
     def is_rule(self) -> bool:
@@ -58,7 +58,7 @@ def proposals_of(facts: AdoptFacts, settings: StackSettings | None = None) -> li
     found = workloads_of(facts)
     workloads = [each for each in found if any(rule_of(pod, rules) is None for pod in each.members)]
     return [
-        _proposal(_unused(workload, used), workload, choice)
+        _proposal(_unused(workload, used), workload, choice, facts.budgets)
         for namespace, group in groupby(workloads, key=lambda each: each.namespace)
         for workload, choice in _chosen(namespace, list(group), facts, rules)
     ]
@@ -87,7 +87,7 @@ def _chosen(
     yield from zip(workloads, choose(candidates, pods, selectors), strict=True)
 
 
-def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
+def _proposal(name: str, workload: Workload, chosen: Chosen, budgets: Sequence[Item]) -> Proposal:
     guess, unscaled = guess_of(workload), workload.owner is not None and workload.owner.has_scale is False
     size, resource, notes = _requests(workload)
     by = "usually" if guess.category is Category.WORKER else "pods" if unscaled else "replicas"
@@ -101,8 +101,19 @@ def _proposal(name: str, workload: Workload, chosen: Chosen) -> Proposal:
         count=len(workload.pods) if by == "usually" else _replicas(workload),
         size=size,
         gpu_resource=resource,
-        notes=notes,
+        notes=(
+            *notes,
+            *_budget_notes(workload, budgets, may_keep=guess.category is Category.FLEXIBLE and by == "replicas"),
+        ),
     )
+
+
+def _budget_notes(workload: Workload, budgets: Sequence[Item], *, may_keep: bool) -> Iterator[str]:
+    for budget in budgets:
+        name = budget["metadata"]["name"]
+        if WORKLOAD not in labels_of(budget) and any(covers(budget, pod) for pod in workload.members):
+            keep = f", or add budget: {name}" if may_keep and not rows_at(budget, "metadata", "ownerReferences") else ""
+            yield f"switch off its budget {name}{keep}"
 
 
 def guess_of(workload: Workload) -> Guess:

@@ -55,6 +55,7 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
     yield _selection(want, facts, pods)
     yield from _scale(want, facts, pods)
     yield from _pool(want, facts, pods)
+    yield from _charts_budget(want, adopted, pods)
     yield from _second_budgets(want, adopted, pods)
     if pods:
         yield from _drift(want, pods)
@@ -116,6 +117,22 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
     if isinstance(grace, int) and grace < pool.longest_job.total_seconds():
         wanted = f"terminationGracePeriodSeconds {int(pool.longest_job.total_seconds())} in the template of {title}"
         yield note(subject, f"it only grows: wanted {wanted}, as long as longestJob, found {grace}")
+
+
+def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+    """Check the budget that a rule names: it must exist, cover all of the rule's pods, and have no operator."""
+    subject, space, name = f"budget of {want.name}", want.rule.namespace, want.rule.budget
+    budgets = adopted.budgets[space]
+    if name is None or isinstance(budgets, Denied):
+        return
+    budget = next((each for each in rows_at(budgets, "items") if each["metadata"]["name"] == name), None)
+    ours = "take budget out of the rule, which then has one of Ebbtide"
+    if budget is None:
+        yield missing(subject, f"no budget {space}/{name}: let the chart create it, or {ours}")
+    elif rows_at(budget, "metadata", "ownerReferences"):
+        yield missing(subject, f"an operator writes {name}: {_switch_off(budget)}, and {ours}")
+    elif others := [pod["metadata"]["name"] for pod in pods if not covers(budget, pod)]:
+        yield missing(subject, f"{name} does not cover pod {others[0]}: correct the selector of one, or {ours}")
 
 
 def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:

@@ -5,11 +5,14 @@ nodes with the next pods. No update restarts adopted pods.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from ebbtide.preview.dangers.compared import Compared, counted, listed
 from ebbtide.preview.document import Danger, DangerCode, Severity
 from ebbtide.settings.sections.adopted import AdoptedSettings, deployment_of, disjoint
 from ebbtide.vocabulary.labels import Category
+
+Rules: TypeAlias = Mapping[str, AdoptedSettings]
 
 _REPLACE = "let their owner replace the running pods (kubectl rollout restart); until then their nodes stay all night"
 _BECOMES: Mapping[Category, tuple[str, str]] = {
@@ -27,13 +30,23 @@ _BECOMES: Mapping[Category, tuple[str, str]] = {
 
 def adopted_dangers(compared: Compared) -> Iterator[Danger]:
     before, after = compared.before.settings.adopted, compared.after.settings.adopted
-    yield from _begin({name: rule for name, rule in after.items() if name not in before})
+    former = {name: _former_name(rule, before, after) for name, rule in after.items() if name not in before}
+    yield from _begin({name: after[name] for name, old in former.items() if old is None})
+    for name, old in former.items():
+        if old is not None:
+            yield _renamed(name, old, after[name])
     for name, old in before.items():
-        if not any(_covers(rule, old) for rule in after.values()):
+        heir = after.get(name) or next((rule for rule in after.values() if _covers(rule, old)), None)
+        if old.budget is not None and (heir is None or heir.budget != old.budget):
+            yield _left_budget(name, old)
+        elif not any(_covers(rule, old) for rule in after.values()):
             yield _unprotected(name, old, removed=name not in after)
-        for heir, new in after.items():
-            if new.category is not old.category and (heir == name or _shares_pods(new, old)):
-                yield _other_category(heir, old, new, f"{heir} becomes" if heir == name else f"pods of {name} become")
+        elif heir is not None and heir.budget != old.budget:
+            yield _charts_budget(name, heir)
+        for heir_name, new in after.items():
+            if new.category is not old.category and (heir_name == name or _shares_pods(new, old)):
+                become = f"{heir_name} becomes" if heir_name == name else f"pods of {name} become"
+                yield _other_category(heir_name, old, new, become)
         if old.redis and (name not in after or not after[name].redis):
             yield _without_redis(name, old)
     sized_before, sized_after = _sized(before), _sized(after)
@@ -43,7 +56,46 @@ def adopted_dangers(compared: Compared) -> Iterator[Danger]:
         yield _sizing(sized_before[deployment], deployment, begins=False)
 
 
-def _sized(rules: Mapping[str, AdoptedSettings]) -> Mapping[str, str]:
+def _former_name(rule: AdoptedSettings, before: Rules, after: Rules) -> str | None:
+    """Return the name of the removed rule that selected all pods of this one; None if there is none."""
+    return next((name for name, old in before.items() if name not in after and _covers(old, rule)), None)
+
+
+def _changed(rule: str, what: str, *, impact: str, fix: str, ends: bool = False, note: bool = False) -> Danger:
+    return Danger(
+        code=DangerCode.ADOPTION_ENDS if ends else DangerCode.ADOPTION_CHANGED,
+        severity=Severity.NOTE if note else Severity.WARNING,
+        subjects=(rule,),
+        what=what,
+        impact=impact,
+        fix=fix,
+    )
+
+
+def _renamed(name: str, former: str, rule: AdoptedSettings) -> Danger:
+    what = f"renames the rule {former} to {name}: new pods get the new label, and Ebbtide's budget the new name"
+    fix = "after the update, ebbtide adopt --label-running gives running pods the new label"
+    return _changed(name, what, impact=counted(rule.count, "pod"), fix=fix, note=True)
+
+
+def _charts_budget(name: str, rule: AdoptedSettings) -> Danger:
+    what = f"deletes Ebbtide's budget of {name}: the controller opens and closes {rule.budget} of its chart instead"
+    fix = "ebbtide probe shows whether that budget exists and covers all pods"
+    return _changed(name, what, impact=counted(rule.count, "pod"), fix=fix, note=True)
+
+
+def _left_budget(name: str, old: AdoptedSettings) -> Danger:
+    return _changed(
+        name,
+        f"leaves the budget {old.budget} to its chart, with the number that the controller wrote last",
+        impact=f"{counted(old.count, 'pod')} that no drain may move, or that anything may evict by day",
+        fix=f"kubectl --namespace {old.namespace} delete poddisruptionbudget {old.budget} after the update, and let "
+        "the chart create it again, unless another budget covers the pods",
+        ends=True,
+    )
+
+
+def _sized(rules: Rules) -> Mapping[str, str]:
     """Return the rules with a pool, by their Deployment."""
     return {f"{r.namespace}/{deployment_of(name, r)}": name for name, r in rules.items() if r.pool is not None}
 
@@ -55,14 +107,8 @@ def _sizing(rule: str, deployment: str, *, begins: bool) -> Danger:
     else:
         what = f"nothing sizes Deployment {deployment} any more: its owner's next number may stop busy workers"
         fix = "write a number of replicas into its owner's manifests while its queue is empty"
-    return Danger(
-        code=DangerCode.ADOPTION_CHANGED if begins else DangerCode.ADOPTION_ENDS,
-        severity=Severity.NOTE if begins else Severity.WARNING,
-        subjects=(rule,),
-        what=what,
-        impact="the Deployment keeps its number until then",
-        fix=fix,
-    )
+    impact = "the Deployment keeps its number until then"
+    return _changed(rule, what, impact=impact, fix=fix, ends=not begins, note=begins)
 
 
 def _covers(rule: AdoptedSettings, old: AdoptedSettings) -> bool:
@@ -96,35 +142,26 @@ def _unprotected(name: str, old: AdoptedSettings, *, removed: bool) -> Danger:
         if removed
         else f"selects other pods by the rule {name}: those that no rule selects any more lose their budget"
     )
-    return Danger(
-        code=DangerCode.ADOPTION_ENDS,
-        severity=Severity.WARNING,
-        subjects=(name,),
-        what=f"{what}; running ones keep labels and nodes until they are replaced",
+    return _changed(
+        name,
+        f"{what}; running ones keep labels and nodes until they are replaced",
         impact=f"{counted(old.count, 'pod') or 'pods'} that anything may evict by day",
         fix=f"if pods stay in {old.namespace}, switch on the budget of their chart or operator after the update",
+        ends=True,
     )
 
 
 def _other_category(name: str, old: AdoptedSettings, new: AdoptedSettings, become: str) -> Danger:
     effect, fix = _BECOMES[new.category]
-    return Danger(
-        code=DangerCode.ADOPTION_CHANGED,
-        severity=Severity.WARNING,
-        subjects=(name,),
-        what=f"{become} {new.category} instead of {old.category}: {effect}; running ones keep their nodes until they "
-        "are replaced",
-        impact=counted(new.count, "pod"),
-        fix=fix,
-    )
+    until = "running ones keep their nodes until they are replaced"
+    what = f"{become} {new.category} instead of {old.category}: {effect}; {until}"
+    return _changed(name, what, impact=counted(new.count, "pod"), fix=fix)
 
 
 def _without_redis(name: str, old: AdoptedSettings) -> Danger:
-    return Danger(
-        code=DangerCode.ADOPTION_CHANGED,
-        severity=Severity.WARNING,
-        subjects=(name,),
-        what=f"deletes the Redis user, the Secret and the network access of {name}",
+    return _changed(
+        name,
+        f"deletes the Redis user, the Secret and the network access of {name}",
         impact=f"{counted(old.count, 'pod') or 'pods'} whose next connection to Redis fails",
         fix="take Redis out of their configuration first",
     )

@@ -25,7 +25,7 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[
         table(("type", ">number"), ((type_, str(count)) for type_, count in counts.items())),
         "",
         "Fields that Pulumi declares once and then leaves to their owner",
-        table(("object", "field", "owner", ">declared"), _ownership(resources)),
+        table(("object", "field", "owner", ">declared"), _ownership(resources, settings)),
         "",
         "What `pulumi destroy` refuses to delete or leaves behind (docs/how-to/life.md)",
         table(("resource", "what"), ((row.resource, row.what) for row in lasting_rows(resources))),
@@ -50,8 +50,9 @@ def _share(usd: float | None) -> str:
     return "-" if usd is None else whole_dollars(usd)
 
 
-def _ownership(resources: Sequence[Resource]) -> list[tuple[str, ...]]:
-    return [(row.object, row.field, row.owner, row.initial) for row in ownership_rows(resources)]
+def _ownership(resources: Sequence[Resource], settings: StackSettings) -> list[tuple[str, ...]]:
+    rows = ownership_rows(resources, settings.adopted)
+    return [(row.object, row.field, row.owner, row.initial) for row in rows]
 
 
 def cost_parts(lines: Sequence[GroupCost], region: str, missing: Sequence[str] = ()) -> list[RenderableType]:

@@ -18,7 +18,7 @@ from ebbtide.settings.file.keys import (
 )
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.fragment.schema import number_of
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, deployment_of, disjoint
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, adopted_budget, deployment_of, disjoint
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import RedisKind
 
@@ -37,19 +37,23 @@ def _rules_select_different_pods(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
-def _pools_size_different_deployments(parsed: ParsedSections) -> Iterator[Finding]:
-    first: dict[tuple[str, str], str] = {}
+def _rules_write_different_objects(parsed: ParsedSections) -> Iterator[Finding]:
+    first: dict[tuple[str, str, str], str] = {}
     for name, rule in parsed.stack.adopted.items():
+        objects: list[tuple[str, tuple[str, ...], str]] = [
+            ("adopted.budget-twice", ("budget",), adopted_budget(name, rule))
+        ]
         if rule.pool is not None:
-            deployment = deployment_of(name, rule)
-            owner = first.setdefault((rule.namespace, deployment), name)
+            objects.append(("adopted.deployment-twice", ("pool", "deployment"), deployment_of(name, rule)))
+        for code, at, written in objects:
+            owner = first.setdefault((code, rule.namespace, written), name)
             if owner != name:
                 yield Finding(
-                    code="adopted.deployment-twice",
-                    at=(ADOPTED, name, "pool", "deployment"),
-                    wanted="a Deployment of only one pool",
-                    found=f"{deployment!r}, which rule {owner!r} sizes",
-                    hint="set deployment to the name of the Deployment that owns the pods of this rule",
+                    code=code,
+                    at=(ADOPTED, name, *at),
+                    wanted=f"a {at[-1]} of only one rule",
+                    found=f"{written!r}, which rule {owner!r} has",
+                    hint=f"name the {at[-1]} of this rule's pods",
                 )
 
 
@@ -118,7 +122,7 @@ def _redis_has_users(parsed: ParsedSections) -> Iterator[Finding]:
 
 RULES = (
     Rule((ADOPTED,), _rules_select_different_pods),
-    Rule((ADOPTED,), _pools_size_different_deployments),
+    Rule((ADOPTED,), _rules_write_different_objects),
     Rule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
     Rule((ADOPTED, REDIS), _redis_has_users),
     Rule((ADOPTED,), _one_policy_holds_the_rules),

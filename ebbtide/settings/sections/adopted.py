@@ -205,12 +205,20 @@ def _one_pod_moves_with_an_interruption(category: Category, pods: int | None) ->
         raise wanted("adopted.too-many", f"fewer than {CLOSED_MINIMUM} pods", found=str(pods), at="pods")
 
 
+def _a_charts_budget_opens(category: Category, replicas: int | None, budget: str | None) -> None:
+    """The admission policy keeps `maxUnavailable`, which needs a scale. A budget that never opens must be Ebbtide's."""
+    if budget is not None and (category is not Category.FLEXIBLE or replicas is None):
+        expected, hint = "no budget, except with category: flexible and replicas", "switch the chart's budget off"
+        raise wanted("adopted.chart-budget", expected, found=repr(budget), hint=hint, at="budget")
+
+
 class AdoptedSettings(Settings):
     """Pods of one workload that the stack does not create."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("pool", "category", "replicas", "pods", "usually"), _counted),
         Check(("category", "pods"), _one_pod_moves_with_an_interruption),
+        Check(("category", "replicas", "budget"), _a_charts_budget_opens),
     )
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("replicas", "pods"),)
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["category"]}, {"required": ["pool"]}]})
@@ -240,6 +248,12 @@ class AdoptedSettings(Settings):
         default=None,
         description="number of pods, if their owner has no scale subresource; at night one less must be ready",
         examples=["3"],
+    )
+    budget: ObjectName | None = Field(
+        default=None,
+        description="name of the PodDisruptionBudget of the pods' chart, which the controller opens and closes instead "
+        "of one of Ebbtide; for flexible pods with replicas, if the chart cannot leave its budget out",
+        examples=["api"],
     )
     usually: Count | None = Field(
         default=None, description="for workers: the number of pods that usually run, for estimates", examples=["6"]
@@ -300,12 +314,12 @@ def deployment_of(name: str, rule: AdoptedSettings) -> str:
 
 
 def adopted_budget(name: str, rule: AdoptedSettings) -> str:
-    """Return the name of a rule's PodDisruptionBudget.
+    """Return the name of a rule's PodDisruptionBudget: that of its chart, or else one of Ebbtide.
 
     A chart often names its budget as its workload, and would delete ours with it. The ending says which field the
     budget sets: the former owner of the other field would keep it, and no budget may have both.
     """
-    return f"ebbtide-{name}" if rule.has_scale else f"ebbtide-{name}.pods"
+    return rule.budget or (f"ebbtide-{name}" if rule.has_scale else f"ebbtide-{name}.pods")
 
 
 class AdoptedWorkload(WorkloadSettings):

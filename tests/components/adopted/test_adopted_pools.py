@@ -51,7 +51,9 @@ def test_only_rules_that_ask_for_it_keep_their_replicas(tmp_path: Path) -> None:
     spec = objects(tmp_path, rule("loader", ", deployment: etl-loader, replicas: kept"), rule("mail"))[kept]["spec"]
 
     assert spec["failurePolicy"] == "Ignore"
-    assert spec["matchConditions"][0]["expression"] == 'request.namespace + "/" + request.name == "etl/etl-loader"'
+    assert (
+        spec["matchConditions"][0]["expression"] == 'request.namespace + "/" + object.metadata.name == "etl/etl-loader"'
+    )
     (resources,) = spec["matchConstraints"]["resourceRules"]
     assert (resources["resources"], resources["operations"]) == (["deployments"], ["UPDATE"])
     assert kept not in objects(tmp_path, rule("mail"))

@@ -192,6 +192,19 @@ def test_rules_and_names_of_the_stack_are_respected(tmp_path: Path) -> None:
     assert "no label has another value than rule hub selects" in line(lines, "no rule for team/Deployment other")
 
 
+def test_a_budget_of_the_pods_is_to_be_switched_off_or_for_flexible_pods_kept() -> None:
+    cluster = Adoptable()
+    for name, replicas in (("api", 3), ("hub", 1)):
+        cluster.workload("Deployment", name, replicas)
+        cluster.budget(f"{name}-pdb", {"app": name})
+    cluster.budget("ebbtide-api", {"app": "api"}, labels={"ebbtide.dev/workload": "api"})
+
+    lines = lines_of(cluster)
+
+    assert line(lines, "team/Deployment api: 3 replicas").endswith("; switch off its budget api-pdb, or add budget: api-pdb")
+    assert line(lines, "team/Deployment hub: one replica").endswith("; switch off its budget hub-pdb")
+
+
 def test_a_rule_may_have_the_name_of_a_budget_that_exists_since_ours_has_another() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "hub")

@@ -294,6 +294,30 @@ def test_our_own_budget_and_one_of_other_pods_are_none_too_many() -> None:
     assert "budget of hub" not in findings(cluster, wants())
 
 
+KEPT = wants("category: flexible, replicas: 1, budget: hub-pdb")
+
+
+@pytest.mark.parametrize(
+    ("budgets", "lines"),
+    [
+        ([budget("hub-pdb")], None),
+        ([], "missing: no budget jupyter/hub-pdb: let the chart create it, or take budget out of the rule"),
+        ([budget("hub-pdb", reference("Cluster", "main", CNPG))], "missing: an operator writes hub-pdb: set enablePDB"),
+        ([budget("hub-pdb"), budget("second")], "missing: second covers the same pods"),
+        (
+            [{**budget("hub-pdb"), "spec": {"selector": {"matchLabels": {"app": "web"}}}}],
+            "missing: hub-pdb does not cover pod hub-1-a: correct the selector of one",
+        ),
+    ],
+    ids=["fits", "missing", "of an operator", "a second one", "of other pods"],
+)
+def test_the_budget_that_a_rule_names_is_that_of_its_pods_chart(budgets: list[Any], lines: str | None) -> None:
+    found = findings(TeamsCluster([pod()], budgets={"items": budgets}), KEPT)
+
+    assert found.get("budget of hub", "").startswith(lines or "")
+    assert ("budget of hub" in found) is (lines is not None)
+
+
 def test_differences_between_the_file_and_the_pods_are_a_note() -> None:
     larger = pod("hub-1-b", cpu="2", extra={"nvidia.com/gpu": "1"})
 

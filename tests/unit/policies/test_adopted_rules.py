@@ -29,6 +29,7 @@ def adopted() -> tuple[StackSettings, tuple[Resource, ...]]:
         api={"selector": {"component": ["api", "backend"]}},
         web={"selector": {"component": "web"}, "pods": 3},
         users={"selector": {"component": "user"}, "category": "worker"},
+        shop={"selector": {"component": "shop"}, "budget": "shop-pdb"},
     )
     return settings, record(settings)
 

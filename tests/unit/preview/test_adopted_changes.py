@@ -91,7 +91,23 @@ def test_a_wider_selector_leaves_no_pod_out() -> None:
 
 
 def test_a_renamed_rule_keeps_its_pods() -> None:
-    assert coded(of_change(hub=HUB, backend=API)) == [(NOTE, BEGINS, ("backend",))]
+    (danger,) = of_change(hub=HUB, backend=API)
+
+    assert coded([danger]) == [(NOTE, CHANGED, ("backend",))]
+    assert "renames the rule api to backend" in danger.what
+
+
+def test_a_chart_whose_budget_is_used_or_left_is_named() -> None:
+    kept = side(hub=HUB, api={**API, "budget": "api-pdb"})
+
+    (used,) = dangers(now(), kept)
+    (left,) = (danger for danger in dangers(kept, now()) if danger.code is ENDS)
+    (removed,) = (danger for danger in dangers(kept, side(hub=HUB)) if danger.code is ENDS)
+    assert coded([used]) == [(NOTE, CHANGED, ("api",))]
+    assert "opens and closes api-pdb of its chart" in used.what
+    assert left == removed
+    assert "leaves the budget api-pdb to its chart" in left.what
+    assert "kubectl --namespace team delete poddisruptionbudget api-pdb" in left.fix
 
 
 def test_pods_that_pass_to_a_rule_of_another_category_are_named() -> None:

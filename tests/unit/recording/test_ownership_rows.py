@@ -4,6 +4,7 @@ from components.ownership import KINDS_OF_FIELD
 from ebbtide.recording.ownership import KEPT, OwnershipRow, ownership_rows
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.labels import Category
+from tests.builders.adoption import stack_with
 from tests.builders.components import demo_stack, of_kind
 
 
@@ -25,6 +26,16 @@ def test_no_budget_but_a_flexible_one_is_anybodys_but_pulumis() -> None:
         category = budget.inputs["metadata"].get("labels", {}).get("ebbtide.dev/category")
 
         assert (budget.ignore_changes == ("spec.maxUnavailable",)) == (category == Category.FLEXIBLE), budget.name
+
+
+def test_a_charts_budget_is_the_controllers_though_pulumi_does_not_declare_it() -> None:
+    rules = stack_with(api={"selector": {"app": "api"}, "budget": "api-pdb"}).adopted
+
+    assert ownership_rows([], rules) == (
+        OwnershipRow(
+            object="PodDisruptionBudget team/api-pdb", field="spec.maxUnavailable", owner="controller", initial="-"
+        ),
+    )
 
 
 def test_a_field_that_nobody_is_named_for_is_shown_all_the_same() -> None:

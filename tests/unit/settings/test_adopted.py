@@ -29,6 +29,7 @@ def rule(text: str = "", **changes: str) -> str:
 def test_a_budget_says_in_its_name_which_field_it_sets(tmp_path: Path) -> None:
     rules = (
         rule("api"),
+        rule("shop", selector="{ app: shop }", budget="shop-pdb"),
         rule("web", selector="{ app: [web, front] }", replicas="", pods="4"),
         rule("db", namespace="postgres", category="fixed", replicas="", pods="3"),
         rule("tasks", namespace="airflow", category="worker", replicas="", usually="4"),
@@ -40,6 +41,7 @@ def test_a_budget_says_in_its_name_which_field_it_sets(tmp_path: Path) -> None:
     assert settings.adopted["web"].selector == {"app": ("front", "web")}
     assert config.budgets == (
         BudgetPolicy(name="api", namespace="api", object_name="ebbtide-api"),
+        BudgetPolicy(name="shop", namespace="api", object_name="shop-pdb"),
         BudgetPolicy(name="web", namespace="api", object_name="ebbtide-web.pods", open_minimum=3),
     )
     assert config.never_opened[-2:] == (
@@ -66,6 +68,9 @@ def test_a_budget_says_in_its_name_which_field_it_sets(tmp_path: Path) -> None:
         (rule(usually="3"), "adopted.usually", ("adopted.api.usually:",)),
         (rule(category="worker"), "adopted.worker-count", ("adopted.api.replicas:", "usually")),
         (rule(category="worker", replicas=""), "adopted.uncounted", ("adopted.api.usually:",)),
+        (rule(category="fixed", budget="api"), "adopted.chart-budget", ("adopted.api.budget:", "'api'")),
+        (rule(replicas="", pods="3", budget="api"), "adopted.chart-budget", ("adopted.api.budget:",)),
+        (rule(category="worker", replicas="", usually="3", budget="api"), "adopted.chart-budget", ("flexible",)),
         (rule("train"), "name.taken", ("adopted.train:", "'train', which is also in ebbtide:workers")),
     ],
 )
@@ -98,6 +103,15 @@ def test_rules_that_one_pod_could_match_are_refused_within_a_namespace_only(tmp_
 
     assert problem_of(stack(HUB, broad), tmp_path).tells("adopted.overlap", "adopted.hub.selector:", "rule broad")
     assert loaded(stack(HUB, broad.replace("jupyter", "other")), tmp_path)
+
+
+def test_a_charts_budget_is_of_one_rule(tmp_path: Path) -> None:
+    one, other = (rule(name, selector=f"{{ app: {name} }}", budget="shared") for name in ("one", "other"))
+
+    fault = problem_of(stack(one, other), tmp_path)
+
+    assert fault.tells("adopted.budget-twice", "adopted.other.budget:", "found 'shared', which rule 'one' has")
+    assert loaded(stack(one, other.replace("namespace: api", "namespace: web")), tmp_path)
 
 
 def test_an_older_cluster_has_no_policies_that_change_pods(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_deployment_has_one_pool(tmp_path: Path) -> None:
     )
 
     assert problem_of(with_loader(more=other), tmp_path).tells(
-        "adopted.deployment-twice", "adopted.other.pool.deployment:", "found 'loader', which rule 'loader' sizes"
+        "adopted.deployment-twice", "adopted.other.pool.deployment:", "found 'loader', which rule 'loader' has"
     )
     assert loaded(with_loader(more=other.replace("namespace: etl", "namespace: more")), tmp_path).adopted
 
