@@ -45,7 +45,7 @@ class LineJournal:
         elif isinstance(action, Mark):
             return
         else:
-            subject, change = f"budget {action.budget}", f"maxUnavailable {action.max_unavailable}"
+            subject, change = f"budget {action.budget}", "opened" if action.max_unavailable else "closed"
         self._events.wrote(at, subject, change, action.reason, outcome, error)
 
     def noted(self, at: datetime, subject: str, message: str) -> None:

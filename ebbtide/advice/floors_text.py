@@ -1,6 +1,6 @@
 """Advice about floors: stack-file lines with their reasons, and their effect on held-out weeks."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -8,6 +8,7 @@ from ebbtide.advice.floors import Means
 from ebbtide.advice.trials import MORNING_HOURS, SEEDS, FloorAdvice, Trial, TrialOutcome
 from ebbtide.report.pages.sentences import unpriced_line
 from ebbtide.report.words import count, dollars, duration, percent
+from ebbtide.settings.file.keys import ADOPTED, HOURS, WORKERS
 
 SCHEMA = 1
 
@@ -50,12 +51,13 @@ def _heading(advice: FloorAdvice) -> str:
     return "a month" if advice.priced else "vCPU-h"
 
 
-def as_text(advice: FloorAdvice) -> str:
+def as_text(advice: FloorAdvice, adopted: Collection[str] = ()) -> str:
+    """Return the advice. `adopted` are the pools of rules for adopted pods."""
     lines = [
         f"{advice.stack} on {advice.trace}",
         f"Floors are learnt from all weeks but one and tested on that one, {advice.weeks} weeks in turn.",
         "",
-        *_advice(advice),
+        *_advice(advice, adopted),
         "",
         f"{'on held-out weeks':<28}{'waiting':>17}{'p95 wait':>18}{_heading(advice):>9}{'better':>8}",
         *(_row(trial, advised=trial in advice.advised) for trial in advice.trials),
@@ -69,7 +71,7 @@ def as_text(advice: FloorAdvice) -> str:
     return "\n".join(lines)
 
 
-def _advice(advice: FloorAdvice) -> Iterator[str]:
+def _advice(advice: FloorAdvice, adopted: Collection[str]) -> Iterator[str]:
     if advice.total is None:
         yield (
             "No floor is worth its cost on this load: none cut the mornings' waits in most weeks and by more than "
@@ -77,9 +79,9 @@ def _advice(advice: FloorAdvice) -> Iterator[str]:
         )
         return
     for trial in advice.advised:
-        above = (
-            "ebbtide:businessHours" if trial.floor.means is Means.OVERNIGHT else f"ebbtide:workers, {trial.floor.pool}"
-        )
+        pool = trial.floor.pool
+        section = f"{ADOPTED}, {pool}, pool" if pool in adopted else f"{WORKERS}, {pool}"
+        above = HOURS if trial.floor.means is Means.OVERNIGHT else section
         yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
         yield f"{above}:"
         yield f"  {trial.floor.line}"

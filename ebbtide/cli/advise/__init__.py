@@ -147,7 +147,7 @@ def floors(
         _say_where_jobs_go(jobs, settings)
     except (ReplayError, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(advice), as_text(advice))
+    finish(json_file, as_json(advice), as_text(advice, settings.adopted))
 
 
 @dataclass(frozen=True, slots=True)

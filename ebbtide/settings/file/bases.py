@@ -78,6 +78,12 @@ class Merged:
         owners = (layer for layer in reversed(self.layers) if value_at(layer.config, at) is not None)
         return next(owners, self.stack)
 
+    @property
+    def _start(self) -> int | None:
+        """Return the line for a section that the stack file does not have: of its bases, or of its first value."""
+        lines = self.stack.lines
+        return lines.get((BASE,), min(lines.values(), default=None))
+
     def problem(self, finding: Finding) -> Problem:
         """Return the finding with the file and line of its value. A missing key is reported in the stack file."""
         at, hint = finding.at, finding.hint
@@ -92,7 +98,7 @@ class Merged:
         return Problem(
             code=finding.code,
             file=file,
-            line=self.stack.lines.get((BASE,)) if line is None and missing else line,
+            line=self._start if line is None and missing else line,
             path=path_text(at),
             found=finding.found,
             wanted=finding.wanted,

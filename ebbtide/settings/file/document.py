@@ -237,8 +237,10 @@ class _Reader:
                 self._problem("key.twice", (*at, key), key_node, wanted="each key once", found=actual)
                 continue
             first_line[key] = line
-            if key_node.style is None and differs(key):
-                actual = f"the key {shortened(key)} without quotes, which YAML 1.1 and 1.2 read differently"
+            no_text = read_1_2(key) is None or isinstance(read_1_2(key), float)
+            if key_node.style is None and (no_text or differs(key)):
+                why = "YAML does not read as text" if no_text else "YAML 1.1 and 1.2 read differently"
+                actual = f"the key {shortened(key)} without quotes, which {why}"
                 expected, hint = "a key with one meaning", f'quote it: "{shortened(key)}"'
                 self._problem("yaml.ambiguous", (*at, key), key_node, wanted=expected, found=actual, hint=hint)
             yield key, value

@@ -250,7 +250,10 @@ def test_one_week_is_too_short_to_find_a_floor_and_try_it() -> None:
 
 def test_text_and_document_tell_the_same(habit: FloorAdvice) -> None:
     text, document = as_text(habit), as_json(habit)
+    pool = habit.advised[0].floor.pool
 
+    assert f"ebbtide:workers, {pool}:" in text
+    assert f"ebbtide:adopted, {pool}, pool:" in as_text(habit, [pool])
     (place,) = document["advised"]
     assert document["trials"][place]["line"] in text
     assert document["trials"][place]["reason"] in text

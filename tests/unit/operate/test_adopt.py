@@ -201,7 +201,9 @@ def test_a_budget_of_the_pods_is_to_be_switched_off_or_for_flexible_pods_kept() 
 
     lines = lines_of(cluster)
 
-    assert line(lines, "team/Deployment api: 3 replicas").endswith("; switch off its budget api-pdb, or add budget: api-pdb")
+    assert line(lines, "team/Deployment api: 3 replicas").endswith(
+        "; switch off its budget api-pdb, or add budget: api-pdb"
+    )
     assert line(lines, "team/Deployment hub: one replica").endswith("; switch off its budget hub-pdb")
 
 

@@ -124,7 +124,9 @@ def test_an_older_cluster_has_no_policies_that_change_pods(tmp_path: Path) -> No
 def test_fixed_adopted_pods_need_fixed_nodes(tmp_path: Path) -> None:
     rules = [rule(f"db{n}", namespace=f"db{n}", category="fixed", replicas="9", cpu="7") for n in range(2)]
 
-    assert problem_of(stack(*rules), tmp_path).tells("fixed.no-room", "nodeGroups.fixed.max", "found 6")
+    assert problem_of(stack(*rules), tmp_path).tells(
+        "fixed.no-room", ":1: ebbtide:nodeGroups.fixed.max: wanted at least 18", "found 6"
+    )
 
 
 @pytest.mark.parametrize(

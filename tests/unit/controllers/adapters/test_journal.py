@@ -163,4 +163,4 @@ def test_lines_are_json_objects_with_time_reason_and_outcome() -> None:
     }
     assert "error" not in done
     assert noted["message"] == "away"
-    assert reported == ["budget api: maxUnavailable 1", "pool train: replicas 3", "cluster: away"]
+    assert reported == ["budget api: opened", "pool train: replicas 3", "cluster: away"]

@@ -70,6 +70,13 @@ def test_an_ambiguous_key_is_refused_too(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["null", "1.10"])
+def test_a_key_that_yaml_reads_as_no_text_is_refused(key: str, tmp_path: Path) -> None:
+    text = shortest(more=f"ebbtide:costs: {{ tags: {{ {key}: call }} }}")
+
+    assert problem_of(text, tmp_path).tells("yaml.ambiguous", f"found the key {key} without quotes", "quote it")
+
+
 def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     text = shortest(more="ebbtide:customer: other")
 
