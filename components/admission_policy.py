@@ -79,7 +79,7 @@ def mutate(
     spec: "MutatingAdmissionPolicySpecArgsDict",
     *,
     parent: pulumi.Resource,
-) -> None:
+) -> MutatingAdmissionPolicy:
     policy, binding = names
     created = MutatingAdmissionPolicy(
         policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
@@ -90,6 +90,7 @@ def mutate(
         spec={"policy_name": policy_name},
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[created]),
     )
+    return created
 
 
 def _create(

@@ -39,7 +39,7 @@ from components.cluster.existing import NodeSelectors
 from components.pods.rules import CLUSTER_CRITICAL, HOST, OWN_KIND_WEIGHT, nodes_of_kind, tolerations
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.placement import home_kind
-from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.settings.sections.adopted import MINIMUM_VERSION, AdoptedSettings
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, NODE_GROUP, WORKLOAD, Category
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ class Adoption(pulumi.ComponentResource):
     def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Adoption", name, None, opts)
         spec = policy_spec(args.rules, args.node_selectors)
-        mutate((f"{name}-policy", f"{name}-binding"), POLICY, spec, parent=self)
+        policy = mutate((f"{name}-policy", f"{name}-binding"), POLICY, spec, parent=self)
+        if args.node_selectors is not None:  # an older API server refuses the policy without a word about versions
+            needed = f"ebbtide:adopted needs Kubernetes {MINIMUM_VERSION} or later: ebbtide probe compares the cluster"
+            pulumi.log.info(needed, policy)
         warn_of_second_budgets(name, args.rules, self)
         keep_replicas(name, args.rules, self)
         keep_budgets(name, args.rules, self)

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,18 @@ def test_one_policy_and_its_binding_hold_all_rules() -> None:
         ("ValidatingAdmissionPolicy", "ebbtide-second-budgets"),
         ("ValidatingAdmissionPolicyBinding", "ebbtide-second-budgets"),
     ]
+
+
+def test_an_existing_cluster_is_told_the_version_beside_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr("pulumi.log.info", lambda line, _: lines.append(line))
+    rules = stack_with(hub=HUB).adopted
+    policies(rules)
+    assert lines == []
+
+    policies(rules, {})
+
+    assert lines == ["ebbtide:adopted needs Kubernetes 1.36 or later: ebbtide probe compares the cluster"]
 
 
 def test_an_error_never_keeps_a_pod_of_a_team_from_being_created() -> None:
