@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.simulator.cluster import AutoscalerFlags, ClusterModel, GroupModel, Node, Pod, StopReason, WorkloadModel
+from ebbtide.simulator.cluster.karpenter import DisruptionBudget, NodePoolModel, TypeModel
 from ebbtide.simulator.timeline import Timeline
 
 QUICK = AutoscalerFlags(
@@ -30,6 +31,25 @@ def group(name: str = "flexible", **changes: Any) -> GroupModel:
 def workload(name: str = "api", **changes: Any) -> WorkloadModel:
     values: dict[str, Any] = {"category": "flexible", "cpu_m": 2000, "memory_mib": 4096}
     return WorkloadModel(name=name, **(values | changes))
+
+
+SIZES = {"large": (2, 0.1), "xlarge": (4, 0.2), "2xlarge": (8, 0.4), "4xlarge": (16, 0.8)}
+
+
+def node_pool(
+    name: str = "general", sizes: Sequence[str] = tuple(SIZES), boot_s: float = 1.0, **changes: Any
+) -> NodePoolModel:
+    """Types by size, with 4 GiB for each CPU, of which a node offers all. Budgets are open."""
+
+    def kind(size: str) -> TypeModel:
+        cpu, usd = SIZES[size]
+        shape = group(
+            f"{name}/{size}", max=1000, cpu_m=cpu * 1000, memory_mib=cpu * 4096, labels={"group": name}, boot_s=boot_s
+        )
+        return TypeModel(shape=shape, usd=usd, capacity={"cpu_m": cpu * 1000})
+
+    values: dict[str, Any] = {"budgets": (DisruptionBudget(percent=100),)}
+    return NodePoolModel(name=name, types=tuple(map(kind, sizes)), **(values | changes))
 
 
 class Witness:
@@ -68,9 +88,19 @@ class Played:
         seed: int = 0,
         listener: Witness | None = None,
         cache_lag_s: float = 0.0,
+        node_pools: Sequence[NodePoolModel] = (),
     ) -> None:
         self.timeline = Timeline()
-        self.cluster = ClusterModel(self.timeline, groups, flags, seed=seed, listener=listener, cache_lag_s=cache_lag_s)
+        self.cluster = ClusterModel(
+            self.timeline,
+            groups,
+            flags,
+            seed=seed,
+            listener=listener,
+            cache_lag_s=cache_lag_s,
+            node_pools=node_pools,
+            first_pass_s=5.0,
+        )
 
     def at(self, t: float) -> ClusterModel:
         self.timeline.run_until(t)

@@ -62,8 +62,7 @@ def differences(scenario: AutoscalerScenario, run: ScenarioRun) -> list[str]:
     end = float(scenario["end_s"])
     lines: list[str] = []
     if "observed" in scenario:
-        seen = plateaus([(row["t_s"], row["nodes"]) for row in scenario["observed"]], end)
-        lines += _different_nodes(seen, plateaus(run.nodes, end))
+        lines += different_nodes([(row["t_s"], row["nodes"]) for row in scenario["observed"]], run.nodes, end)
     if "final_packing" in scenario and (packing := _sorted_packing(scenario["final_packing"])) != run.final_packing:
         lines.append(f"final packing: recorded {packing}, found {run.final_packing}")
     if "unremovable_reasons" in scenario:
@@ -91,7 +90,8 @@ def close_in_time(then: float, now: float) -> bool:
     return abs(now - then) <= TOLERANCE_S + TOLERANCE_SHARE * then
 
 
-def _different_nodes(seen: Sequence[Plateau], found: Sequence[Plateau]) -> list[str]:
+def different_nodes(recorded_rows: Sequence[Plateau], rows: Sequence[Plateau], end: float) -> list[str]:
+    seen, found = plateaus(recorded_rows, end), plateaus(rows, end)
     if [counts for _, counts in seen] != [counts for _, counts in found]:
         return [f"plateaus: recorded {_listed(seen)}, found {_listed(found)}"]
     return [
@@ -146,7 +146,7 @@ def _group(found: Mapping[str, Any]) -> GroupModel:
     given: dict[str, Any] = {
         **found,
         "labels": {**found["labels"], GROUP_LABEL: found["name"]},
-        "taints": _taints(found["taints"]),
+        "taints": taints_of(found["taints"]),
         "template_less_cpu_m": KUBE_PROXY_CPU_M,
         "boot_s": BOOT_S,
         "boot_spread_s": BOOT_SPREAD_S,
@@ -160,13 +160,13 @@ def _workload(found: Mapping[str, Any]) -> WorkloadModel:
     given |= {
         "node_selector": {GROUP_LABEL: found["group"]} if found["group"] else {},
         "anti_affinity_with": tuple(found["anti_affinity_with"]),
-        "tolerations": _taints(found["tolerations"]),
+        "tolerations": taints_of(found["tolerations"]),
         "startup_s": START_S,
     }
     return WorkloadModel(**given)
 
 
-def _taints(found: Iterable[Mapping[str, str]]) -> tuple[Taint, ...]:
+def taints_of(found: Iterable[Mapping[str, str]]) -> tuple[Taint, ...]:
     return tuple(Taint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")) for taint in found)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ebbtide.simulator.cluster.accidents import Boots, Interruptions
 from ebbtide.simulator.cluster.autoscaler import ModelledAutoscaler, Reach, RetainedNode
+from ebbtide.simulator.cluster.karpenter import DisruptionBudget, ModelledKarpenter, NodePoolModel
 from ebbtide.simulator.cluster.lifecycle import Lifecycle, Watchers
 from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, Eviction, GroupModel, StopReason, WorkloadModel
 from ebbtide.simulator.cluster.nodes import Machines
@@ -27,13 +28,18 @@ class ClusterModel:
         listener: Listener | None = None,
         cache_lag_s: float = 0.0,
         accidents: Accidents | None = None,
+        node_pools: Sequence[NodePoolModel] = (),
+        first_pass_s: float | None = None,
     ) -> None:
-        """`flags` None: no autoscaler, the initial nodes stay. `cache_lag_s`: the delay until the ReplicaSet controller
-        reads a deletion cost.
+        """`flags` None: no cluster autoscaler, the initial nodes of `groups` stay. `cache_lag_s`: the delay until the
+        ReplicaSet controller reads a deletion cost. `node_pools`: those of Karpenter, none by default.
         """
         rng = random.Random(seed)
         placement = Placement()
-        self._state = ClusterState({group.name: group for group in groups})
+        shapes = {kind.shape.name: kind.shape for pool in node_pools for kind in pool.types}
+        self._state = ClusterState({group.name: group for group in groups} | shapes)
+        if shapes:
+            self._state.autoscaled = {group.name: group for group in groups}
         self._machines = Machines(timeline, self._state, listener, rng)
         self._lifecycle = Lifecycle(timeline, self._state, listener)
         self._replicasets = ReplicaSets(timeline, self._lifecycle, rng, cache_lag_s)
@@ -45,10 +51,13 @@ class ClusterModel:
             self._autoscaler = ModelledAutoscaler(
                 timeline, self._state, reach, flags, rng, clock_second=self._scheduler.tick
             )
+        self.karpenter = None
+        if node_pools:
+            self.karpenter = ModelledKarpenter(timeline, self._state, reach, node_pools, rng, first_pass_s=first_pass_s)
+            self._scheduler.on_refused_again = self.karpenter.pod_refused_again
         self._machines.on_open = self._scheduler.room_freed
         self._machines.on_change = self._changed
-        if self._autoscaler:
-            self._scheduler.on_unschedulable = self._autoscaler.pod_unschedulable
+        self._scheduler.on_unschedulable = self._unschedulable
         self._lifecycle.watchers = Watchers(
             created=self._scheduler.created,
             withdrawn=self._scheduler.withdrawn,
@@ -101,6 +110,10 @@ class ClusterModel:
         self._state.deployments[workload].max_unavailable = max_unavailable
         self._changed()
 
+    def set_node_budgets(self, pool: str, budgets: tuple[DisruptionBudget, ...]) -> None:
+        if self.karpenter:
+            self.karpenter.set_budgets(pool, budgets)
+
     def annotate(self, pod: str, deletion_cost: int) -> None:
         """Set a pod's deletion cost. A pod that no longer exists is no error, as in a real race."""
         deployment = self._state.deployments.get(pod.rpartition("-")[0])
@@ -139,11 +152,13 @@ class ClusterModel:
 
     @property
     def evictions(self) -> list[Eviction]:
-        return self._autoscaler.evictions if self._autoscaler else []
+        of_autoscaler = self._autoscaler.evictions if self._autoscaler else []
+        return [*of_autoscaler, *self.karpenter.evictions] if self.karpenter else of_autoscaler
 
     def retained_seconds(self) -> Mapping[RetainedNode, float]:
         """Node-seconds up to now by the reason that retained the node. For a span of time, take the difference."""
-        return self._autoscaler.retained_seconds() if self._autoscaler else {}
+        of_autoscaler = self._autoscaler.retained_seconds() if self._autoscaler else {}
+        return {**of_autoscaler, **self.karpenter.retained_seconds()} if self.karpenter else of_autoscaler
 
     def unremovable_reasons(self) -> tuple[str, ...]:
         """Distinct reasons for which the autoscaler retained a node up to now, sorted."""
@@ -153,3 +168,11 @@ class ClusterModel:
         self._state.version += 1
         if self._autoscaler:
             self._autoscaler.state_changed()
+        if self.karpenter:
+            self.karpenter.state_changed()
+
+    def _unschedulable(self) -> None:
+        if self._autoscaler:
+            self._autoscaler.pod_unschedulable()
+        if self.karpenter:
+            self.karpenter.pod_unschedulable()

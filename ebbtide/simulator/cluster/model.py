@@ -41,6 +41,7 @@ class GroupModel:
     boot_s: float = 0.0  # from launch, when billing starts, to a node that takes pods
     boot_step_s: float = 0.0  # the delay of each node launched together with others
     boot_spread_s: float = 0.0  # the largest random deviation, at most boot_s
+    registered_s: float = 0.3  # the scheduler knows a node for so long before the node takes pods
     initial: int = 0  # booted nodes at the start
     # The tags of the Auto Scaling group; None: the flag for all groups.
     scale_down_unneeded_s: float | None = None
@@ -114,6 +115,7 @@ class WorkloadModel:
     pdb_max_unavailable: int | None = None  # None: no budget
     empty_dir: bool = False
     safe_to_evict: bool | None = None
+    do_not_disrupt: bool = False  # Karpenter leaves its node alone
     grace_s: float = 30.0
     tolerations: tuple[Taint, ...] = ()
     startup_s: float = 0.0  # from bound to running and ready

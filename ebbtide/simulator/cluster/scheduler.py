@@ -19,8 +19,6 @@ AFTER_THE_CONTROLLERS = 2
 BETWEEN_NEW_PODS_S = 0.03  # at most
 BETWEEN_SETS_S, SETS_BEGIN_S = 0.015, 0.05
 """The distance of creations in recorded runs of the real controllers."""
-REGISTERED_BEFORE_READY_S = 0.3
-"""The scheduler knows a node a moment before the node takes pods."""
 LONGEST_BACKOFF_S = 10.0
 
 
@@ -66,6 +64,7 @@ class Scheduler:
         self._new: dict[str, list[Pod]] = {}
         self.bind: Callable[[Pod, Node], None] | None = None
         self.on_unschedulable: Callable[[], None] | None = None
+        self.on_refused_again: Callable[[], None] | None = None  # a pod that was retried
 
     def created(self, pod: Pod) -> None:
         if not self._new:
@@ -121,8 +120,10 @@ class Scheduler:
     def _pass(self) -> None:
         self._pass_planned = False
         hopeless: set[PodKind] = set()  # binding only takes resources: a kind that failed in this pass fails again
-        soon = self._timeline.now + REGISTERED_BEFORE_READY_S
-        registered = any(node.ready or node.ready_at <= soon for node in self._state.nodes.values())
+        now = self._timeline.now
+        registered = any(
+            node.ready or node.ready_at <= now + node.shape.registered_s for node in self._state.nodes.values()
+        )
         while self._active:
             pod = self._active.popleft()
             if pod.stopping:
@@ -144,6 +145,8 @@ class Scheduler:
                 self._state.unschedulable[pod.name] = pod
                 if self.on_unschedulable:
                     self.on_unschedulable()
+            elif self.on_refused_again:
+                self.on_refused_again()
 
     def _back_off(self, pod: Pod) -> None:
         failures = self._failures.get(pod.name, 0)

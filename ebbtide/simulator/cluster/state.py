@@ -174,8 +174,12 @@ class ClusterState:
     unschedulable: dict[str, Pod] = field(default_factory=dict[str, Pod])  # by name: pods that no node took
     uncertain: dict[str, Node] = field(default_factory=dict[str, Node])  # launches that may be late or fail
     version: int = 0  # incremented by every change
+    autoscaled: dict[str, GroupModel] = field(init=False)  # by the cluster autoscaler; by default all
     watchers: list[dict[str, Node]] = field(default_factory=list[dict[str, Node]])
     """For each watcher the nodes whose scheduling properties changed; the watcher clears it."""
+
+    def __post_init__(self) -> None:
+        self.autoscaled = self.groups
 
     def touch(self, node: Node) -> None:
         """Record a change of a node or of its free resources."""

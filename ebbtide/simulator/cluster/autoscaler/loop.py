@@ -44,7 +44,7 @@ class ModelledAutoscaler:
         self._placement = reach.placement
         self._flags = flags
         self._rng = rng
-        self._memory = Memory(rng, Templates(state.groups.values()))
+        self._memory = Memory(rng, Templates(state.autoscaled.values()))
         self._scale_up = ScaleUp(state, reach.machines, reach.placement, flags, self._memory)
         self._cooldown = Cooldown(flags)
         self._planner = Planner(state, reach.machines.counts, flags, self._cooldown, rng)

@@ -173,10 +173,13 @@ class Planner:
     def _in_order(self, snapshot: Snapshot, now: float) -> list[Node]:
         """The nodes to check: empty ones first, then the candidates of the last scan."""
         nodes: list[Node] = []
-        smallest = {name for name, group in self._state.groups.items() if self._counts[name] <= group.min}
+        autoscaled = self._state.autoscaled
+        smallest = {name for name, group in autoscaled.items() if self._counts[name] <= group.min}
         resting = self._cooldown.resting(now)
         shut = self._blocked_workloads() if resting else set[str]()
         for node in snapshot.nodes:
+            if node.shape.name not in autoscaled:
+                continue
             if not node.ready:
                 why = BOOTING
             elif node.shape.name in smallest:

@@ -67,7 +67,7 @@ class ScaleUp:
         waiting = [_Waiting(workloads[name], zone, pods) for (name, zone), pods in counts.items()]
         options = [
             option
-            for group in self._state.groups.values()
+            for group in self._state.autoscaled.values()
             for zone in _zones_needed(group, waiting)
             if (option := self._option(group, zone, waiting)).nodes
         ]
@@ -115,7 +115,7 @@ class ScaleUp:
             group,
             *(
                 twin
-                for twin in self._state.groups.values()
+                for twin in self._state.autoscaled.values()
                 if twin is not group
                 and _shape(twin, self._ignored_labels) == _shape(group, self._ignored_labels)
                 and all(self._placement.takes(twin, workload) for workload in workloads)
