@@ -63,7 +63,7 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
         # ... nor its own for the default 10 minutes.
         "scale-down-delay-after-add": "3m0s",
         # One node at a time, the default, would take a large cluster half the night. Budgets still bound the pods.
-        "max-drain-parallelism": "5",
+        "max-drain-parallelism": str(settings.cluster.parallel_drains),
         # Two pods of one budget on one node leave one after the other: the default 2 minutes is often too short.
         "max-pod-eviction-time": "5m0s",
         # Shorter than a running job, and the autoscaler kills what it drains: 10 minutes by default.

@@ -97,6 +97,11 @@ class StackSettings(Settings):
         return pool.must_save and self.on_spot(pool)
 
     @property
+    def budgeted_node_pools(self) -> tuple[str, ...]:
+        """Return the names of Karpenter's NodePools whose disruption budgets the workload controller writes."""
+        return tuple(sorted(name for names in self.cluster.node_pools.values() for name in names))
+
+    @property
     def place(self) -> str:
         """Return the AWS region or the context of an existing cluster, for messages."""
         return self.region if self.cluster.context is None else f"context {self.cluster.context}"

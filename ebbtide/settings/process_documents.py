@@ -31,6 +31,7 @@ from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, LabelValues
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, Category
 from ebbtide.vocabulary.workloads import (
     FloorPolicy,
+    NodePoolPolicy,
     PlannedEvent,
     PlannedNight,
     RayPolicy,
@@ -62,16 +63,20 @@ def controller_config(
         resync=RESYNC,
         redis=redis,
         pools=tuple(sorted(_pools(settings), key=lambda pool: pool.name)),
-        budgets=(
-            *_budgets(settings, Category.FLEXIBLE),
-            *_pool_budgets(settings),
-            *_adopted_budgets(settings, Category.FLEXIBLE),
-        ),
+        budgets=_opened_budgets(settings),
         never_opened=(
             *_budgets(settings, Category.FIXED),
             *_bundled_budgets(settings),
             *_adopted_budgets(settings, Category.FIXED),
         ),
+    )
+
+
+def _opened_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:
+    return (
+        *_budgets(settings, Category.FLEXIBLE),
+        *_pool_budgets(settings),
+        *_adopted_budgets(settings, Category.FLEXIBLE),
     )
 
 
@@ -161,6 +166,7 @@ def workloads_config(
     settings: StackSettings, token_file: Callable[[str], str], years: Sequence[int] | None = None
 ) -> WorkloadsConfig:
     """Return the workload controller's config. `years` as for the controller."""
+    node_pools = settings.budgeted_node_pools
     return WorkloadsConfig(
         namespace=NAMESPACE,
         hours=settings.business_hours.hours(years),
@@ -176,12 +182,25 @@ def workloads_config(
         ),
         pool_namespace=WORKER_NAMESPACE,
         floors=tuple(floors_of(settings)),
+        node_pools=tuple(NodePoolPolicy(name=name, drains=settings.cluster.parallel_drains) for name in node_pools),
+        drain_guard=drain_guard(settings) if node_pools else timedelta(),
+        budgets=_opened_budgets(settings) if node_pools else (),
     )
+
+
+def drain_guard(settings: StackSettings) -> timedelta:
+    """Return the time before opening at which NodePools close.
+
+    A drain under way ends while pods' budgets are still open: its replacement starts, and its pods leave one by one,
+    for which the closing guard is long enough.
+    """
+    guard = settings.controller.closing_guard
+    return guard + settings.controller.node_startup + guard
 
 
 def has_workloads(settings: StackSettings) -> bool:
     """True if the stack needs the workload controller."""
-    return bool(settings.ray) or any(floors_of(settings))
+    return bool(settings.ray or settings.budgeted_node_pools) or any(floors_of(settings))
 
 
 def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:

@@ -6,14 +6,15 @@ deleted together.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 from typing import Any, cast
 
-from ebbtide.vocabulary.documents import Document, UnreadableConfig
+from ebbtide.vocabulary.controller_config import BudgetPolicy
+from ebbtide.vocabulary.documents import OMIT_DEFAULT, Document, UnreadableConfig
 from ebbtide.vocabulary.labels import SLEEP, WORKLOADS
-from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
 
 class When(StrEnum):
@@ -88,6 +89,14 @@ class FloorPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePoolPolicy:
+    """One NodePool of Karpenter, in which `drains` nodes may be disrupted at a time while its window is open."""
+
+    name: str
+    drains: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadsConfig(Document):
     namespace: str  # of the process and its Lease
     lease: str = WORKLOADS
@@ -95,12 +104,24 @@ class WorkloadsConfig(Document):
     ray: tuple[RayPolicy, ...] = ()
     pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
     floors: tuple[FloorPolicy, ...] = ()
+    node_pools: tuple[NodePoolPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    drain_guard: timedelta = field(default=timedelta(), metadata=OMIT_DEFAULT)
+    """Time before opening at which NodePools close, long enough for drains under way: pods' budgets close later."""
+    budgets: tuple[BudgetPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    """The pods' budgets that open in the window. NodePools open after them."""
+
+    @property
+    def drain_window(self) -> DisruptionWindow:
+        """Return the window of NodePools."""
+        return DisruptionWindow(hours=self.hours, closing_guard=self.drain_guard)
 
     def check(self) -> None:
         for key, policies in (("ray", self.ray), ("floors", self.floors)):
             names = [(policy.namespace, policy.name) for policy in policies]
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")
+        if unsafe := [pool.name for pool in self.node_pools if pool.drains < 1]:
+            raise UnreadableConfig(f"node_pools: drains must be at least 1: {unsafe}")
 
 
 def dump_sleep(sleep: Sleep) -> str:

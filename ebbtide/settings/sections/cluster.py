@@ -21,11 +21,13 @@ from ebbtide.settings.sections.existing import (
     ClusterId,
     ContextName,
     NodeLabels,
+    NodePoolName,
     context_is_named,
+    node_pools_have_sets,
     shapes_have_selectors,
 )
 from ebbtide.settings.sections.shapes import NodeSetShape
-from ebbtide.settings.sections.types import RetentionDays, ShortName, Zone, acted_on
+from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone, acted_on
 from ebbtide.settings.sections.zones import one_way_of_naming
 
 
@@ -74,6 +76,7 @@ class ClusterSettings(Settings):
         Check(("version", "add_on_versions"), add_ons_of_a_newer_version),
         Check(("kind", "context"), context_is_named),
         Check(("node_selectors", "node_shapes"), shapes_have_selectors),
+        Check(("node_selectors", "node_pools"), node_pools_have_sets),
     )
 
     kind: Annotated[ClusterKind, *acted_on("eks", "existing", planned={})] = Field(
@@ -102,11 +105,25 @@ class ClusterSettings(Settings):
         "preview --simulate and advise",
         examples=["{ gpu: { cpu: 15800m, memory: 60Gi, gpu: 1, max: 4 } }"],
     )
+    node_pools: dict[
+        ShortName, Annotated[tuple[NodePoolName, ...], Field(min_length=1), each_once("NodePool", "[general]")]
+    ] = Field(
+        default={},
+        description="for kind existing: Karpenter's NodePools of each set of nodes; the workload controller writes "
+        "their disruption budgets, so that Karpenter moves pods outside business hours only",
+        examples=["{ flexible: [general], gpu: [gpu] }"],
+    )
     ray_operator: Annotated[RayOperatorSource, *acted_on(*RayOperatorSource, planned={})] = Field(
         default=RayOperatorSource.BUNDLED,
         description="for kind existing: bundled: the stack brings KubeRay's operator with its Ray clusters; "
         "existing: an existing operator also serves them",
         examples=["existing"],
+    )
+    parallel_drains: Positive = Field(
+        default=5,
+        description="nodes that the cluster autoscaler drains at a time, and that Karpenter may disrupt at a time in "
+        "each NodePool outside business hours",
+        examples=["10"],
     )
     version: KubernetesVersion = Field(
         default=UNSET_VERSION,

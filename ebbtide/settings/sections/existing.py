@@ -9,7 +9,7 @@ any node; then only the anti-affinity of fixed pods separates the categories.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, TypeAlias, cast
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -22,7 +22,7 @@ CLUSTER = "ebbtide:cluster"
 REDIS = "ebbtide:redis"
 EXISTING = "existing"
 
-ON_EXISTING = ("context", "clusterId", "nodeSelectors", "nodeShapes", "rayOperator")
+ON_EXISTING = ("context", "clusterId", "nodeSelectors", "nodeShapes", "nodePools", "rayOperator")
 """Keys of the cluster's section for existing clusters only."""
 
 _MADE_BY_OTHERS: Mapping[str, str] = {
@@ -34,6 +34,7 @@ _NOT_HERE = "no such key, since the cluster exists"
 
 LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
 LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+NODE_POOL = r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"
 _UID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -72,6 +73,14 @@ def parse_context(value: object) -> str:
     return value
 
 
+def parse_node_pool(value: object) -> str:
+    """Accept a name that is also a label's value: Karpenter labels a node with its NodePool."""
+    if not isinstance(value, str) or re.fullmatch(NODE_POOL, value) is None:
+        expected = "the name of a NodePool: at most 63 lower-case letters, digits, hyphens and dots"
+        raise wanted("node-pools.name", expected, example="general")
+    return value
+
+
 _CONTEXTS = "kubectl config get-contexts lists them"
 
 
@@ -99,6 +108,9 @@ NodeLabels: TypeAlias = Annotated[
 ContextName: TypeAlias = Annotated[
     str, BeforeValidator(parse_context), WithJsonSchema({"type": "string", "pattern": r"^\S{1,253}$"})
 ]
+NodePoolName: TypeAlias = Annotated[
+    str, BeforeValidator(parse_node_pool), WithJsonSchema({"type": "string", "pattern": f"^{NODE_POOL}$"})
+]
 ClusterId: TypeAlias = Annotated[
     str, BeforeValidator(parse_cluster_id), WithJsonSchema({"type": "string", "pattern": f"^{_UID}$"})
 ]
@@ -125,6 +137,28 @@ def shapes_have_selectors(selectors: Mapping[str, object], shapes: Mapping[str, 
         for name in shapes
         if name not in selectors
     ]
+    if faults:
+        raise all_of(faults)
+
+
+def node_pools_have_sets(selectors: Mapping[str, object], pools: Mapping[str, Sequence[str]]) -> None:
+    """Refuse the set of fixed pods, unknown sets, and a NodePool in two sets."""
+    sets = tuple(dict.fromkeys([*selectors, NodeKind.FLEXIBLE.value, NodeKind.GPU.value]))
+    faults: list[PydanticCustomError] = []
+    set_of: dict[str, str] = {}
+    for name, node_pools in pools.items():
+        at = ("nodePools", name)
+        if name == NodeKind.FIXED:
+            hint = "fixed pods never move, so their nodes need no disruption budget of Ebbtide"
+            expected = "a set of nodes without fixed pods"
+            faults.append(wanted("nodes.fixed", expected, found="'fixed'", example="flexible", hint=hint, at=at))
+        elif name not in sets:
+            hint, expected = did_you_mean(name, sets), "flexible, gpu or a name in cluster.nodeSelectors"
+            faults.append(wanted("nodes.unknown", expected, found=repr(name), example="flexible", hint=hint, at=at))
+        for pool in node_pools:
+            if set_of.setdefault(pool, name) != name:
+                found = f"{pool!r}, which is also in {set_of[pool]}"
+                faults.append(wanted("node-pools.twice", "each NodePool in one set", found=found, at=at))
     if faults:
         raise all_of(faults)
 
@@ -157,8 +191,9 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
             _NOT_HERE,
             "the storage class of its volume decides that",
         )
+    here = {"kind", *ON_EXISTING, *(("parallelDrains",) if "nodePools" in keys else ())}
     for key in keys:
-        if key in cluster_keys - {"kind", *ON_EXISTING}:
+        if key in cluster_keys - here:
             yield _unwanted(
                 "key.not-on-existing-cluster", (CLUSTER, key), _NOT_HERE, "the cluster's administrator decides this"
             )

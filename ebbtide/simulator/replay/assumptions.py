@@ -85,7 +85,7 @@ def _cluster_sentences(settings: StackSettings, resync: timedelta) -> Iterator[s
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
         "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity is always available."
     )
-    yield _autoscaler_sentence() if settings.cluster.context is None else _existing_nodes_sentence(settings)
+    yield _autoscaler_sentence(settings) if settings.cluster.context is None else _existing_nodes_sentence(settings)
     yield (
         "Pods are placed by kube-scheduler's scores: on the emptiest node that fits, except the product's "
         "pods, which prefer nodes with pods of their own category."
@@ -122,13 +122,13 @@ def _cluster_sentences(settings: StackSettings, resync: timedelta) -> Iterator[s
     )
 
 
-def _autoscaler_sentence() -> str:
+def _autoscaler_sentence(settings: StackSettings) -> str:
     waits = ", ".join(f"{kind.value} {seconds:g} s" for kind, seconds in UNNEEDED_S.items())
     return (
         f"Cluster autoscaler: unneeded time by kind of group {waits}, threshold {THRESHOLD:.0%} (fixed: its defaults, "
         f"{FLAGS.scale_down_unneeded_s:g} s and {FLAGS.utilization_threshold:.0%}), re-check of unremovable nodes "
         f"{FLAGS.unremovable_recheck_s:g} s, delay after a scale-up {FLAGS.scale_down_delay_after_add_s:g} s, "
-        f"drain parallelism {FLAGS.max_drain_parallelism}."
+        f"drain parallelism {settings.cluster.parallel_drains}."
     )
 
 

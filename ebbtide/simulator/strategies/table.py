@@ -93,12 +93,15 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
 
 def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
     flags = STRATEGIES[strategy].flags
-    on_eks = setup.settings.cluster.context is None
+    cluster = setup.settings.cluster
+    autoscaler = flags.autoscaler if cluster.context is None else STOCK.autoscaler
+    if autoscaler is EBBTIDE.autoscaler:
+        autoscaler = replace(autoscaler, max_drain_parallelism=cluster.parallel_drains)
     return WorldSetup(
         start=setup.start,
         end_s=setup.end_s,
         seed=setup.seed,
-        flags=flags.autoscaler if on_eks else STOCK.autoscaler,
+        flags=autoscaler,
         safe_stop=flags.safe_stop,
         rollouts=setup.rollouts,
         jobs=setup.runs,

@@ -1,10 +1,15 @@
 """A stack file for an existing cluster: accepted and refused keys."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ebbtide.settings import warnings_of
+from ebbtide.settings.process_documents import controller_config, has_workloads, workloads_config
+from ebbtide.vocabulary.controller_config import RedisEndpoint
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.existing import CLUSTER_ID, onprem
 from tests.builders.settings import SHORTEST, loaded, problem_of, problems_of, shortest
 
@@ -124,3 +129,38 @@ def test_a_stack_that_could_land_on_another_cluster_is_worth_a_word(tmp_path: Pa
     assert len(about) == 1
     assert "ebbtide probe" in about[0].text
     assert not any("clusterId" in caution.path for caution in warnings_of(sure))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nodePools: { fixed: [general] }", ("nodes.fixed", "nodePools.fixed", "a set of nodes without fixed pods")),
+        ("nodePools: { gpuu: [general] }", ("nodes.unknown", "nodePools.gpuu", "gpu")),
+        ("nodePools: { gpu: [a], flexible: [b, a] }", ("node-pools.twice", "nodePools.flexible", "also in gpu")),
+        ("nodePools: { gpu: [a, a] }", ("list.twice", "nodePools.gpu")),
+        ("nodePools: { gpu: [A] }", ("node-pools.name", "nodePools.gpu[0]", "for example general")),
+        ("nodePools: { gpu: [a] }, parallelDrains: 0", ("number.too-small", "parallelDrains")),
+        ("parallelDrains: 5", ("key.not-on-existing-cluster", "parallelDrains")),
+    ],
+)
+def test_a_wrong_node_pool_is_refused(line: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    assert problem_of(onprem(line), tmp_path).tells(*words)
+
+
+def test_node_pools_of_all_sets_have_business_hours(tmp_path: Path) -> None:
+    line = "nodeSelectors: { large: { pool: h100 } }, nodePools: { large: [h100], flexible: [spot, general] }"
+    settings = loaded(onprem(line), tmp_path)
+    document = workloads_config(settings, lambda _: "")
+
+    assert settings.budgeted_node_pools == ("general", "h100", "spot")
+    assert {pool.drains for pool in document.node_pools} == {5}
+    assert document.budgets == controller_config(settings, RedisEndpoint(host="redis")).budgets
+    assert document.drain_guard > settings.controller.closing_guard
+    assert has_workloads(settings)
+    assert load(WorkloadsConfig, dump(document)) == document
+
+
+def test_a_stack_without_node_pools_keeps_its_document(tmp_path: Path) -> None:
+    text = dump(workloads_config(loaded(onprem(), tmp_path), lambda _: ""))
+
+    assert not {"nodePools", "drainGuard", "budgets"} & set(json.loads(text))
