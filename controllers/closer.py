@@ -1,34 +1,46 @@
-"""`python -m controllers.closer --config FILE`: close the budgets that must be closed now, without the controller.
+"""`python -m controllers.closer --config FILE [--workloads FILE]`: close what must be closed now, without controllers.
 
+These are the pods' budgets in the scaler's document and the NodePools in the workload controller's.
 Closing early costs little. So the API server's clock counts as well as this process's, and a budget that is to close
 within `EARLY` is closed: cron follows a third clock, by entire minutes.
 """
 
 import sys
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from controllers.adapters.clock import SystemClock
 from controllers.adapters.kube_api import ApiError, KubeApi, NoCluster, from_pod_or
 from controllers.process import argument_parser
+from controllers.workloads.nodes.budgets import PATH, applied, observed
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.holds import hold_of
-from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, KEEP_UNTIL, MAINTENANCE_UNTIL
+from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, KEEP_UNTIL, MAINTENANCE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.node_pools import CLOSED
+from ebbtide.vocabulary.windows import DisruptionWindow
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 EARLY = timedelta(minutes=2)
 
 
 def main(arguments: list[str]) -> int:
     description = "Closes budgets before business hours."
-    options = argument_parser("controllers.closer", description, "the controller config document").parse_args(arguments)
+    parser = argument_parser("controllers.closer", description, "the controller config document")
+    parser.add_argument("--workloads", type=Path, metavar="FILE", help="the workload controller's document")
+    options = parser.parse_args(arguments)
     clocks = [SystemClock().now()]
     try:
         config = load(ControllerConfig, options.config.read_text(encoding="utf-8"))
+        nodes = load(WorkloadsConfig, options.workloads.read_text(encoding="utf-8")) if options.workloads else None
         api = KubeApi(from_pod_or(options.kubeconfig), clocks.append)
     except (OSError, ValueError, NoCluster) as error:
         print(f"closer: nothing was closed: {error}", file=sys.stderr)
         return 2
-    return 1 if [budget for budget in config.closed_by_day if not close(budget, config, api, clocks)] else 0
+    closed = [close(budget, config, api, clocks) for budget in config.closed_by_day]
+    if nodes is not None:
+        closed += [close_node_pool(pool.name, nodes, api, clocks) for pool in nodes.node_pools]
+    return 0 if all(closed) else 1
 
 
 def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: list[datetime]) -> bool:
@@ -38,7 +50,7 @@ def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: 
         item = api.get(path)
         spec, annotations = item["spec"], item["metadata"].get("annotations", {})
         key, closed = ("minAvailable", CLOSED_MINIMUM) if "minAvailable" in spec else ("maxUnavailable", 0)
-        night = all(config.window.is_open(now) and config.window.is_open(now + EARLY) for now in clocks)
+        night = _is_open(config.window, clocks)
         hold = hold_of({KEEP_UNTIL: annotations.get(MAINTENANCE_UNTIL, "")})
         in_maintenance = hold is not None and hold.until is not None and all(hold.holds_at(now) for now in clocks)
         if spec.get(key) != closed and not (night and (in_maintenance or budget not in config.never_opened)):
@@ -49,6 +61,28 @@ def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: 
         print(f"closer: {budget.namespace}/{budget.name}: {error}", file=sys.stderr)
         return error.status == 404
     return True
+
+
+def close_node_pool(name: str, config: WorkloadsConfig, api: KubeApi, clocks: list[datetime]) -> bool:
+    """Close the NodePool if it must be closed; return False if that failed. A missing NodePool counts as closed.
+
+    The write has the workload controller's field manager, so that neither forces the other, nor any other manager.
+    """
+    path = f"{PATH}/{name}"
+    try:
+        seen = observed(api.get(path))
+        if seen.budgets != CLOSED and not _is_open(config.drain_window, clocks):
+            api.apply(path, applied(name, 0), manager=WORKLOADS, force=False)
+            print(f"closer: nodepool {name} closed")
+    except ApiError as error:
+        print(f"closer: nodepool {name}: {error}", file=sys.stderr)
+        return error.status == 404
+    return True
+
+
+def _is_open(window: DisruptionWindow, clocks: list[datetime]) -> bool:
+    """Return True if the window is open by all clocks, and stays open for a while."""
+    return all(window.is_open(now) and window.is_open(now + EARLY) for now in clocks)
 
 
 if __name__ == "__main__":

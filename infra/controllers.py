@@ -1,4 +1,4 @@
-"""The controllers of a stack: the scaler, and the workload controller where Ray clusters or floors need it."""
+"""The controllers of a stack: the scaler, and the workload controller where a stack needs it."""
 
 import pulumi
 
@@ -7,8 +7,10 @@ from components.controller.controller import Controller, ControllerArgs
 from components.controller.workloads import WorkloadController, WorkloadControllerArgs, token_file
 from components.pods.redis_access import SECRET, controllers_endpoint
 from components.redis.queues import Redis
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 from infra.site import Site
 
 
@@ -17,6 +19,7 @@ def scaler(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> Control
     args = ControllerArgs(
         stack=site.stack,
         config=controller_config(settings, controllers_endpoint(settings.redis)),
+        nodes=_document(settings) if settings.budgeted_node_pools else None,
         replicas=settings.controller.replicas,
         redis_authority=redis.authority,
         redis_secret=settings.redis.controller.secret if settings.redis.controller else SECRET,
@@ -33,8 +36,12 @@ def workload_controller(site: Site, ray: RaySpaces | None, options: pulumi.Resou
         return
     args = WorkloadControllerArgs(
         stack=site.stack,
-        config=workloads_config(settings, lambda name: token_file(name, TOKEN_KEY)),
+        config=_document(settings),
         ray_namespaces={} if ray is None else ray.names,
         tokens={name: token_secret(name) for name in settings.ray},
     )
     WorkloadController("workload-controller", args, options)
+
+
+def _document(settings: StackSettings) -> WorkloadsConfig:
+    return workloads_config(settings, lambda name: token_file(name, TOKEN_KEY))

@@ -1,4 +1,4 @@
-"""The closer: closes the budgets before each opening, even if the controller is down.
+"""The closer: closes budgets and NodePools before each opening, even if the controllers are down.
 
 CronJobs in the customer's time zone run `python -m controllers.closer` from the controller's image. The module decides
 by the clock whether to close, so a superfluous run, on a holiday or on a Sunday with another time, does nothing.
@@ -20,28 +20,29 @@ from pulumi_kubernetes.batch.v1 import CronJob
 from pulumi_kubernetes.core.v1 import ServiceAccount
 
 from components.context import StackContext
-from components.controller.rights import closer_rules
-from components.granting import grant
+from components.controller.rights import closer_rules, node_closer_rules
+from components.granting import grant, grant_everywhere
 from components.pods.rules import container_security, home, pod_security, resources
 from ebbtide.provisioning_labels import CUSTOMER, NodeKind
 from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
+from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CLOSER as NAME
-from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict, VolumeArgsDict, VolumeMountArgsDict
 
 _YEARS = range(2026, 2036)  # later rules of time zones are guesses and repeat
 _DAYS_OF_WEEK = 7
 _DEADLINE_SECONDS = 600  # a late run still closes, up to the end of a usual guard
-_CONFIG_DIRECTORY = "/etc/ebbtide"
+_CONFIG_DIRECTORY, _NODES_DIRECTORY = "/etc/ebbtide", "/etc/ebbtide-workloads"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClosingTime:
-    """Minutes from local midnight, and the weekdays (0 is Monday) on which the budgets close then."""
+    """Minutes from local midnight, and the weekdays (0 is Monday) on which budgets or NodePools close then."""
 
     minute: int
     weekdays: tuple[int, ...]
@@ -82,21 +83,32 @@ def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, 
 class CloserArgs:
     stack: StackContext
     config: ControllerConfig
+    nodes: WorkloadsConfig | None = None  # the workload controller's document, if it lists NodePools
+
+    @property
+    def times(self) -> Sequence[ClosingTime]:
+        """Return the times of budgets, and the earlier ones of NodePools."""
+        guards = [self.config.closing_guard] if self.config.closed_by_day else []
+        guards += [self.nodes.drain_guard] if self.nodes else []
+        days: dict[int, set[int]] = defaultdict(set)
+        for closing in (time for guard in guards for time in closing_times(self.config.hours, guard)):
+            days[closing.minute] |= {*closing.weekdays}
+        return [ClosingTime(minute, tuple(sorted(weekdays))) for minute, weekdays in sorted(days.items())]
 
 
 class Closer(pulumi.ComponentResource):
     def __init__(self, name: str, args: CloserArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Closer", name, None, opts)
-        config = args.config
-        budgets = config.closed_by_day
-        if budgets:
-            self._rights(name, args.stack.namespace, budgets)
-            for closing in closing_times(config.hours, config.closing_guard):
-                self._job(f"{name}-{closing.suffix}", closing, args)
+        times = args.times
+        if times:
+            self._rights(name, args.stack.namespace, args)
+        for closing in times:
+            self._job(f"{name}-{closing.suffix}", closing, args)
         self.register_outputs({})
 
-    def _rights(self, name: str, namespace: pulumi.Input[str], budgets: Sequence[BudgetPolicy]) -> None:
+    def _rights(self, name: str, namespace: pulumi.Input[str], args: CloserArgs) -> None:
         """Create an account, and a role in each namespace with budgets: a workload that starts pods has a namespace."""
+        budgets = args.config.closed_by_day
         opts = pulumi.ResourceOptions(parent=self)
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)
         for space in (NAMESPACE, *sorted({budget.namespace for budget in budgets} - {NAMESPACE})):
@@ -104,6 +116,9 @@ class Closer(pulumi.ComponentResource):
             rules = closer_rules(budgets=[budget.pdb for budget in budgets if budget.namespace == space])
             where = namespace if here else space
             grant(name if here else f"{name}-{space}", NAME, where, rules, home=namespace, parent=self)
+        if args.nodes:
+            rules = node_closer_rules(node_pools=[pool.name for pool in args.nodes.node_pools])
+            grant_everywhere(f"{name}-nodes", NAME, rules, home=namespace, parent=self)
 
     def _job(self, resource_name: str, closing: ClosingTime, args: CloserArgs) -> None:
         CronJob(
@@ -127,6 +142,13 @@ class Closer(pulumi.ComponentResource):
 
 
 def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
+    command = ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"]
+    volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": CONTROLLER}}]
+    mounts: list[VolumeMountArgsDict] = [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}]
+    if args.nodes:
+        command += ["--workloads", f"{_NODES_DIRECTORY}/workloads.json"]
+        volumes.append({"name": "workloads", "config_map": {"name": WORKLOADS}})
+        mounts.append({"name": "workloads", "mount_path": _NODES_DIRECTORY, "read_only": True})
     pod: PodSpecArgsDict = {
         "service_account_name": NAME,
         "restart_policy": "OnFailure",
@@ -136,13 +158,13 @@ def _template(args: CloserArgs) -> "PodTemplateSpecArgsDict":
             {
                 "name": "closer",
                 "image": args.stack.images.of(CONTROLLER_IMAGE),
-                "command": ["python", "-m", "controllers.closer", "--config", f"{_CONFIG_DIRECTORY}/config.json"],
+                "command": command,
                 "resources": resources(cpu=50, memory=96),
                 "security_context": container_security(read_only=True),
-                "volume_mounts": [{"name": "config", "mount_path": _CONFIG_DIRECTORY, "read_only": True}],
+                "volume_mounts": mounts,
             }
         ],
-        "volumes": [{"name": "config", "config_map": {"name": CONTROLLER}}],
+        "volumes": volumes,
     }
     return {
         "metadata": {"labels": {WORKLOAD: NAME, CUSTOMER: args.config.customer}},

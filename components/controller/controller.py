@@ -21,6 +21,7 @@ from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 NAME = CONTROLLER
 
@@ -29,6 +30,7 @@ NAME = CONTROLLER
 class ControllerArgs:
     stack: StackContext
     config: ControllerConfig
+    nodes: WorkloadsConfig | None = None  # for the closer, as there
     replicas: int = 1
     redis_authority: RedisAuthority = PUBLIC
     redis_secret: str = SECRET  # contains the password of the config's user
@@ -63,7 +65,7 @@ class Controller(ControlledProcess):
         limits = AdmissionArgs(namespace=stack.namespace, controller=NAME, closer=CLOSER, minimums=minimums)
         admission = Admission(f"{name}-admission", limits, child)
         self._run([*self._own_objects(lease=True), *self._rights(args), admission])
-        Closer(f"{name}-closer", CloserArgs(stack=stack, config=config), child)
+        Closer(f"{name}-closer", CloserArgs(stack=stack, config=config, nodes=args.nodes), child)
         self.register_outputs({})
 
     def _rights(self, args: ControllerArgs) -> list[pulumi.Resource]:

@@ -59,6 +59,15 @@ def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
     return named("policy", "poddisruptionbudgets", ["get", "patch"], budgets)
 
 
+def node_closer_rules(*, node_pools: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    return named("karpenter.sh", "nodepools", ["get", "patch"], node_pools)
+
+
+def node_pool_rules(*, node_pools: Sequence[str]) -> "list[PolicyRuleArgsDict]":
+    """Return cluster-wide rights: NodePools have no namespace."""
+    return [rule("karpenter.sh", "nodepools", _READ), *named("karpenter.sh", "nodepools", ["patch"], node_pools)]
+
+
 def rule(group: str, resource: str, verbs: Sequence[str]) -> "PolicyRuleArgsDict":
     return {"api_groups": [group], "resources": [resource], "verbs": verbs}
 

@@ -1,8 +1,9 @@
-"""The workload controller: a second process of the controller's image, for Ray clusters and planned minimums.
+"""The workload controller: a second process of the controller's image, for Ray clusters, floors and NodePools.
 
-It writes the spec of Ray clusters instead of `up`, sends them to sleep (docs/adr/0027), and writes the floors of
-services (docs/adr/0030). It has a separate account, Lease and rights: neither process may write the other's fields. It
-asks the head of each cluster what runs there, with the cluster's token.
+It writes the spec of Ray clusters instead of `up` and sends them to sleep (docs/adr/0027), and it writes the floors of
+services (docs/adr/0030) and the disruption budgets of NodePools (docs/adr/0037). It has a separate account, Lease and
+rights: neither process may write the other's fields. It asks the head of each cluster what runs there, with the
+cluster's token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,13 @@ from components.admission_policy import enforce, on
 from components.context import StackContext
 from components.controller.admission import ANNOTATIONS, BINDINGS_STAY, annotating_only, user_of, validations
 from components.controller.floor_rules import AUTOSCALERS, Autoscaler, bounds, floor_rules
+from components.controller.node_pool_rules import IS_CLOSED, budget_rules
 from components.controller.process import OWN_NAME, ControlledProcess, Process
-from components.controller.rights import events, named, rule
-from components.granting import grant
+from components.controller.rights import events, named, node_pool_rules, rule
+from components.granting import grant, grant_everywhere
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.documents import dump
-from ebbtide.vocabulary.labels import ASLEEP_FOR, WORKLOADS
+from ebbtide.vocabulary.labels import ASLEEP_FOR, CLOSER, EVENTS_OF_CLUSTER, NAMESPACE, WORKLOADS
 from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
 
 if TYPE_CHECKING:
@@ -63,22 +66,34 @@ class WorkloadController(ControlledProcess):
         for kind in AUTOSCALERS:
             if policies := kind.among(args.config.floors):
                 self._limit_to_floors(name, args, kind, policies)
+        if args.config.node_pools:
+            self._limit_to_disruption_budgets(name, args)
         self._run([*self._own_objects(lease=True), *self._rights(args)])
         self.register_outputs({})
 
     def _rights(self, args: WorkloadControllerArgs) -> list[pulumi.Resource]:
         home = args.stack.namespace
-        pools = sorted({pool for cluster in args.config.ray for pool in cluster.pools})
+        config = args.config
+        pools = sorted({pool for cluster in config.ray for pool in cluster.pools})
+        reads = {budget.namespace: [rule("policy", "poddisruptionbudgets", _READ)] for budget in config.budgets}
+        here, in_workers = reads.pop(NAMESPACE, []), reads.pop(WORKER_NAMESPACE, [])
+        in_workers += [rule("apps", "deployments", _READ)] if pools else []
         rules: dict[str, tuple[pulumi.Input[str], list[PolicyRuleArgsDict]]] = {
-            "system": (home, [*_system_rules(), *_autoscaler_rules(args.config.floors)]),
-            **({"workers": (args.stack.worker_namespace, [rule("apps", "deployments", _READ)])} if pools else {}),
+            "system": (home, [*_system_rules(), *_autoscaler_rules(config.floors), *here]),
+            **({"workers": (args.stack.worker_namespace, in_workers)} if in_workers else {}),
+            **{f"budgets-{space}": (space, read) for space, read in sorted(reads.items())},
+            **({"events": (EVENTS_OF_CLUSTER, [events()])} if config.node_pools else {}),
             **{f"ray-{cluster}": (space, _ray_rules(cluster)) for cluster, space in args.ray_namespaces.items()},
         }
-        return [
+        granted: list[pulumi.Resource] = [
             resource
-            for part, (space, granted) in rules.items()
-            for resource in grant(f"{self._name}-{part}", NAME, space, granted, home=home, parent=self)
+            for part, (space, its_rules) in rules.items()
+            for resource in grant(f"{self._name}-{part}", NAME, space, its_rules, home=home, parent=self)
         ]
+        if names := [pool.name for pool in config.node_pools]:
+            everywhere = node_pool_rules(node_pools=names)
+            granted += grant_everywhere(f"{self._name}-nodepools", NAME, everywhere, home=home, parent=self)
+        return granted
 
     def _limit_to_specs(self, name: str, args: WorkloadControllerArgs) -> None:
         """RBAC limits writes to objects. The policy limits them to a RayCluster's spec and one annotation."""
@@ -89,6 +104,23 @@ class WorkloadController(ControlledProcess):
             validations("Ebbtide's workload controller", RAY_RULES),
             conditions=[{"name": "written-by-ebbtide", "expression": _ours(args)}],
             variables=ANNOTATIONS,
+            parent=self,
+        )
+
+    def _limit_to_disruption_budgets(self, name: str, args: WorkloadControllerArgs) -> None:
+        """Limit writes to a NodePool's disruption budgets, and their values to those of the stack file."""
+        controller, closer = (user_of(args.stack.namespace, account) for account in (NAME, CLOSER))
+        ours = pulumi.Output.concat("request.userInfo.username in [", controller, ", ", closer, "]")
+        closes = pulumi.Output.concat("request.userInfo.username != ", closer, f" || {IS_CLOSED}")
+        enforce(
+            (f"{name}-nodepools", f"{name}-nodepools-binding"),
+            "ebbtide-nodepools",
+            on("karpenter.sh", "nodepools", ["UPDATE"]),
+            [
+                *validations("Ebbtide's own accounts", budget_rules(args.config.node_pools)),
+                {"expression": closes, "message": "Ebbtide's closer: disruption budgets must be closed"},
+            ],
+            conditions=[{"name": "written-by-ebbtide", "expression": ours}],
             parent=self,
         )
 

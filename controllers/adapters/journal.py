@@ -19,11 +19,11 @@ from controllers.adapters.metrics import Meter
 from controllers.ports import NO_LONGER, Action, Mark, Outcome, ReconcileReport, Scale
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded
-from ebbtide.vocabulary.labels import CONTROLLER
+from ebbtide.vocabulary.labels import CONTROLLER, EVENTS_OF_CLUSTER
 
 PAUSE = 5.0  # seconds between two batches of Events
 _QUEUE_LIMIT = 1000  # Events
-ObjectReference: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace, name
+ObjectReference: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace (or ""), name
 _EVENT_TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # other outcomes make no Event
 
 
@@ -115,9 +115,11 @@ class Events:
 
     def _write(self, key: str, target: ObjectReference, event: dict[str, Any]) -> None:
         api, kind, namespace, name = target
-        objects = f"/apis/{api}/namespaces/{namespace}/{kind.lower()}s"
+        objects = f"/apis/{api}/{f'namespaces/{namespace}/' if namespace else ''}{kind.lower()}s"
         matches = self._api.get(objects, fieldSelector=f"metadata.name={name}")["items"]
         uid = matches[0]["metadata"]["uid"] if matches else ""
         involved = {"apiVersion": api, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
         event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": key}, "involvedObject": involved}
-        self._api.apply(f"/api/v1/namespaces/{namespace}/events/{key}", event, manager=self._source)
+        self._api.apply(
+            f"/api/v1/namespaces/{namespace or EVENTS_OF_CLUSTER}/events/{key}", event, manager=self._source
+        )

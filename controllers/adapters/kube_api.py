@@ -61,9 +61,12 @@ class KubeApi:
     def patch(self, path: str, body: Mapping[str, Any], kind: str = MERGE_PATCH, **query: str) -> Json:
         return self._answer("PATCH", path, query, body, kind)
 
-    def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> Json:
-        """Apply on the server: the manager takes over every field that `body` names."""
-        return self.patch(path, body, APPLY, fieldManager=manager, force="true")
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str, force: bool = True) -> Json:
+        """Apply on the server: the manager takes over every field that `body` names.
+
+        Without `force` the server refuses (409) to change a field of another manager.
+        """
+        return self.patch(path, body, APPLY, fieldManager=manager, force=str(force).lower())
 
     def delete(self, path: str) -> Json:
         return self._answer("DELETE", path, {})

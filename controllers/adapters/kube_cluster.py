@@ -183,7 +183,7 @@ class KubeCluster:
             objects = cache.snapshot()
             for name, policy in self._budgets.items():
                 if policy.namespace == namespace and (stored := objects.get(policy.pdb)) is not None:
-                    self._uids[name], budgets[name] = stored.uid, _as_maximum(stored.seen, policy)
+                    self._uids[name], budgets[name] = stored.uid, as_maximum(stored.seen, policy)
         policies = (*self._pools.values(), *self._budgets.values())
         unknown = {p.name: self._troubles[p.namespace] for p in policies if p.namespace in self._troubles}
         return ObservedCluster(pools, budgets, unknown)
@@ -238,7 +238,7 @@ def _deployments_of(config: ControllerConfig, namespace: str) -> Callable[[Json]
     return partial(deployment, writers=ReplicaWriters(adopted))
 
 
-def _as_maximum(seen: ObservedBudget, policy: BudgetPolicy) -> ObservedBudget:
+def as_maximum(seen: ObservedBudget, policy: BudgetPolicy) -> ObservedBudget:
     """Return a budget with a minimum as one with a maximum. Any other minimum than the two intended ones is written."""
     if policy.open_minimum is None:
         return seen

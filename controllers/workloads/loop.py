@@ -37,6 +37,7 @@ class Write:
     change: str  # for people: "spec.suspend true"
     reason: str  # in kebab case: it becomes the Event's reason
     applied: bool = False  # True: a server-side apply of the fields in `body`; False: a merge patch
+    forced: bool = True  # an apply takes fields over from other managers
 
     @property
     def version(self) -> str:
@@ -72,13 +73,14 @@ class Kind:
 
     workloads: Sequence[Workload]
     caches: Sequence[KubeCache[Any]]
+    of_teams: Sequence[KubeCache[Any]] = ()  # in namespaces that a team may delete: the workloads report their trouble
 
     def start(self) -> None:
-        for cache in self.caches:
+        for cache in (*self.caches, *self.of_teams):
             cache.start()
 
     def close(self) -> None:
-        for cache in self.caches:
+        for cache in (*self.caches, *self.of_teams):
             cache.close()
 
     def trouble(self) -> str:
@@ -113,7 +115,7 @@ class Loop:
 
     def reconcile(self, now: datetime, doubt: str) -> timedelta:
         """Reconcile every workload once; return the longest pause until the next time."""
-        self._notes.note(now, "doubt", doubt and f"nothing is suspended or lowered: {doubt}")
+        self._notes.note(now, "doubt", doubt and f"nothing is suspended, lowered or opened: {doubt}")
         dues, reports = [now + RESYNC], list[Mapping[str, Any]]()
         for workload in self._workloads:
             verdict = self._reconcile_one(workload, now, doubt)
@@ -150,7 +152,7 @@ class Loop:
         if self._may_write():
             try:
                 if write.applied:
-                    self._api.apply(write.path, write.body, manager=WORKLOADS)
+                    self._api.apply(write.path, write.body, manager=WORKLOADS, force=write.forced)
                 else:
                     self._api.patch(write.path, write.body, fieldManager=WORKLOADS)
                 outcome = Outcome.DONE
@@ -229,4 +231,4 @@ def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
 def _label(report: Mapping[str, Any]) -> str:
     if "kind" not in report:
         return str(report["name"])
-    return f"{report['kind'].lower()} {report['namespace']}/{report['name']}"
+    return f"{report['kind'].lower()} {report['namespace']}/{report['name']}".replace(" /", " ")  # no namespace

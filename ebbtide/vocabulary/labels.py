@@ -16,6 +16,9 @@ WORKLOADS = "ebbtide-workloads"
 EXPORTER = "ebbtide-exporter"
 """Name of the exporter's Deployment, account, roles and ConfigMap."""
 
+EVENTS_OF_CLUSTER = "default"
+"""Namespace in which Kubernetes accepts Events of objects without a namespace."""
+
 PREFIX = "ebbtide.dev/"
 
 WORKLOAD = PREFIX + "workload"

@@ -64,7 +64,8 @@ def with_everything() -> StackSettings:
         "site": {**rule, "selector": {"app": "site"}, "replicas": 2},
         "log": {**rule, "selector": {"app": "log"}, "pods": 3},
     }
-    config |= {"ebbtide:cluster": {"kind": "existing", "context": "onprem"}, **more}
+    cluster = {"kind": "existing", "context": "onprem", "nodePools": {"flexible": ["general"], "gpu": ["gpu"]}}
+    config |= {"ebbtide:cluster": cluster, **more}
     return parse_stack(config, stack="acme", file="acme.yaml")
 
 

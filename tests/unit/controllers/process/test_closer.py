@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,11 +10,13 @@ from typing import Any, cast
 import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.closer import close, main
+from controllers.closer import close, close_node_pool, main
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, MAINTENANCE_UNTIL
+from ebbtide.vocabulary.node_pools import CLOSED, budgets_for
 from ebbtide.vocabulary.windows import DatedInterval
+from ebbtide.vocabulary.workloads import NodePoolPolicy, WorkloadsConfig
 from tests.builders.components import controller_config
 
 API = BudgetPolicy(name="api", namespace="ebbtide")
@@ -196,3 +198,55 @@ def test_what_may_be_open_by_day_is_not_the_closers(monkeypatch: pytest.MonkeyPa
 
     assert main(["--config", str(path)]) == 0
     assert asked == ["api", "ray"]
+
+
+class NodePools(Budgets):
+    """Stands for one NodePool."""
+
+    def __init__(self, budgets: object) -> None:
+        super().__init__()
+        self.seen = {"metadata": {"resourceVersion": "1"}, "spec": {"disruption": {"budgets": budgets}}}
+
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str, force: bool = True) -> None:
+        assert (manager, force) == ("ebbtide-workloads", False)
+        self.applied.append((path, body["spec"]))
+
+
+def closes_node_pool(pool: NodePools, *clocks: datetime) -> bool:
+    nodes = WorkloadsConfig(
+        namespace="ebbtide",
+        hours=config().hours,
+        node_pools=(NodePoolPolicy(name="general", drains=5),),
+        drain_guard=timedelta(minutes=35),
+    )
+    assert close_node_pool("general", nodes, cast("KubeApi", pool), [*clocks])
+    path = "/apis/karpenter.sh/v1/nodepools/general"
+    assert pool.applied in ([], [(path, {"disruption": {"budgets": CLOSED}})])
+    return bool(pool.applied)
+
+
+@pytest.mark.parametrize(
+    ("at", "closed"),
+    [
+        (NOON, True),
+        (CLOSING_TIME - timedelta(minutes=20), True),
+        (CLOSING_TIME - timedelta(minutes=21), True),  # cron's clock may be late
+        (CLOSING_TIME - timedelta(minutes=23), False),
+        (NIGHT, False),
+        (THANKSGIVING, False),
+    ],
+)
+def test_a_node_pool_closes_earlier_than_pods_budgets(at: datetime, closed: bool) -> None:
+    assert closes_node_pool(NodePools(budgets_for(5)), at) is closed
+    assert closes_node_pool(NodePools([{"nodes": "10%"}]), at, NIGHT) is closed
+    assert not closes_node_pool(NodePools(CLOSED), at)
+
+
+def test_a_missing_node_pool_counts_as_closed_and_a_conflict_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    pool = NodePools([])
+    pool.refusal = ApiError(404, "not found")
+    assert not closes_node_pool(pool, NOON)
+    pool.refusal = ApiError(409, 'conflict with "flux"')
+    with pytest.raises(AssertionError):
+        closes_node_pool(pool, NOON)
+    assert "flux" in capsys.readouterr().err

@@ -56,8 +56,8 @@ class Api:
     def get(self, path: str, **query: str) -> dict[str, Any]:  # noqa: ARG002 - as KubeApi has it
         return {"items": []}
 
-    def apply(self, path: str, body: dict[str, Any], *, manager: str) -> None:  # noqa: ARG002 - as KubeApi has it
-        self.events.append({**body, "manager": manager})
+    def apply(self, path: str, body: dict[str, Any], *, manager: str, force: bool = True) -> None:  # noqa: ARG002 - as KubeApi has it
+        self.events.append({**body, "manager": manager, **({} if force else {"force": False})})
 
 
 class Scene:
@@ -159,9 +159,9 @@ def test_a_condition_is_reported_when_it_begins_and_when_it_ends() -> None:
     scene.loop.close()
 
     assert [(line["subject"], line["message"]) for line in scene.told()] == [
-        ("doubt", "nothing is suspended or lowered: clock skew"),
+        ("doubt", "nothing is suspended, lowered or opened: clock skew"),
         ("thing x/a", "odd"),
-        ("doubt", "no longer: nothing is suspended or lowered: clock skew"),
+        ("doubt", "no longer: nothing is suspended, lowered or opened: clock skew"),
         ("thing x/a", "no longer: odd"),
     ]
 
@@ -210,3 +210,15 @@ def test_a_write_that_is_an_apply_takes_its_fields_over() -> None:
     assert scene.api.patched == []
     assert {**body, "manager": "ebbtide-workloads"} in scene.api.events
     assert 'ebbtide_workload_floor{workload="thing x/a"} 4' in metrics(scene.loop.reports, scene.tally)
+
+
+def test_an_apply_may_leave_other_managers_their_fields() -> None:
+    body = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
+    sent = Write(path="/things/a", body=body, change="x", reason="night", applied=True, forced=False)
+    report = {"kind": "Thing", "namespace": "", "name": "a", "state": "open", "why": "night"}
+    scene = Scene(Scripted("a", Verdict(report=report, due=NOW, write=sent)))
+
+    scene.reconcile()
+
+    assert {**body, "manager": "ebbtide-workloads", "force": False} in scene.api.events
+    assert 'workload_state{workload="thing a",state="open"' in metrics(scene.loop.reports, scene.tally)

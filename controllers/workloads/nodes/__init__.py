@@ -1,0 +1,1 @@
+"""Disruption budgets of Karpenter's NodePools, by business hours: docs/adr/0037."""
