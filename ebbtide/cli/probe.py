@@ -52,7 +52,9 @@ def probe(
     settings = None if stack is None else _loaded(stack)
     wants = Wants(rights=_rights_of_any()) if settings is None else wants_of(settings, _registered(settings))
     with cluster(kubeconfig, context or (settings and settings.cluster.context)) as api:
-        facts = facts_of(api, wants.nodes or {}, wants.rights, wants.objects, wants.ray, wants.serving)
+        facts = facts_of(
+            api, wants.nodes or {}, wants.rights, wants.objects, wants.ray, wants.serving, wants.node_pools
+        )
         adopted = adopted_facts(api, wants.adopted)
     fault = fault_of_token(settings.stack) if settings and wants.token else None
     ahead = api.clock_ahead

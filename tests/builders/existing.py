@@ -21,6 +21,12 @@ def onprem(cluster: str = "", **changes: str) -> str:
     return shortest(**{**changes, "more": f"ebbtide:cluster: {{ {keys} }}\n{changes.get('more', '')}"})
 
 
+def stack_of(cluster: str = "", **changes: str) -> StackSettings:
+    """As `onprem`, read."""
+    config = cast("dict[str, Any]", yaml.safe_load(onprem(cluster, **changes))["config"])
+    return parse_stack(config, stack="onprem", file="onprem.yaml")
+
+
 def stack_config(stack: str) -> dict[str, Any]:
     text = (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     return cast("dict[str, Any]", yaml.safe_load(text)["config"])

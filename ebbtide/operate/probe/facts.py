@@ -9,7 +9,7 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from components.definitions import crds
@@ -19,6 +19,7 @@ from ebbtide.settings.file.keys import REDIS_PASSWORD
 from ebbtide.settings.sections.redis import token_fault
 from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+from ebbtide.vocabulary.node_pools import API as KARPENTER_API
 
 MAX_NODES = 50
 _PARALLEL = 8  # requests at a time: a distant API server takes a tenth of a second for each
@@ -27,6 +28,7 @@ _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _REVIEW_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MAX_DEPLOYMENTS = 500
+_NODE_POOLS, _KARPENTER = f"/apis/{KARPENTER_API}/nodepools", "app.kubernetes.io/name=karpenter"
 
 
 RAY_POLICY = "ebbtide-rayclusters"
@@ -120,6 +122,14 @@ class RayWant(NamedTuple):
     brings_operator: bool = True  # else an existing one creates its pods
 
 
+class NodePoolWant(NamedTuple):
+    """A NodePool whose disruption budgets the workload controller writes."""
+
+    name: str
+    node_set: str  # its key in the stack file
+    workers: bool  # jobs run on its nodes
+
+
 class ServingWant(NamedTuple):
     """Dependencies of a stack's services."""
 
@@ -158,6 +168,8 @@ class Facts:
     ray: RayFacts | None = None
     external_metrics: Answer = None  # the APIService
     gateway_class: Answer = None
+    node_pools: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name
+    karpenter: Answer = None  # a list of its Deployments
 
 
 def facts_of(
@@ -167,6 +179,7 @@ def facts_of(
     objects: Sequence[ObjectWant] = (),
     ray: Sequence[RayWant] = (),
     serving: ServingWant | None = None,
+    node_pools: Sequence[NodePoolWant] = (),
 ) -> Facts:
     """Send all requests. Raises `ApiError` if the server is unreachable."""
     version = str(api.get("/version").get("gitVersion", ""))  # first and alone: an unreachable server is reported once
@@ -192,6 +205,8 @@ def facts_of(
         states = {want: pool.submit(_state, api, want) for want in objects}
         reads = {name: pool.submit(read, api, path) for name, path in paths.items()}
         spaces = {want.namespace: pool.submit(read, api, f"/api/v1/namespaces/{want.namespace}") for want in ray}
+        pools = {want.name: pool.submit(read, api, f"{_NODE_POOLS}/{want.name}") for want in node_pools}
+        karpenter = pool.submit(read, api, "/apis/apps/v1/deployments", labelSelector=_KARPENTER) if pools else None
         answers = {name: read.result() for name, read in reads.items()}
         return Facts(
             version=version,
@@ -213,6 +228,8 @@ def facts_of(
             ray=_ray_facts(api, ray, pool) if ray else None,
             external_metrics=answers.get("external"),
             gateway_class=answers.get("class"),
+            node_pools={name: read.result() for name, read in pools.items()},
+            karpenter=karpenter and karpenter.result(),
         )
 
 

@@ -12,6 +12,7 @@ from controllers.adapters.kube_api import Json
 from ebbtide.operate.probe.adopted import adopted_pods
 from ebbtide.operate.probe.facts import Answer, Denied
 from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.node_pools import node_pools
 from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_capacity
 from ebbtide.operate.probe.objects import objects_of_others
 from ebbtide.operate.probe.ray import ray_clusters
@@ -219,6 +220,7 @@ RULES: tuple[Rule, ...] = (
     ray_clusters,
     serving,
     adopted_pods,
+    node_pools,
     _rights,
     _clocks,
     _others,

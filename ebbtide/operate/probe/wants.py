@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.operate.probe.adopted_facts import AdoptedWant
-from ebbtide.operate.probe.facts import NodeLabels, ObjectWant, RayWant, Right, ServingWant
+from ebbtide.operate.probe.facts import NodeLabels, NodePoolWant, ObjectWant, RayWant, Right, ServingWant
 from ebbtide.operate.probe.rights import rights_of, rights_of_accounts
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
@@ -70,6 +70,7 @@ class Wants:
     ray: Sequence[RayWant] = ()
     serving: ServingWant | None = None  # None without services
     adopted: Sequence[AdoptedWant] = ()
+    node_pools: Sequence[NodePoolWant] = ()
 
 
 def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
@@ -193,7 +194,16 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         ray=tuple(ray_wants(settings, resources)),
         serving=serving_want(settings),
         adopted=tuple(_adopted(settings)),
+        node_pools=tuple(_node_pools(modelled)),
     )
+
+
+def _node_pools(modelled: StackSettings) -> Iterator[NodePoolWant]:
+    """Yield the NodePools of an existing cluster. `modelled` has adopted pools too."""
+    jobs = (modelled.workers, modelled.jobs, modelled.cron_jobs, *(ray.groups for ray in modelled.ray.values()))
+    with_jobs = {pod.node_group for group in jobs for pod in group.values()}
+    for node_set, names in modelled.cluster.node_pools.items():
+        yield from (NodePoolWant(name, node_set, workers=node_set in with_jobs) for name in names)
 
 
 def _adopted(settings: StackSettings) -> Iterator[AdoptedWant]:

@@ -131,7 +131,7 @@ def findings(
 ) -> dict[str, str]:
     """Return state and sentence of each verdict, by its subject."""
     asked = wants or Wants()
-    facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects, asked.ray, asked.serving)
+    facts = facts_of(cluster, asked.nodes or {}, RIGHTS, asked.objects, asked.ray, asked.serving, asked.node_pools)
     verdicts = findings_of(Probed(facts=facts, wants=asked, clock_ahead=ahead))
     return {verdict.what: f"{verdict.state}: {verdict.said}" for verdict in verdicts}
 

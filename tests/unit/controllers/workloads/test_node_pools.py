@@ -38,7 +38,7 @@ class Scene:
         self.cache, self.pdbs, self.version = Cache(), Cache(), 1
         self.config = config
         self.keeper = self.started()
-        self.shows(DEFAULT, kubectl="Update")
+        self.shows(DEFAULT, {"kubectl": "Update"})
         self.pods_budget(1)
 
     def started(self) -> NodePool:
@@ -47,22 +47,23 @@ class Scene:
         budgets = {"ebbtide": cast("KubeCache[Stored[ObservedBudget]]", self.pdbs)}
         return NodePool(self.config.node_pools[0], self.config, pools, budgets)
 
-    def shows(self, budgets: Budgets, annotations: dict[str, str] | None = None, **managers: str) -> None:
+    def shows(self, budgets: Budgets, managers: dict[str, str], **annotations: str) -> None:
         self.version += 1
-        fields = {"f:spec": {"f:disruption": {"f:budgets": {}}}}
+        fields: Any = {"f:spec": {"f:disruption": {"f:budgets": {}}}}
         managed = [{"manager": name, "operation": how, "fieldsV1": fields} for name, how in managers.items()]
         metadata = {
             "name": "general",
             "resourceVersion": str(self.version),
-            "annotations": annotations or {},
+            "annotations": annotations,
             "managedFields": managed,
         }
         self.cache.kept = {"general": observed({"metadata": metadata, "spec": {"disruption": {"budgets": budgets}}})}
 
     def ours(self, budgets: Budgets, **annotations: str) -> None:
-        self.shows(budgets, annotations, **{WORKLOADS: "Apply"})
+        self.shows(budgets, {WORKLOADS: "Apply"}, **annotations)
 
-    def pods_budget(self, most: int, *, settled: bool = True, **annotations: str) -> None:
+    def pods_budget(self, most: int, *, settled: bool = True, kept: str = "") -> None:
+        annotations = {KEEP_UNTIL: kept} if kept else {}
         metadata = {"name": "api", "uid": "u", "resourceVersion": "1", "generation": 2, "annotations": annotations}
         status = {"observedGeneration": 2 if settled else 1}
         self.pdbs.kept = {"api": budget({"metadata": metadata, "spec": {"maxUnavailable": most}, "status": status})}
@@ -134,7 +135,7 @@ def test_it_closes_as_soon_as_a_pods_budget_closes_but_not_while_a_status_lags(s
 
 def test_a_pods_budget_that_an_operator_holds_is_not_waited_for(scene: Scene) -> None:
     scene.ours(CLOSED)
-    scene.pods_budget(0, **{KEEP_UNTIL: "2026-01-05T04:00:00Z"})
+    scene.pods_budget(0, kept="2026-01-05T04:00:00Z")
     assert scene.value(NIGHT) == OPEN
     scene.ours(OPEN)
     assert scene.value(NIGHT + timedelta(hours=2)) == CLOSED
@@ -181,7 +182,7 @@ def test_a_hold_closes_and_a_pause_leaves_it_alone(scene: Scene) -> None:
 
 @pytest.mark.parametrize("how", ["Apply", "Update"])
 def test_the_value_of_another_manager_is_left_with_a_condition_that_names_it(scene: Scene, how: str) -> None:
-    scene.shows([{"nodes": "1"}], **{"flux": how, WORKLOADS: "Apply"})
+    scene.shows([{"nodes": "1"}], {"flux": how, WORKLOADS: "Apply"})
     verdict = scene.look(DAY)
 
     assert verdict.write is None
@@ -191,7 +192,7 @@ def test_the_value_of_another_manager_is_left_with_a_condition_that_names_it(sce
 
 
 def test_the_same_value_of_another_manager_is_no_conflict(scene: Scene) -> None:
-    scene.shows(CLOSED, flux="Apply")
+    scene.shows(CLOSED, {"flux": "Apply"})
     verdict = scene.look(DAY)
 
     assert (verdict.write, verdict.note, verdict.report["state"]) == (None, "", "closed")
@@ -202,12 +203,12 @@ def test_the_default_of_the_crd_is_taken_over_once(scene: Scene) -> None:
     assert write.forced
     scene.keeper.wrote(write, Outcome.DONE, "")
     scene.ours(CLOSED)
-    scene.shows(DEFAULT, argocd="Update")
+    scene.shows(DEFAULT, {"argocd": "Update"})
     assert scene.why(DAY) == "another-manager"
 
 
 def test_a_default_that_somebody_applied_is_theirs(scene: Scene) -> None:
-    scene.shows(DEFAULT, flux="Apply")
+    scene.shows(DEFAULT, {"flux": "Apply"})
     assert scene.why(DAY) == "another-manager"
 
 
