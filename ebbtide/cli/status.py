@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, Url, cluster
 from ebbtide.cli.console import fail
 from ebbtide.operate.api import CannotOperate, OperatorApi, controller_config_of, one_line
+from ebbtide.operate.node_pools import NodePools, node_pools_of
 from ebbtide.operate.objects import Document, at, rows_at
 from ebbtide.operate.ray.facts import ray_config_of, ray_facts
 from ebbtide.operate.ray.text import ray_parts, ray_warnings
@@ -46,7 +47,7 @@ def status(
     """Show the controller's readings and decisions."""
     if url:
         try:
-            _show(from_url(url), _Ray(), _Services(), as_json=as_json)
+            _show(from_url(url), (), as_json=as_json)
         except NoStatus as error:
             fail(error)
         return
@@ -56,15 +57,25 @@ def status(
             document, reason = from_pods(api, namespace), ""
         except (NoStatus, ApiError) as error:
             document, reason = None, str(error)
-        ray = _ray(api, namespace, config, document, now)
-        services = _Services(*services_of(api, namespace))
+        parts = (*_of_workloads(api, namespace, config, document, now), _Services(*services_of(api, namespace)))
         view = server_view(api, namespace, config, now) if document is None else None
     if document is not None:
-        _show(document, ray, services, as_json=as_json)
+        _show(document, parts, as_json=as_json)
         return
     assert view is not None
-    _show_without(view, reason, ray, services, as_json=as_json)
+    _show_without(view, reason, parts, as_json=as_json)
     raise typer.Exit(1)
+
+
+class _Part(Protocol):
+    """A part of the status that the scaler does not report."""
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Empty for a stack without it."""
+        ...
+
+    def show(self, out: Console) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +122,42 @@ class _Services:
             out.print(f"warning: services: {line}", style="yellow")
 
 
-def _ray(api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime) -> _Ray:
-    """The Ray clusters; a failure here does not hide other parts."""
+@dataclass(frozen=True, slots=True)
+class _NodePools:
+    pools: NodePools
+
+    @property
+    def document(self) -> dict[str, object]:
+        rows = [row._asdict() for row in self.pools.rows]
+        return {
+            **({"nodePools": rows} if rows else {}),
+            **({"whyNoNodePools": why} if (why := self.pools.unread) else {}),
+        }
+
+    def show(self, out: Console) -> None:
+        if self.pools.rows:
+            out.print("")
+            out.print(table(("nodepool", "state", "reason"), self.pools.rows, fold=["reason"]))
+        if self.pools.unread:
+            out.print(f"warning: nodepools: {self.pools.unread}", style="yellow")
+
+
+def _of_workloads(
+    api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime
+) -> tuple[_Part, ...]:
+    """Ray clusters and NodePools; a failure here does not hide other parts."""
     try:
-        ray_config = ray_config_of(api, namespace)
+        workloads = ray_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
-        return _Ray(unread=one_line(error))
-    facts = ray_facts(api, ray_config, now)
-    return _Ray([ray_view(cluster_facts, config, document) for cluster_facts in facts], config.hours.timezone)
+        return (_Ray(unread=one_line(error)),)
+    facts = ray_facts(api, workloads, now)
+    views = [ray_view(cluster_facts, config, document) for cluster_facts in facts]
+    return _Ray(views, config.hours.timezone), _NodePools(node_pools_of(api, namespace, workloads))
 
 
-def _show(document: Document, ray: _Ray, services: _Services, *, as_json: bool) -> None:
+def _show(document: Document, parts: Sequence[_Part], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({**document, **ray.document, **services.document}, indent=2))
+        typer.echo(json.dumps({**document, **_documents(parts)}, indent=2))
         return
     out = console(fold=True)
     for line in head_lines(document):
@@ -135,16 +169,20 @@ def _show(document: Document, ray: _Ray, services: _Services, *, as_json: bool) 
     if budgets:
         out.print("")
         out.print(budget_table(budgets))
-    ray.show(out)
-    services.show(out)
+    for part in parts:
+        part.show(out)
     for warning in warning_lines(document):
         out.print(f"warning: {warning.removeprefix('warning: ')}", style="yellow")
 
 
-def _show_without(view: ServerView, why: str, ray: _Ray, services: _Services, *, as_json: bool) -> None:
+def _documents(parts: Sequence[_Part]) -> dict[str, object]:
+    return {key: value for part in parts for key, value in part.document.items()}
+
+
+def _show_without(view: ServerView, why: str, parts: Sequence[_Part], *, as_json: bool) -> None:
     """Show the state in the API server while the controller does not answer."""
     if as_json:
-        outside = {"controller": None, "why": why, "outside": asdict(view), **ray.document, **services.document}
+        outside = {"controller": None, "why": why, "outside": asdict(view), **_documents(parts)}
         typer.echo(json.dumps(outside, indent=2, default=str))
         return
     out = console(fold=True)
@@ -155,5 +193,5 @@ def _show_without(view: ServerView, why: str, ray: _Ray, services: _Services, *,
     for part in server_tables(view):
         out.print(part)
         out.print("")
-    ray.show(out)
-    services.show(out)
+    for part in parts:
+        part.show(out)

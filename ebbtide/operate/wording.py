@@ -37,6 +37,11 @@ REASONS = {
     "budget-status-not-caught-up": "its status has not caught up yet",
     "controller-stops": "the controller is shutting down",
     "held-by-an-operator": "an operator asked to keep it closed",
+    "drain-guard-before-opening": "business hours start soon: drains must have ended by then",
+    "pods-budgets-not-open": "it opens after the pods' budgets",
+    "another-manager": "another manager writes its disruption budgets, so Ebbtide does not",
+    "no-such-nodepool": "it is not in the cluster",
+    "nodepools-unknown": "NodePools cannot be read",
 }
 
 

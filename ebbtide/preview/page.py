@@ -138,7 +138,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
         nights=coming_nights(past, settings, request.now, cautions=eviction_cautions(StackState(settings, registered))),
         ownership=tuple(
             OwnedRow(object=row.object, field=row.field, owner=row.owner, initial=row.initial)
-            for row in ownership_rows(registered, settings.adopted)
+            for row in ownership_rows(registered, settings.adopted, settings.budgeted_node_pools)
         ),
         policies=policies,
         simulated=replayed if isinstance(replayed, Simulated) else None,

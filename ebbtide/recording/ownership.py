@@ -21,6 +21,7 @@ from components.ownership import (
 from ebbtide.recording.resources import Resource, display_name, name_of
 from ebbtide.recording.values import mappings, texts, value_at
 from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.vocabulary.node_pools import FIELD
 
 _OWNERS = {
     MAX_UNAVAILABLE: FieldOwner.CONTROLLER,
@@ -46,9 +47,13 @@ class OwnershipRow:
 
 
 def ownership_rows(
-    resources: Sequence[Resource], adopted: Mapping[str, AdoptedSettings] | None = None
+    resources: Sequence[Resource],
+    adopted: Mapping[str, AdoptedSettings] | None = None,
+    node_pools: Sequence[str] = (),
 ) -> tuple[OwnershipRow, ...]:
-    """One row per ignored field and per budget of a chart, sorted: the order of registration depends on the SDK."""
+    """One row per ignored field, per budget of a chart and per NodePool, sorted: the order of registration depends on
+    the SDK.
+    """
     rows = [
         OwnershipRow(
             object=display_name(resource),
@@ -68,6 +73,10 @@ def ownership_rows(
         )
         for rule in (adopted or {}).values()
         if rule.budget is not None
+    ]
+    rows += [
+        OwnershipRow(object=f"NodePool {name}", field=FIELD, owner=FieldOwner.WORKLOADS, initial=_ABSENT)
+        for name in node_pools
     ]
     return tuple(sorted(rows, key=lambda row: (row.object, row.field)))
 

@@ -33,8 +33,8 @@ class Reason(StrEnum):
     GUARD = "drain-guard-before-opening"
     PODS = "pods-budgets-not-open"
     HELD = "held-by-an-operator"
-    PAUSED = "paused"
-    DOUBT = "in-doubt"
+    PAUSED = "paused-by-an-operator"
+    DOUBT = "clock-or-config-in-doubt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

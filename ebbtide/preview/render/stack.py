@@ -51,7 +51,7 @@ def _share(usd: float | None) -> str:
 
 
 def _ownership(resources: Sequence[Resource], settings: StackSettings) -> list[tuple[str, ...]]:
-    rows = ownership_rows(resources, settings.adopted)
+    rows = ownership_rows(resources, settings.adopted, settings.budgeted_node_pools)
     return [(row.object, row.field, row.owner, row.initial) for row in rows]
 
 

@@ -64,3 +64,11 @@ def test_a_whole_structure_is_not_spread_over_the_table() -> None:
     (claims,) = [row for row in ownership_rows(demo_stack()) if row.field == "spec.volumeClaimTemplates"]
 
     assert (claims.object, claims.owner, claims.initial) == ("StatefulSet ebbtide/ebbtide-redis", KEPT, "as created")
+
+
+def test_a_node_pool_of_others_has_its_budgets_from_the_workload_controller() -> None:
+    assert ownership_rows([], None, ["general"]) == (
+        OwnershipRow(
+            object="NodePool general", field="spec.disruption.budgets", owner="workload-controller", initial="-"
+        ),
+    )

@@ -177,7 +177,7 @@ def test_a_hold_closes_and_a_pause_leaves_it_alone(scene: Scene) -> None:
     scene.ours(OPEN, **{KEEP_UNTIL: "2026-01-06T00:00:00Z"})
     assert scene.value(NIGHT) == CLOSED
     scene.ours(OPEN, **{PAUSED: "an upgrade"})
-    assert (scene.why(NIGHT), scene.why(DAY)) == ("paused", "paused")
+    assert (scene.why(NIGHT), scene.why(DAY)) == ("paused-by-an-operator", "paused-by-an-operator")
 
 
 @pytest.mark.parametrize("how", ["Apply", "Update"])
