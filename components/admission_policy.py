@@ -32,16 +32,17 @@ def enforce(
     *,
     conditions: "Sequence[MatchConditionArgsDict]" = (),
     variables: "Sequence[VariableArgsDict] | None" = None,
+    warns: bool = False,
     parent: pulumi.Resource,
 ) -> None:
-    """Refuse a write that violates a rule or that the policy cannot evaluate.
+    """Refuse a write that violates a rule or that the policy cannot evaluate; with `warns` send a warning instead.
 
     Create no policy without rules: the API server refuses an empty list of validations.
     """
     if not validations:
         return
     spec: ValidatingAdmissionPolicySpecArgsDict = {
-        "failure_policy": "Fail",
+        "failure_policy": "Ignore" if warns else "Fail",
         "match_constraints": match,
         "validations": list(validations),
     }
@@ -49,37 +50,38 @@ def enforce(
         spec["match_conditions"] = list(conditions)
     if variables is not None:
         spec["variables"] = list(variables)
-    _create(names, policy_name, spec, action="Deny", parent=parent)
-
-
-def warn(
-    names: tuple[str, str],  # as for `enforce`
-    policy_name: str,
-    match: "MatchResourcesArgsDict",
-    validation: "ValidationArgsDict",
-    *,
-    condition: "MatchConditionArgsDict",
-    variables: "Sequence[VariableArgsDict]",
-    parent: pulumi.Resource,
-) -> None:
-    """Send a warning to the client of a write that violates the rule. A write that cannot be evaluated passes."""
-    spec: ValidatingAdmissionPolicySpecArgsDict = {
-        "failure_policy": "Ignore",
-        "match_constraints": match,
-        "match_conditions": [condition],
-        "validations": [validation],
-        "variables": list(variables),
-    }
-    _create(names, policy_name, spec, action="Warn", parent=parent)
+    policy, binding = names
+    created = ValidatingAdmissionPolicy(
+        policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
+    )
+    ValidatingAdmissionPolicyBinding(
+        binding,
+        metadata={"name": policy_name},
+        spec={"policy_name": policy_name, "validation_actions": ["Warn" if warns else "Deny"]},
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[created]),
+    )
 
 
 def mutate(
     names: tuple[str, str],  # as for `enforce`
     policy_name: str,
-    spec: "MutatingAdmissionPolicySpecArgsDict",
+    match: "MatchResourcesArgsDict",
+    patches: str,
     *,
+    conditions: "Sequence[MatchConditionArgsDict]",
+    variables: "Sequence[VariableArgsDict]" = (),
     parent: pulumi.Resource,
 ) -> MutatingAdmissionPolicy:
+    """Change a write by patches of JSON, a CEL expression. A write that cannot be evaluated passes unchanged."""
+    spec: MutatingAdmissionPolicySpecArgsDict = {
+        "failure_policy": "Ignore",
+        "reinvocation_policy": "IfNeeded",
+        "match_constraints": match,
+        "match_conditions": list(conditions),
+        "mutations": [{"patch_type": "JSONPatch", "json_patch": {"expression": patches}}],
+    }
+    if variables:
+        spec["variables"] = list(variables)
     policy, binding = names
     created = MutatingAdmissionPolicy(
         policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
@@ -91,26 +93,6 @@ def mutate(
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[created]),
     )
     return created
-
-
-def _create(
-    names: tuple[str, str],
-    policy_name: str,
-    spec: "ValidatingAdmissionPolicySpecArgsDict",
-    *,
-    action: str,
-    parent: pulumi.Resource,
-) -> None:
-    policy, binding = names
-    created_policy = ValidatingAdmissionPolicy(
-        policy, metadata={"name": policy_name}, spec=spec, opts=pulumi.ResourceOptions(parent=parent)
-    )
-    ValidatingAdmissionPolicyBinding(
-        binding,
-        metadata={"name": policy_name},
-        spec={"policy_name": policy_name, "validation_actions": [action]},
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[created_policy]),
-    )
 
 
 def on(

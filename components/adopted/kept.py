@@ -14,7 +14,6 @@ Only the controller and the closer write another one; both are limited by `compo
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pulumi
 
@@ -23,64 +22,52 @@ from components.adopted.cel import adopted_namespaces, one_of
 from ebbtide.settings.sections.adopted import AdoptedSettings, Replicas, deployment_of
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, NAMESPACE
 
-if TYPE_CHECKING:
-    from pulumi_kubernetes.admissionregistration.v1 import MutatingAdmissionPolicySpecArgsDict
-
 POLICY, BUDGETS_POLICY = "ebbtide-kept-replicas", "ebbtide-kept-budgets"
 """Names of the policies and of their bindings."""
 
-_KEEP = "Object{spec: Object.spec{replicas: oldObject.spec.replicas}}"
 _OBJECT = 'request.namespace + "/" + object.metadata.name'
 _OURS = one_of(
     "request.userInfo.username", [f"system:serviceaccount:{NAMESPACE}:{name}" for name in (CLOSER, CONTROLLER)]
 )
+_KEEP_REPLICAS = '[JSONPatch{op: "replace", path: "/spec/replicas", value: oldObject.spec.replicas}]'
 _KEEP_BUDGET = f"""(object.spec.?minAvailable.hasValue() ? [JSONPatch{{op: "remove", path: "/spec/minAvailable"}}] : [])
 + ({_OURS} && object.spec.?maxUnavailable.hasValue() ? [] :
-  [JSONPatch{{op: "add", path: "/spec/maxUnavailable", value: variables.present}}])"""
+  [JSONPatch{{op: "add", path: "/spec/maxUnavailable",
+    value: oldObject == null ? 0 : oldObject.spec.?maxUnavailable.orValue(0)}}])"""
 
 
 def keep_replicas(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
     """Create the policy and its binding, if a rule asks for them."""
-    kept = {
-        rule_name: rule
+    names = sorted(
+        f"{rule.namespace}/{deployment_of(rule_name, rule)}"
         for rule_name, rule in rules.items()
         if rule.pool is not None and rule.pool.replicas is Replicas.KEPT
-    }
-    if kept:
-        mutate((f"{name}-replicas-policy", f"{name}-replicas-binding"), POLICY, policy_spec(kept), parent=parent)
-
-
-def policy_spec(rules: Mapping[str, AdoptedSettings]) -> "MutatingAdmissionPolicySpecArgsDict":
-    """Return the policy for at least one rule with a pool. An error lets the write pass with its own number."""
-    names = sorted(f"{rule.namespace}/{deployment_of(name, rule)}" for name, rule in rules.items())
-    return {
-        "failure_policy": "Ignore",
-        "reinvocation_policy": "IfNeeded",
-        "match_constraints": {**on("apps", "deployments", ["UPDATE"]), **adopted_namespaces(rules)},
-        "match_conditions": [
-            {"name": "of-a-pool", "expression": one_of(_OBJECT, names)},
-            {"name": "another-number", "expression": "object.spec.?replicas != oldObject.spec.?replicas"},
-        ],
-        "mutations": [{"patch_type": "ApplyConfiguration", "apply_configuration": {"expression": _KEEP}}],
-    }
+    )
+    if names:
+        mutate(
+            (f"{name}-replicas-policy", f"{name}-replicas-binding"),
+            POLICY,
+            {**on("apps", "deployments", ["UPDATE"]), **adopted_namespaces(rules)},
+            _KEEP_REPLICAS,
+            conditions=[
+                {"name": "of-a-pool", "expression": one_of(_OBJECT, names)},
+                {"name": "another-number", "expression": "object.spec.?replicas != oldObject.spec.?replicas"},
+            ],
+            parent=parent,
+        )
 
 
 def keep_budgets(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
     """Create the policy for budgets of charts and its binding, if a rule names one."""
-    kept = {rule_name: rule for rule_name, rule in rules.items() if rule.budget is not None}
-    if not kept:
-        return
-    spec: MutatingAdmissionPolicySpecArgsDict = {
-        "failure_policy": "Ignore",
-        "reinvocation_policy": "IfNeeded",
-        "match_constraints": {**on("policy", "poddisruptionbudgets", ["CREATE", "UPDATE"]), **adopted_namespaces(kept)},
-        "match_conditions": [{"name": "of-a-rule", "expression": is_kept(kept)}],
-        "variables": [
-            {"name": "present", "expression": "oldObject == null ? 0 : oldObject.spec.?maxUnavailable.orValue(0)"}
-        ],
-        "mutations": [{"patch_type": "JSONPatch", "json_patch": {"expression": _KEEP_BUDGET}}],
-    }
-    mutate((f"{name}-kept-budgets-policy", f"{name}-kept-budgets-binding"), BUDGETS_POLICY, spec, parent=parent)
+    if any(rule.budget for rule in rules.values()):
+        mutate(
+            (f"{name}-kept-budgets-policy", f"{name}-kept-budgets-binding"),
+            BUDGETS_POLICY,
+            {**on("policy", "poddisruptionbudgets", ["CREATE", "UPDATE"]), **adopted_namespaces(rules)},
+            _KEEP_BUDGET,
+            conditions=[{"name": "of-a-rule", "expression": is_kept(rules)}],
+            parent=parent,
+        )
 
 
 def is_kept(rules: Mapping[str, AdoptedSettings]) -> str:

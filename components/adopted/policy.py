@@ -43,11 +43,8 @@ from ebbtide.settings.sections.adopted import MINIMUM_VERSION, AdoptedSettings
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, NODE_GROUP, WORKLOAD, Category
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.admissionregistration.v1 import (
-        MatchConditionArgsDict,
-        MutatingAdmissionPolicySpecArgsDict,
-        VariableArgsDict,
-    )
+    from pulumi_kubernetes.admissionregistration.v1 import MatchConditionArgsDict, VariableArgsDict
+    from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
 
 POLICY = "ebbtide-adopt"
 """Name of the policy and of its binding."""
@@ -65,8 +62,15 @@ class Adoption(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdoptionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Adoption", name, None, opts)
-        spec = policy_spec(args.rules, args.node_selectors)
-        policy = mutate((f"{name}-policy", f"{name}-binding"), POLICY, spec, parent=self)
+        policy = mutate(
+            (f"{name}-policy", f"{name}-binding"),
+            POLICY,
+            {**on("", "pods", ["CREATE"]), **adopted_namespaces(args.rules), "object_selector": _WILLING},
+            _patches(args.rules),
+            conditions=_CONDITIONS,
+            variables=_variables(args.rules, args.node_selectors),
+            parent=self,
+        )
         if args.node_selectors is not None:  # an older API server refuses the policy without a word about versions
             needed = f"ebbtide:adopted needs Kubernetes {MINIMUM_VERSION} or later: ebbtide probe compares the cluster"
             pulumi.log.info(needed, policy)
@@ -76,24 +80,6 @@ class Adoption(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def policy_spec(
-    rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None = None
-) -> "MutatingAdmissionPolicySpecArgsDict":
-    """Return the policy for at least one rule."""
-    return {
-        "failure_policy": "Ignore",
-        "reinvocation_policy": "IfNeeded",
-        "match_constraints": {
-            **on("", "pods", ["CREATE"]),
-            **adopted_namespaces(rules),
-            "object_selector": {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]},
-        },
-        "match_conditions": _CONDITIONS,
-        "variables": _variables(rules, node_selectors),
-        "mutations": [{"patch_type": "JSONPatch", "json_patch": {"expression": _patches(rules)}}],
-    }
-
-
 _CONDITIONS: "list[MatchConditionArgsDict]" = [
     {"name": "not-bound-yet", "expression": 'object.spec.?nodeName.orValue("") == ""'},
     {
@@ -101,6 +87,7 @@ _CONDITIONS: "list[MatchConditionArgsDict]" = [
         "expression": '!object.metadata.?ownerReferences.orValue([]).exists(o, o.kind in ["DaemonSet", "Node"])',
     },
 ]
+_WILLING: "LabelSelectorArgsDict" = {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pulumi
 
-from components.admission_policy import on, warn
+from components.admission_policy import enforce, on
 from components.adopted.cel import adopted_namespaces, one_of, rule_variables, text, texts
 from components.adopted.kept import is_kept
 from ebbtide.settings.sections.adopted import AdoptedSettings
@@ -27,12 +27,13 @@ def warn_of_second_budgets(name: str, rules: Mapping[str, AdoptedSettings], pare
     ours = f"{text(WORKLOAD)} in object.metadata.?labels.orValue({{}})"
     if any(rule.budget for rule in rules.values()):
         ours = f"{ours} || {is_kept(rules)}"
-    warn(
+    enforce(
         (f"{name}-budgets-policy", f"{name}-budgets-binding"),
         POLICY,
         {**on("policy", "poddisruptionbudgets", ["CREATE", "UPDATE"]), **adopted_namespaces(rules)},
-        {"expression": 'variables.rule == ""', "message_expression": _MESSAGE},
-        condition={"name": "not-ours", "expression": f"!({ours})"},
+        [{"expression": 'variables.rule == ""', "message_expression": _MESSAGE}],
+        conditions=[{"name": "not-ours", "expression": f"!({ours})"}],
+        warns=True,
         variables=[
             {"name": "labels", "expression": f"{_LABELS}({{}})"},
             {

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.adopted import cel
-from components.adopted.policy import policy_spec
 from ebbtide.settings import StackSettings
 from tests.builders.adoption import policies, stack_with
 
@@ -21,9 +20,9 @@ MODEL = {"selector": {"app": "model"}, "gpu": 1}
 
 def rendered(stack: StackSettings, **sets: dict[str, str]) -> tuple[dict[str, str], str]:
     """The variables and the patches."""
-    spec: Any = policy_spec(stack.adopted, sets or None)
+    spec: Any = policies(stack.adopted, sets or None)[0]["spec"]
     variables = {variable["name"]: variable["expression"] for variable in spec["variables"]}
-    return variables, spec["mutations"][0]["json_patch"]["expression"]
+    return variables, spec["mutations"][0]["jsonPatch"]["expression"]
 
 
 def test_one_policy_and_its_binding_hold_all_rules() -> None:
@@ -39,7 +38,11 @@ def test_one_policy_and_its_binding_hold_all_rules() -> None:
 
 def test_an_existing_cluster_is_told_the_version_beside_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr("pulumi.log.info", lambda line, _: lines.append(line))
+
+    def info(line: str, _: object) -> None:
+        lines.append(line)
+
+    monkeypatch.setattr("pulumi.log.info", info)
     rules = stack_with(hub=HUB).adopted
     policies(rules)
     assert lines == []
