@@ -15,7 +15,6 @@ from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
-from tests.builders.adoption import stack_with
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record
 from tests.control_plane.support import owners
@@ -111,14 +110,15 @@ def team() -> Iterator[Adopted]:
 @pytest.fixture
 def scene(team: Adopted, tmp_path: Path) -> Iterator[Scene]:
     stack = Applying(team.plane.api)
-    stack.apply(rendered(team.stack(RULES), tmp_path / "with"))
+    settings = team.stack(RULES)
+    stack.apply(rendered(settings, tmp_path / "with"))
     chart = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "shop-pdb", "namespace": team.namespace, "labels": {"helm.sh/chart": "shop-1"}},
         "spec": {"selector": {"matchLabels": {"app": "shop"}}, "maxUnavailable": 1},
     }
-    scene = Scene(team, chart, stack, rendered(stack_with(), tmp_path / "without"))
+    scene = Scene(team, chart, stack, rendered(settings.model_copy(update={"adopted": {}}), tmp_path / "without"))
     eventually(scene.is_adopted, what="the policy to be in force")
     git = [
         owners.stateful_set("hub", team.namespace, replicas=1),
