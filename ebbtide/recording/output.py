@@ -203,7 +203,7 @@ def _secret_note(resource: Resource) -> str:
 """
 
 
-class _PlainDumper(yaml.SafeDumper):
+class _PlainDumper(yaml.CSafeDumper):
     """Write texts that YAML 1.1 and 1.2 read alike: a text that looks like a number in either is quoted."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
@@ -213,7 +213,7 @@ class _PlainDumper(yaml.SafeDumper):
 _NUMBER_LIKE = re.compile(r"[-+.~0-9]")
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if _is_block(text) else '"' if _NUMBER_LIKE.match(text) or not text.isprintable() else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
