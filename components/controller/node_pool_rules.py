@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from components.controller.admission import BINDINGS_STAY, unchanged
-from ebbtide.vocabulary.node_pools import CLOSED, FIELD, budgets_for
+from ebbtide.vocabulary.node_pools import CLOSED, FIELD, Budgets, budgets_for
 from ebbtide.vocabulary.workloads import NodePoolPolicy
 
 _BUDGETS = f"object.{FIELD}"
@@ -17,13 +17,21 @@ _OTHERS = (
 )
 """Source of the fields: karpenter.sh_nodepools.yaml of 1.14.1. CEL cannot list the fields of an object."""
 
-IS_CLOSED = f"{_BUDGETS} == {json.dumps(CLOSED)}"
+
+def _literal(budgets: Budgets) -> str:
+    """Return CEL's literal, whose values of one map must have one type unless they are `dyn`."""
+    entries = [", ".join(f"'{key}': dyn({json.dumps(value)})" for key, value in budget.items()) for budget in budgets]
+    return f"[{', '.join(f'{{{entry}}}' for entry in entries)}]"
+
+
+IS_CLOSED = f"{_BUDGETS} == {_literal(CLOSED)}"
 
 
 def budget_rules(policies: Sequence[NodePoolPolicy]) -> dict[str, str]:
-    values = [CLOSED, *(budgets_for(drains) for drains in sorted({policy.drains for policy in policies}))]
+    drains = sorted({0, *(policy.drains for policy in policies)})
+    values = ", ".join(_literal(budgets_for(number)) for number in drains)
     return {
         **BINDINGS_STAY,
         **{unchanged(path): f"{path} must stay as it is" for path in _OTHERS},
-        f"{_BUDGETS} in {json.dumps(values)}": f"{FIELD} must be closed, or open as in the stack file",
+        f"{_BUDGETS} in [{values}]": f"{FIELD} must be closed, or open as in the stack file",
     }

@@ -68,7 +68,7 @@ def test_the_policy_bounds_both_accounts_to_the_values_of_the_file() -> None:
 
     assert f"serviceaccount:ebbtide:{WORKLOADS}'" in condition
     assert f"serviceaccount:ebbtide:{CLOSER}'" in condition
-    assert any('"nodes": "5"' in rule["expression"] for rule in policy["validations"])
+    assert any("'nodes': dyn(\"5\")" in rule["expression"] for rule in policy["validations"])
 
 
 def test_the_closer_runs_when_node_pools_close_and_when_budgets_do() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,14 +32,12 @@ MODULE = "sigs.k8s.io/karpenter@v1.14.1"
 ALWAYS_DAY = BusinessHours(timezone="UTC", week=tuple(WeeklyInterval(day, 0, 24 * 60) for day in range(7)))
 RIGHTS, POLICIES = "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
 NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
-_STACK = """
-  ebbtide:workloads: { api: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, replicas: 2 } }
-"""
+_API = 'api: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, replicas: 2 }'
 
 
 @cache
 def settings() -> StackSettings:
-    return stack_of("nodePools: { flexible: [general] }", more=_STACK)
+    return stack_of("nodePools: { flexible: [general] }", more=f"ebbtide:workloads: {{ {_API} }}")
 
 
 @cache
@@ -123,7 +122,7 @@ class NodeScene:
         scaler.write_text(dump(replace(document, hours=ALWAYS_DAY, budgets=(), never_opened=())))
         account = self.plane.kubeconfig_as(self.apps, CLOSER)
         files = ["--config", str(scaler), "--workloads", str(self.file), "--kubeconfig", str(account)]
-        command = ["python", "-m", "controllers.closer", *files]
+        command = [sys.executable, "-m", "controllers.closer", *files]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     @contextmanager
