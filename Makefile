@@ -70,7 +70,7 @@ test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by Ha
 	@$(BIN)/python -m pytest -rs -m "aws and not long" tests/aws
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
-	@$(BIN)/python tools/control-plane/build.py --ray --monitoring
+	@$(BIN)/python tools/control-plane/build.py --ray --karpenter --monitoring
 	@$(PYTEST) $(SLOWEST) -m "control_plane and not long" tests/control_plane
 
 test-serving: setup ## models served by the bundled parts on a control plane, in a network of their own: needs Go, which builds them once (40 minutes)

@@ -38,6 +38,7 @@ _HARMLESS = (
     "tools/control-plane/",
     "tools/docs/",
     "tools/mutants.toml",
+    "tools/karpenter/",
     "tools/prometheus/",
     "tools/ray/",
     "tools/serving/",

@@ -186,7 +186,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "make test-backends",
         "make test-ray",
         "make test-engine",
-        "python tools/control-plane/build.py --ray --monitoring",
+        "python tools/control-plane/build.py --ray --karpenter --monitoring",
         "make test-control-plane",
         "python tools/control-plane/build.py --serving --look",
         "make test-serving",
@@ -210,7 +210,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
             "control-plane",
             [
                 "make setup PYTHON=/bin/python3.11",
-                "python tools/control-plane/build.py --ray --monitoring",
+                "python tools/control-plane/build.py --ray --karpenter --monitoring",
                 "make test-control-plane",
             ],
         ),
@@ -227,7 +227,7 @@ def test_the_engines_tier_builds_the_control_plane_where_the_provider_for_it_is_
 
     _, asked = run(tree, ["engine"])
 
-    assert asked[1:] == ["python tools/control-plane/build.py --ray --monitoring", "make test-engine"]
+    assert asked[1:] == ["python tools/control-plane/build.py --ray --karpenter --monitoring", "make test-engine"]
 
 
 def test_a_tier_that_does_not_exist_is_refused_before_anything_runs(tree: Path) -> None:

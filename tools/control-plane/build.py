@@ -1,8 +1,9 @@
 """Build the control plane's programs into the cache: `python tools/control-plane/build.py`. Needs Go, once.
 
 `--monitoring` adds Prometheus and Alertmanager. `--serving` adds those and the programs that scale and route served
-models, half an hour's work on two cores. `--ray` adds KubeRay's operator. `--nodes` adds that, and what real nodes
-need: kubelet, kube-proxy and images. If nodes cannot run, one line says why.
+models, half an hour's work on two cores. `--ray` adds KubeRay's operator, `--karpenter` Karpenter with KWOK's machines.
+`--nodes` adds KubeRay's operator and what real nodes need: kubelet, kube-proxy and images. If nodes cannot run, one
+line says why.
 
 `--look` builds nothing, and exits with 3 if a program is missing.
 """
@@ -10,6 +11,7 @@ need: kubelet, kube-proxy and images. If nodes cannot run, one line says why.
 import sys
 
 from control_plane.plane.binaries import (
+    OF_KARPENTER,
     OF_MONITORING,
     OF_RAY,
     OF_SERVING,
@@ -30,6 +32,7 @@ def main(arguments: list[str]) -> int:
     programs = (
         *(WITH_NODES if with_nodes else PACKAGES),
         *(OF_RAY if with_ray else ()),
+        *(OF_KARPENTER if "--karpenter" in arguments else ()),
         *(OF_MONITORING if with_monitoring else ()),
         *(OF_SERVING if with_serving else ()),
     )

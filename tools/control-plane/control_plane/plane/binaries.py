@@ -7,6 +7,7 @@ go.sum files, so each version has its folder and the cache never has to be empti
 
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import shutil
@@ -41,6 +42,10 @@ RAY_OPERATOR = "ray-operator-v1.6.2"  # it reports no version, so its name does
 OF_RAY: Mapping[str, tuple[str, str]] = {  # for tests with Ray
     RAY_OPERATOR: ("../ray", "github.com/ray-project/kuberay/ray-operator"),
 }
+KARPENTER = "karpenter-kwok-v1.14.1"  # named as above; its core, with machines that KWOK plays
+OF_KARPENTER: Mapping[str, tuple[str, str]] = {  # for tests with Karpenter
+    KARPENTER: ("../karpenter", "sigs.k8s.io/karpenter/kwok"),
+}
 PROMETHEUS, PROMTOOL, ALERTMANAGER = "prometheus-v3.7.3", "promtool-v3.7.3", "alertmanager-v0.28.1"  # as above
 OF_MONITORING: Mapping[str, tuple[str, str]] = {  # for tests with a Prometheus
     PROMETHEUS: ("../prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
@@ -57,7 +62,7 @@ OF_SERVING: Mapping[str, tuple[str, str]] = {  # for tests of served models, nam
         for part in ("recommender", "updater", "admission-controller")
     },
 }
-_BY_NAME = {**OF_RAY, **OF_MONITORING, **OF_SERVING}
+_BY_NAME = {**OF_RAY, **OF_KARPENTER, **OF_MONITORING, **OF_SERVING}
 _TAGS: Mapping[str, str] = {"../prometheus": "remove_all_sd,enable_kubernetes_sd"}  # else it builds each cloud's SDK
 _ALL = {**WITH_NODES, **_BY_NAME}
 _PINNED = {"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}
@@ -125,6 +130,22 @@ def how_to_get(programs: Iterable[str]) -> str:
         f"control plane: not found: {lacking}: {go}run `python tools/control-plane/build.py`, "
         "or name a folder that holds them in KUBEBUILDER_ASSETS"
     )
+
+
+def module_files(program: str) -> Path:
+    """Return the folder of the Go module whose package the program is, such as for its CRDs; it is downloaded once.
+
+    Raises `MissingBinaries`.
+    """
+    module, package = _ALL[program]
+    _require_go([program])
+    listed = _run(["go", "list", "-f", "{{.Module.Path}}", package], MODULES / module)
+    name = listed.stdout.strip()
+    done = _run(["go", "mod", "download", "-json", name], MODULES / module)
+    if listed.returncode != 0 or done.returncode != 0:
+        why = first_error(listed.stderr or done.stderr or done.stdout)
+        raise MissingBinaries(f"control plane: no files of the module of {program}: {why}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> None:
