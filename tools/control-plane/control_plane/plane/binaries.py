@@ -7,7 +7,6 @@ go.sum files, so each version has its folder and the cache never has to be empti
 
 import fcntl
 import hashlib
-import json
 import os
 import platform
 import shutil
@@ -133,19 +132,16 @@ def how_to_get(programs: Iterable[str]) -> str:
 
 
 def module_files(program: str) -> Path:
-    """Return the folder of the Go module whose package the program is, such as for its CRDs; it is downloaded once.
+    """Return the folder of the Go module that the program is in, such as for its CRDs; Go downloads it where it is not.
 
     Raises `MissingBinaries`.
     """
     module, package = _ALL[program]
     _require_go([program])
-    listed = _run(["go", "list", "-f", "{{.Module.Path}}", package], MODULES / module)
-    name = listed.stdout.strip()
-    done = _run(["go", "mod", "download", "-json", name], MODULES / module)
-    if listed.returncode != 0 or done.returncode != 0:
-        why = first_error(listed.stderr or done.stderr or done.stdout)
-        raise MissingBinaries(f"control plane: no files of the module of {program}: {why}")
-    return Path(json.loads(done.stdout)["Dir"])
+    done = _run(["go", "list", "-find", "-f", "{{.Module.Dir}}", package], MODULES / module)
+    if done.returncode != 0:
+        raise MissingBinaries(f"control plane: no files of the module of {program}: {first_error(done.stderr)}")
+    return Path(done.stdout.strip())
 
 
 def build(tell: Callable[[str], None], programs: Collection[str] = PACKAGES) -> None:

@@ -253,11 +253,11 @@ class ControlPlane:
             "kube-scheduler": scheduler,
         }
         self._launch("etcd", self._etcd_arguments(client, peer))
-        self._wait(lambda: accepts(client, host), "waiting for etcd")
+        self.wait(lambda: accepts(client, host), "waiting for etcd")
         self._launch("kube-apiserver", self._api_server_arguments(client, api))
-        self._wait(self._ca_file.exists, "waiting for the API server's certificate")
+        self.wait(self._ca_file.exists, "waiting for the API server's certificate")
         self._api = KubeApi(self.configuration())
-        self._wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
+        self.wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
         if self._with_nodes:
             common = [f"--kubeconfig={self.kubeconfig}"]
             delegated = [f"--{kind}-kubeconfig={self.kubeconfig}" for kind in ("authentication", "authorization")]
@@ -331,15 +331,15 @@ class ControlPlane:
 
     def _wait_until_ready(self, doing: str) -> None:
         # The API server continues for a second with its last data of etcd, which may be dead by now.
-        self._wait(lambda: says_ok(f"http://{self._mode.host}:{self.port_of('etcd')}/readyz"), doing)
-        self._wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
+        self.wait(lambda: says_ok(f"http://{self._mode.host}:{self.port_of('etcd')}/readyz"), doing)
+        self.wait(lambda: self._answers("/readyz?verbose=false", text=True), doing)
         if self._with_nodes:
             for component in _SERVED:
                 health = f"https://{self._mode.host}:{self.port_of(component)}/healthz"
-                self._wait(lambda health=health: says_ok(health), doing)
+                self.wait(lambda health=health: says_ok(health), doing)
         self.processes.require_alive(doing)  # another program on one of these ports may have answered
 
-    def _wait(self, done: Callable[[], bool], doing: str) -> None:
+    def wait(self, done: Callable[[], bool], doing: str) -> None:
         deadline = time.monotonic() + START_LIMIT
         while not done():
             self.processes.require_alive(doing)
