@@ -39,8 +39,11 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 test: setup ## what to run while editing, two to four minutes: needs only Python and starts no program
 	@$(PYTEST) -m "$(FAST)" $(PLAIN) tests/engine
 
-test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool; and properties with all their examples
-	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or whole or redis or hypothesis) and $(ALONE)" $(PLAIN) tests/checkpoints tests/harness
+test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool
+	@EBBTIDE_EXAMPLES=full $(BIN)/python -m pytest -n 3 --dist loadfile -m "(process or redis) and $(ALONE)" $(PLAIN) tests/checkpoints tests/harness
+
+test-whole: setup ## what takes long and starts no program: properties with all their examples, recordings of whole stacks
+	@EBBTIDE_EXAMPLES=full $(PYTEST) -m "(whole or hypothesis) and not process and not redis and $(ALONE)" $(PLAIN) tests/checkpoints tests/harness
 
 test-smoke: setup ## a part of the fast tier, for another Python than its own
 	@$(PYTEST) -m "$(FAST)" tests/contracts tests/unit/cli tests/unit/simulator tests/unit/vocabulary

@@ -107,7 +107,7 @@ PLAIN = {"process", "whole", "redis"}
 # A marker of a test, and the target of the Makefile that runs those that have it.
 TARGETS = {
     "process": "test-process",
-    "whole": "test-process",
+    "whole": "test-whole",
     "redis": "test-process",
     "redis_server": "test-redis",
     "backends": "test-backends",
@@ -178,6 +178,7 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         *nodes,
         "make test",
         "make test-demo",
+        "make test-whole",
         "make test-aws",
         "make setup VENV=.venv-highest PYTHON=/bin/python3.13",
         "make test-smoke VENV=.venv-highest",
