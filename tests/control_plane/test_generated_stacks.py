@@ -50,7 +50,7 @@ KINDS = {
 def test_a_generated_stack_is_accepted_and_stays_as_it_is(seed: int, plane: ControlPlane, applying: Applying) -> None:
     stack = rendered_text(stack_text(seed))
 
-    stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects))
+    stays_as_it_is(plane, stack, lambda: applying.apply(stack.objects), ALL_WRITES[seed % 2 :][:1])
 
 
 @pytest.mark.long
