@@ -1,5 +1,6 @@
 """What every test may rely on."""
 
+import gc
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -48,6 +49,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         _held_to_python = False
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from what lives as long as the session: the SDKs' half a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
