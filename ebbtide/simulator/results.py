@@ -18,18 +18,21 @@ class Strategy(StrEnum):
 
     FIXED_FLEXIBLE = "fixed-flexible"
     FIXED_FLEXIBLE_SPOT = "fixed-flexible-spot"
+    KARPENTER = "karpenter"
     CLUSTER_AUTOSCALING = "cluster-autoscaling"
     WORKER_AUTOSCALING = "worker-autoscaling"
     FIXED_FLEET = "fixed-fleet"
     PEAK_FLEET = "peak-fleet"
     KEDA_DEFAULTS = "keda-defaults"
+    KARPENTER_DEFAULTS = "karpenter-defaults"
     ZERO_WAIT_BOUND = "zero-wait-bound"
 
 
 BASELINE = Strategy.FIXED_FLEET
 """Savings are relative to this strategy."""
 
-DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy is not Strategy.FIXED_FLEXIBLE_SPOT)
+_ONLY_IF_NAMED = (Strategy.FIXED_FLEXIBLE_SPOT, Strategy.KARPENTER, Strategy.KARPENTER_DEFAULTS)
+DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy not in _ONLY_IF_NAMED)
 """The strategies that run the stack unchanged."""
 
 

@@ -39,6 +39,8 @@ LIGHT: Mapping[str, str] = {
     "k6": "#525c6b",
     "k7": "#a8487f",
     "k8": "#1f7f86",
+    "k9": "#9a4a3c",
+    "k10": "#5a5fb0",
 }
 DARK: Mapping[str, str] = {
     "paper": "#131a24",
@@ -69,16 +71,20 @@ DARK: Mapping[str, str] = {
     "k6": "#c3ccd8",
     "k7": "#d987b6",
     "k8": "#4fb5bd",
+    "k9": "#d9806f",
+    "k10": "#8f95e0",
 }
 _GROUPS = {"fixed": "g0", "flexible": "g1", "gpu": "g2", "gpu-large": "g3", "spot": "g4"}
 _STRATEGIES = {
     "peak-fleet": "k6",
     FLEET: "k0",
     "keda-defaults": "k4",
+    "karpenter-defaults": "k9",
     "worker-autoscaling": "k1",
     "cluster-autoscaling": "k2",
     PRODUCT: "k3",
     "fixed-flexible-spot": "k8",
+    "karpenter": "k10",
     BOUND: "k5",
 }
 
@@ -107,7 +113,7 @@ def _inks(names: Iterable[str], fixed: Mapping[str, str], family: str) -> dict[s
     """Give other names first the unassigned inks, then those of fixed names that are absent."""
     distinct = list(dict.fromkeys(names))
     inks = {name: ink for name, ink in fixed.items() if name in distinct}
-    every = [name for name in LIGHT if re.fullmatch(rf"{family}\d", name)]  # further names take them again
+    every = [name for name in LIGHT if re.fullmatch(rf"{family}\d+", name)]  # further names take them again
     unassigned = [ink for ink in every if ink not in fixed.values()]
     absent = [ink for ink in reversed(every) if ink in fixed.values() and ink not in inks.values()]
     spare = cycle([*unassigned, *absent])

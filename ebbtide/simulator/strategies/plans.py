@@ -6,7 +6,7 @@ cluster autoscaler.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ebbtide.prices import (
     GroupRate,
@@ -31,6 +31,7 @@ from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.simulator.billing import Rates
+from ebbtide.simulator.cluster.karpenter import NodePoolModel
 from ebbtide.simulator.cluster.model import AutoscalerFlags, GroupModel, Taint, WorkloadModel
 from ebbtide.simulator.results import UnpricedGroup
 from ebbtide.simulator.world.ray.drivers import size_of
@@ -73,11 +74,13 @@ class Flags:
     tunes_groups: bool  # a group sets its unneeded time and its threshold
     safe_stop: bool  # a worker ends its job after SIGTERM
     gathers: bool  # pods prefer nodes with pods of their category, and workers are not spread: components.pods.rules
+    job_pods: bool = False  # a pod ends with its job, and asks Karpenter not to disrupt it; services may move
 
 
 EBBTIDE = Flags(FLAGS, tunes_groups=True, safe_stop=True, gathers=True)
 STOCK = Flags(AutoscalerFlags(), tunes_groups=False, safe_stop=False, gathers=False)
 """The defaults of Kubernetes and of the cluster autoscaler."""
+JOB_PODS = replace(STOCK, job_pods=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ class Topology:
     merged_kinds: frozenset[NodeKind] = frozenset()
     spot_interruptions: float = 0.0  # times the published rate, for a replay that sets no number
     assumptions: tuple[str, ...] = ()
+    types: Mapping[str, InstanceType] = field(default_factory=dict[str, InstanceType])  # of NodePools, by shape
+    node_pools: tuple[NodePoolModel, ...] = ()
 
     def of_kind(self, kind: NodeKind, names: frozenset[str]) -> dict[str, str]:
         """The node selector of a pod that may run on the groups `names` of this kind."""
@@ -98,6 +103,14 @@ class Topology:
 
     def mixes(self, kind: NodeKind, names: frozenset[str]) -> bool:
         return kind in self.merged_kinds and not (names and names.isdisjoint(self.merged))
+
+    def type_of(self, name: str) -> InstanceType:
+        """The instance type of a group, or of a shape of a NodePool."""
+        return self.types.get(name) or self.settings.node_groups[self.source_of[name]].types[0]
+
+    def shapes_of(self, names: frozenset[str]) -> frozenset[str]:
+        """These groups of the stack file, as the modelled cluster names them."""
+        return names | frozenset(name for name in self.types if self.source_of[name] in names)
 
     def of_group(self, group: str) -> dict[str, str]:
         return {NODE_GROUP: MIXED if group in self.merged else group}
@@ -111,6 +124,8 @@ def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
         groups = [replace(group, scale_down_unneeded_s=None, utilization_threshold=None) for group in groups]
     return ClusterPlan(
         groups=tuple(groups),
+        node_pools=topology.node_pools,
+        job_pods=flags.job_pods,
         money=_money(topology),
         workloads=tuple(
             (_workload(name, spec, topology, flags), spec.replicas)
@@ -130,7 +145,7 @@ def separate_groups(settings: StackSettings) -> Topology:
     """The node groups of the stack file."""
     on_eks = settings.cluster.context is None
     zones = settings.cluster.zones if on_eks and any(spec.has_disks for spec in settings.all_workloads.values()) else ()
-    groups = {name: _group(name, group, zones) for name, group in settings.node_groups.items()}
+    groups = {name: group_model(name, group, zones) for name, group in settings.node_groups.items()}
     return Topology(settings, groups, {name: name for name in groups})
 
 
@@ -193,7 +208,7 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
     return all(size.cpu <= shape.cpu_m and size.memory <= shape.memory_mib and not size.gpu for size in sizes)
 
 
-def _group(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
+def group_model(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
     capacity = offered(usable(group.types[0]), group.reserved)
     ours = not group.existing  # Ebbtide taints its GPU nodes and sets the autoscaler's options of each group
     return GroupModel(
@@ -220,21 +235,22 @@ def _money(topology: Topology) -> Rates:
     settings = topology.settings
     listed: dict[str, GroupRate] = {}
     assumed: dict[str, GroupRate] = {}
-    for name, model in topology.groups.items():
+    floors = {name: model.min for name, model in topology.groups.items()} | dict.fromkeys(topology.types, 0)
+    for name, floor in floors.items():
         group = settings.node_groups[topology.source_of[name]]
-        kind = group.types[0]
+        kind = topology.type_of(name)
         if listed_usd(settings, topology.source_of[name]) is None:
             continue
         if group.kind is NodeKind.SPOT:
             listed[name] = assumed[name] = _spot_rate(settings.region, kind)
             continue
-        listed[name] = group_rate(settings.region, kind, PricingAssumption.ON_DEMAND, floor=model.min)
-        assumed[name] = group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=model.min)
+        listed[name] = group_rate(settings.region, kind, PricingAssumption.ON_DEMAND, floor=floor)
+        assumed[name] = group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=floor)
     return Rates(
         assumed=assumed,
         on_demand=listed,
-        with_spot=on_spot(settings, assumed, topology.source_of),
-        vcpus={name: vcpus(settings, source) for name, source in topology.source_of.items()},
+        with_spot=on_spot(settings, assumed, topology.source_of, topology.types),
+        vcpus={name: topology.type_of(name).vcpu for name in topology.source_of},
     )
 
 
@@ -253,14 +269,17 @@ def without_spot_price(settings: StackSettings) -> tuple[str, ...]:
 
 
 def on_spot(
-    settings: StackSettings, rates: Mapping[str, GroupRate], source_of: Mapping[str, str]
+    settings: StackSettings,
+    rates: Mapping[str, GroupRate],
+    source_of: Mapping[str, str],
+    types: Mapping[str, InstanceType] | None = None,
 ) -> Mapping[str, GroupRate] | None:
     """The rates with flexible nodes above the floor at typical spot prices; None if a price is unknown."""
     cheaper = dict(rates)
     for name, rate in rates.items():
         group = settings.node_groups[source_of[name]]
         if group.kind is NodeKind.FLEXIBLE:
-            usd = spot_or_none(settings.region, group.types[0])
+            usd = spot_or_none(settings.region, (types or {}).get(name) or group.types[0])
             if usd is None:
                 return None
             cheaper[name] = replace(rate, above_usd=usd)
@@ -336,9 +355,9 @@ def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flag
         memory_mib=size.memory,
         gpu=size.gpu,
         node_selector=topology.of_kind(kind, names),
-        groups=None if topology.mixes(kind, names) else names,
+        groups=None if topology.mixes(kind, names) else topology.shapes_of(names),
         tolerations=(_GPU_TAINT,) if size.gpu else (),
-        pdb_max_unavailable=spec.replicas if spec.on_spot else 0,
+        pdb_max_unavailable=spec.replicas if spec.on_spot else int(flags.job_pods and kind is not NodeKind.FIXED),
         safe_to_evict=False if spec.on_spot else None,
         startup_s=POD_START_S,
         gathers=flags.gathers,
@@ -412,7 +431,8 @@ def _worker_pod(
         gpu=size.gpu,
         node_selector=topology.of_group(spec.node_group),
         tolerations=(_GPU_TAINT,) if size.gpu else (),
-        pdb_max_unavailable=0,
+        pdb_max_unavailable=None if flags.job_pods else 0,
+        do_not_disrupt=flags.job_pods,
         grace_s=grace_s,
         startup_s=POD_START_S,
         gathers=flags.gathers,

@@ -64,6 +64,10 @@ def play(run: StrategyRun, control: Control) -> StrategyResult:
     evictions = count_evictions(world.cluster.evictions, config.window, setup.start)
     series = world.recorder.series()
     node_hours = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
+    if plan.node_pools:  # of the many types only those that ran
+        used = {group.name for group in plan.groups}.union(name for name, hours in node_hours.items() if hours)
+        node_hours = {name: hours for name, hours in node_hours.items() if name in used}
+        series = replace(series, nodes={name: nodes for name, nodes in series.nodes.items() if name in used})
     bill = billed(node_hours, series, plan.money, setup.day_ends)
     result = strategy_result(jobs, bill, series, (evictions, tally), setup.end_s)
     return replace(

@@ -3,7 +3,8 @@
 `fixed-flexible` is the product. Two strategies are steps on the way to it: the same workers and the same cluster
 autoscaler on one mixed group (`cluster-autoscaling`), and also with budgets that never open (`worker-autoscaling`).
 `keda-defaults` runs the latter under KEDA, with an autoscaler on its defaults. `fixed-flexible-spot` is the product on
-a changed stack, with workers on spot nodes and checkpoints; it runs only if it is named. The fleets scale nothing, and
+a changed stack, with workers on spot nodes and checkpoints; `karpenter` and `karpenter-defaults` have another node
+autoscaler. These three run only if they are named. The fleets scale nothing, and
 the bound is calculated: no strategy that keeps the stack's groups can cost less without queueing.
 """
 
@@ -16,9 +17,19 @@ from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplaySetup
 from ebbtide.simulator.strategies.bound import zero_wait_bound
 from ebbtide.simulator.strategies.constant import keep_peak_fleet, keep_smallest_fleet
+from ebbtide.simulator.strategies.karpenter import default_node_pools, our_node_pools, scaled_jobs, with_windows
 from ebbtide.simulator.strategies.keda import keda
 from ebbtide.simulator.strategies.on_spot import spot_groups
-from ebbtide.simulator.strategies.plans import EBBTIDE, STOCK, Flags, Topology, mixed_group, plan_of, separate_groups
+from ebbtide.simulator.strategies.plans import (
+    EBBTIDE,
+    JOB_PODS,
+    STOCK,
+    Flags,
+    Topology,
+    mixed_group,
+    plan_of,
+    separate_groups,
+)
 from ebbtide.simulator.strategies.run import Owner, Progress, StrategyRun, production
 from ebbtide.simulator.world.world import ClusterPlan, WorldSetup
 from ebbtide.vocabulary.controller_config import ControllerConfig
@@ -45,11 +56,13 @@ def closed(config: ControllerConfig) -> ControllerConfig:
 STRATEGIES: Mapping[Strategy, Definition] = {
     Strategy.FIXED_FLEXIBLE: Definition(separate_groups, opened, production, EBBTIDE),
     Strategy.FIXED_FLEXIBLE_SPOT: Definition(spot_groups, opened, production, EBBTIDE),
+    Strategy.KARPENTER: Definition(our_node_pools, opened, with_windows, EBBTIDE),
     Strategy.CLUSTER_AUTOSCALING: Definition(mixed_group, opened, production, EBBTIDE),
     Strategy.WORKER_AUTOSCALING: Definition(mixed_group, closed, production, EBBTIDE),
     Strategy.FIXED_FLEET: Definition(separate_groups, closed, keep_smallest_fleet, EBBTIDE),
     Strategy.PEAK_FLEET: Definition(separate_groups, closed, keep_peak_fleet, EBBTIDE),
     Strategy.KEDA_DEFAULTS: Definition(mixed_group, closed, keda, STOCK),
+    Strategy.KARPENTER_DEFAULTS: Definition(default_node_pools, closed, scaled_jobs, JOB_PODS),
     Strategy.ZERO_WAIT_BOUND: Definition(separate_groups, closed, zero_wait_bound, EBBTIDE),
 }
 

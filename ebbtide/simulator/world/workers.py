@@ -112,6 +112,7 @@ class PoolQueue:
     safe_stop: bool = True
     times: WorkerTimes = WorkerTimes()
     saves: Saves | None = None  # None: a pool without checkpoints
+    one_job: bool = False  # a worker ends with its first job
     _waiting: deque[JobRun] = field(default_factory=deque[JobRun])  # one entry per member
     _workers: dict[str, _Worker] = field(default_factory=dict[str, _Worker])
     _free: dict[str, _Worker] = field(default_factory=dict[str, _Worker])  # blocked in their pop, the longest first
@@ -257,7 +258,7 @@ class PoolQueue:
     def _release(self, worker: _Worker) -> None:
         worker.crew = None
         self._set_state(worker, _State.IDLE)
-        if worker.stopping:
+        if worker.stopping or self.one_job:
             self.timeline.after(self.times.idle_exit_s, lambda: self._exit(worker))
         else:
             self._free[worker.pod] = worker

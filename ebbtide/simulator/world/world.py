@@ -23,6 +23,7 @@ from ebbtide.prices import GroupRate
 from ebbtide.settings.process_documents import RESYNC
 from ebbtide.simulator.billing import Rates
 from ebbtide.simulator.cluster import ClusterModel, Pod, StopReason
+from ebbtide.simulator.cluster.karpenter import NodePoolModel
 from ebbtide.simulator.cluster.model import Accidents, AutoscalerFlags, GroupModel, WorkloadModel
 from ebbtide.simulator.results import SeriesRecorder
 from ebbtide.simulator.timeline import Timeline
@@ -55,6 +56,13 @@ class ClusterPlan:
     jobs: tuple[WorkloadModel, ...] = ()  # jobs and cron jobs of the stack file
     saves: Mapping[str, Saves] = field(default_factory=dict[str, Saves])  # by pool with checkpoints
     ray: tuple[RayPlan, ...] = ()
+    node_pools: tuple[NodePoolModel, ...] = ()  # of Karpenter
+    job_pods: bool = False  # a worker ends with its first job
+
+    @property
+    def shapes(self) -> tuple[GroupModel, ...]:
+        """The nodes of groups, and of NodePools by type."""
+        return (*self.groups, *(kind.shape for pool in self.node_pools for kind in pool.types))
 
     @property
     def pods(self) -> tuple[WorkloadModel, ...]:
@@ -107,11 +115,12 @@ class World:
         self.views = Views()
         self.notify_at = math.inf
         self._arriving = sorted(jobs, key=lambda job: job.submitted_at)[::-1]  # the next one is last
-        self.recorder = SeriesRecorder(tuple(group.name for group in plan.groups))
+        self.recorder = SeriesRecorder(tuple(shape.name for shape in plan.shapes))
         self._versions: dict[str, int] = {}
         self._budget_versions: Counter[str] = Counter()
         self._budgets = dict.fromkeys((*(workload.name for workload, _ in plan.workloads), *plan.saves), 0)
         self._rng = Random(setup.seed)
+        self._job_pods = plan.job_pods
         self._queues = {name: self._queue(name, plan.saves.get(name)) for name in plan.workers}
         self._unread = dict.fromkeys(self._queues)  # a set that keeps its order
         self._read_holds_until = -math.inf
@@ -126,6 +135,7 @@ class World:
             listener=self,
             cache_lag_s=setup.cluster_lag_s / 2,
             accidents=setup.accidents,
+            node_pools=plan.node_pools,
         )
         self._rollouts = Rollouts(self.timeline, self.cluster, setup.rollouts, cost_lag_s=setup.cluster_lag_s)
         for workload, replicas in plan.workloads:
@@ -243,6 +253,7 @@ class World:
             self.setup.safe_stop,
             self.setup.times,
             saves,
+            one_job=self._job_pods,
         )
 
     def _await_jobs(self) -> None:
@@ -263,7 +274,9 @@ class World:
 
     def _exited(self, pool: str, name: str) -> None:
         pod = self.cluster.pod(pool, name)
-        if pod is not None:
+        if pod is not None and self._job_pods and not pod.stopping:
+            self.cluster.complete(pod)
+        elif pod is not None:
             self.cluster.pod_exited(pod)
 
     def _demand_changed(self, pool: str) -> None:

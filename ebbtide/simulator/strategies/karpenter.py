@@ -1,0 +1,204 @@
+"""Karpenter in place of the cluster autoscaler, for flexible and GPU groups.
+
+Each of those groups becomes a NodePool, whose types share processor and generation with the group's type. Fixed and
+spot groups stay managed groups with the cluster autoscaler.
+
+`karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours. Its GPU nodes have one GPU
+each, since Karpenter packs pods before it looks at prices. By day its NodePools remove empty nodes alone; in the window
+they also move pods, from a moment after the pods' budgets open to a quarter of an hour before they close.
+
+`karpenter-defaults` is Karpenter as shipped (budget 10 %, no wait before consolidation, all sizes), with KEDA's
+ScaledJobs: every 5 s each queue is polled, each job gets a pod, and the pod ends with it. These pods have
+`karpenter.sh/do-not-disrupt`, so no job is interrupted. Flexible pods may move at any time, one of each workload.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, timedelta
+from functools import cache
+from typing import TypeAlias
+
+from ebbtide.prices import InstanceType, NoPrice, instance_type, instance_type_names, on_demand
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import constant_groups
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
+from ebbtide.simulator.results import StrategyResult
+from ebbtide.simulator.strategies.plans import Topology, group_model, separate_groups
+from ebbtide.simulator.strategies.run import StrategyRun, controlled, play
+from ebbtide.simulator.world.edges import Tally
+from ebbtide.simulator.world.world import BEFORE_THE_MODEL, World
+from ebbtide.vocabulary.controller_config import ControllerConfig
+
+DRAINS = 5  # nodes at a time, in the window
+OPENS_AFTER_S, CLOSES_BEFORE_S = 5.0, 900.0
+POLL_S = 5.0
+_EMPTY, _UNDERUTILIZED = frozenset([DisruptionReason.EMPTY]), frozenset([DisruptionReason.UNDERUTILIZED])
+BY_DAY, BY_NIGHT = (
+    (DisruptionBudget(nodes=drains, reasons=_UNDERUTILIZED), DisruptionBudget(percent=100, reasons=_EMPTY))
+    for drains in (0, DRAINS)
+)
+_KINDS = (NodeKind.FLEXIBLE, NodeKind.GPU)
+
+
+_OURS = (
+    "karpenter: Karpenter 1.14 has the flexible and GPU groups, each a NodePool of the processor and generation of the "
+    "group's type, no larger, with as many GPUs; by day it removes empty nodes alone, in the window "
+    f"{DRAINS} nodes at a time."
+)
+_DEFAULTS = (
+    "karpenter-defaults: the same NodePools with all sizes and a budget of 10 % at any time; a ScaledJob of KEDA for "
+    f"each pool, polled every {POLL_S:g} s, one pod with do-not-disrupt for each job, and one pod of a flexible "
+    "workload at a time may move."
+)
+
+PoolOf: TypeAlias = Callable[[str, NodeGroupSettings, tuple[TypeModel, ...]], NodePoolModel]
+
+
+def our_node_pools(settings: StackSettings) -> Topology:
+    def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
+        largest = group.types[0]
+        return NodePoolModel(
+            name=name,
+            types=tuple(
+                kind
+                for kind in types
+                if kind.counts("gpu") == largest.gpu and kind.counts("cpu_m") <= largest.vcpu * 1000
+            ),
+            weight=group.growth_priority,
+            limits=_limits(group),
+            budgets=BY_DAY,
+        )
+
+    return _with_node_pools(settings, pool, _OURS)
+
+
+def default_node_pools(settings: StackSettings) -> Topology:
+    return _with_node_pools(
+        settings, lambda name, group, types: NodePoolModel(name=name, types=types, limits=_limits(group)), _DEFAULTS
+    )
+
+
+def _with_node_pools(settings: StackSettings, pool_of: PoolOf, assumption: str) -> Topology:
+    separate = separate_groups(settings)
+    groups, source_of = dict(separate.groups), dict(separate.source_of)
+    types: dict[str, InstanceType] = {}
+    pools: list[NodePoolModel] = []
+    constant = constant_groups(settings)
+    for name, group in settings.node_groups.items():
+        if group.kind not in (NodeKind.FLEXIBLE, NodeKind.GPU) or name in constant:
+            continue
+        before = groups.pop(name)
+        offered: list[TypeModel] = []
+        for kind, usd in _offers(settings.region, group.types[0]):
+            spec = group if kind == group.types[0] else group.with_types((kind.name,))
+            shape = replace(group_model(name, spec, before.zones), name=f"{name}/{kind.name}", min=0, initial=0)
+            offered.append(TypeModel(shape=shape, usd=usd, capacity=_capacity(kind)))
+        pools.append(pool_of(name, group, tuple(offered)))
+        for kind in pools[-1].types:
+            source_of[kind.shape.name] = name
+            types[kind.shape.name] = _type_of(kind, group)
+    return replace(
+        separate, groups=groups, source_of=source_of, types=types, node_pools=tuple(pools), assumptions=(assumption,)
+    )
+
+
+def _type_of(kind: TypeModel, group: NodeGroupSettings) -> InstanceType:
+    name = kind.shape.name.partition("/")[2]
+    return group.types[0] if name == group.types[0].name else instance_type(name)
+
+
+def _capacity(kind: InstanceType) -> dict[str, int]:
+    return {"cpu_m": kind.vcpu * 1000, "memory_mib": kind.memory_mib, "gpu": kind.gpu}
+
+
+def _limits(group: NodeGroupSettings) -> dict[str, int]:
+    """As much as the group's own nodes would have."""
+    kind = group.types[0]
+    limits = {"cpu_m": group.max * kind.vcpu * 1000, "gpu": group.max * kind.gpu}
+    return {resource: most for resource, most in limits.items() if most and (resource == "gpu") == bool(kind.gpu)}
+
+
+@cache
+def _offers(region: str, like: InstanceType) -> tuple[tuple[InstanceType, float], ...]:
+    """Types of the same processor and generation, of all sizes, with their prices; at least the type itself."""
+    alike = _FAMILY.fullmatch(like.family)
+    offers: list[tuple[InstanceType, float]] = []
+    for name in instance_type_names() if alike else ():
+        other = _FAMILY.fullmatch(name.partition(".")[0])
+        if other is None or other["model"] != alike["model"] or other["gpu"] != alike["gpu"] or ".metal" in name:
+            continue
+        kind = instance_type(name)
+        if kind.gpu_model == like.gpu_model and kind.arch == like.arch and not kind.device:
+            try:
+                offers.append((kind, on_demand(region, kind)))
+            except NoPrice:
+                continue
+    if like.name in (kind.name for kind, _ in offers):
+        return tuple(offers)
+    return ((like, like.usd_per_hour or float(like.vcpu)),)
+
+
+_FAMILY = re.compile(r"(?P<class>[cmr])(?P<model>\d.*)|(?P<gpu>[gp]\d.*)")
+
+
+def with_windows(run: StrategyRun) -> StrategyResult:
+    """The scaler owns the replicas; NodePools follow the window."""
+
+    def control(config: ControllerConfig, world: World, tally: Tally) -> None:
+        for at, budgets in _turns(config, world):
+            world.timeline.at(at, _setter(run, world, budgets), BEFORE_THE_MODEL)
+        controlled(config, world, tally)
+
+    return play(run, control)
+
+
+def _setter(run: StrategyRun, world: World, budgets: tuple[DisruptionBudget, ...]) -> Callable[[], None]:
+    def act() -> None:
+        for pool in run.plan.node_pools:
+            world.cluster.set_node_budgets(pool.name, budgets)
+
+    return act
+
+
+def _turns(config: ControllerConfig, world: World) -> list[tuple[float, tuple[DisruptionBudget, ...]]]:
+    """When the NodePools' budgets open and close, in seconds."""
+    begin = world.setup.start.astimezone(UTC)
+    turns: list[tuple[float, tuple[DisruptionBudget, ...]]] = []
+    if config.window.is_open(begin):
+        turns.append((OPENS_AFTER_S, BY_NIGHT))
+    edge = config.window.next_change(begin)
+    while edge is not None and (at := (edge - begin) / timedelta(seconds=1)) < world.setup.end_s:
+        if config.window.is_open(edge):
+            turns.append((at + OPENS_AFTER_S, BY_NIGHT))
+        else:
+            turns.append((max(0.0, at - CLOSES_BEFORE_S), BY_DAY))
+        edge = config.window.next_change(edge)
+    return sorted(turns, key=lambda turn: turn[0])
+
+
+def scaled_jobs(run: StrategyRun) -> StrategyResult:
+    """KEDA starts a pod for each job; nothing else is scaled."""
+    return play(run, _poll_queues)
+
+
+def _poll_queues(config: ControllerConfig, world: World, tally: Tally) -> None:  # noqa: ARG001 - a control's signature
+    most = {pool.name: pool.max_workers for pool in config.pools}
+    end_s = world.setup.end_s
+    while world.timeline.now < end_s:
+        world.notify_at = math.inf
+        world.read_queues()
+        idle = True
+        for name, demand in world.views.demand.items():
+            jobs = demand.waiting + demand.in_transit + demand.running
+            if min(jobs, most[name]) > world.cluster.replicas(name):
+                world.scale(name, min(jobs, most[name]))
+            idle = idle and not jobs
+        while idle and world.notify_at == math.inf and world.timeline.now < end_s:
+            upcoming = world.timeline.next_time()
+            world.timeline.run_until(end_s if upcoming is None else min(upcoming, end_s))
+        poll_at = (world.timeline.now // POLL_S + 1) * POLL_S
+        world.timeline.run_until(min(poll_at, end_s))

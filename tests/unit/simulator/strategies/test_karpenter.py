@@ -1,0 +1,123 @@
+"""Karpenter as a strategy: its NodePools, where pods go, its windows, and pods that end with their job."""
+
+from functools import cache
+
+import pytest
+
+from ebbtide.prices import instance_type, on_demand
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.simulator.cluster.karpenter.model import DEFAULT_BUDGETS
+from ebbtide.simulator.cluster.scheduler import group_takes
+from ebbtide.simulator.replay import ReplayOptions, replay
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy
+from ebbtide.simulator.strategies.karpenter import BY_DAY
+from ebbtide.simulator.strategies.table import cluster_plan
+from ebbtide.simulator.trace.jobs import Job, Trace
+from ebbtide.simulator.world.world import ClusterPlan
+from ebbtide.vocabulary.labels import Category
+from tests.builders.simulator import a_pool, a_stack, a_workload
+
+OURS, DEFAULTS = Strategy.KARPENTER, Strategy.KARPENTER_DEFAULTS
+BOTH = (OURS, DEFAULTS)
+
+
+def types(plan: ClusterPlan, pool: str) -> set[str]:
+    (chosen,) = (each for each in plan.node_pools if each.name == pool)
+    return {kind.shape.name.partition("/")[2] for kind in chosen.types}
+
+
+def stack_with_gpus() -> StackSettings:
+    stack = a_stack({"train": a_pool(), "vision": a_pool("vision", gpu=1)})
+    gpu = NodeGroupSettings(kind=NodeKind.GPU, instance_types=("g5.2xlarge",), max=4)
+    return stack.model_copy(update={"node_groups": {**stack.node_groups, "gpu": gpu}})
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_flexible_and_gpu_groups_become_node_pools_and_fixed_ones_stay(strategy: Strategy) -> None:
+    plan = cluster_plan(stack_with_gpus(), strategy)
+
+    assert [group.name for group in plan.groups] == ["fixed"]
+    assert [pool.name for pool in plan.node_pools] == ["flexible", "gpu"]
+    assert plan.rates["flexible/m7i.xlarge"].usd_per_hour(1) == on_demand("us-east-1", "m7i.xlarge")
+
+
+def test_our_nodes_are_no_larger_than_the_groups_and_have_one_gpu_each() -> None:
+    ours, defaults = (cluster_plan(stack_with_gpus(), strategy) for strategy in BOTH)
+
+    assert {"m7i.large", "c7i.2xlarge", "r7i.4xlarge"} <= types(ours, "flexible")
+    assert {"m7i.8xlarge", "m7i.24xlarge", "m6i.large"} & types(ours, "flexible") == set()
+    assert "m7i.24xlarge" in types(defaults, "flexible")
+    assert {instance_type(name).gpu for name in types(ours, "gpu")} == {1}
+    assert "g5.12xlarge" in types(defaults, "gpu")
+    assert {name.partition(".")[0] for name in types(defaults, "gpu")} == {"g5"}
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_pods_go_to_the_shapes_of_their_group(strategy: Strategy) -> None:
+    plan = cluster_plan(stack_with_gpus(), strategy)
+    takers = {
+        pod.name: {shape.name.partition("/")[0] for shape in plan.shapes if group_takes(shape, pod)}
+        for pod in plan.pods
+    }
+
+    assert takers == {"head": {"fixed"}, "api": {"flexible"}, "train": {"flexible"}, "vision": {"gpu"}}
+
+
+def test_our_budgets_begin_closed_and_those_of_the_defaults_never_close() -> None:
+    ours, defaults = (cluster_plan(stack_with_gpus(), strategy) for strategy in BOTH)
+
+    assert {pool.budgets for pool in ours.node_pools} == {BY_DAY}
+    assert {pool.budgets for pool in defaults.node_pools} == {DEFAULT_BUDGETS}
+    assert {(pod.pdb_max_unavailable, pod.do_not_disrupt) for pod in ours.workers.values()} == {(0, False)}
+    assert {(pod.pdb_max_unavailable, pod.do_not_disrupt) for pod in defaults.workers.values()} == {(None, True)}
+    assert {pod.name: pod.pdb_max_unavailable for pod, _ in defaults.workloads} == {"head": 0, "api": 1}
+
+
+def test_both_run_only_if_they_are_named() -> None:
+    assert set(BOTH).isdisjoint(DEFAULT_STRATEGIES)
+
+
+def a_job(at: float) -> Job:
+    return Job(submitted_at=at, duration_s=1800.0, queue="", cpu=3.0, memory_gib=8.0, gpu=0.0)
+
+
+@cache
+def played() -> Replay:
+    """Three days with jobs at all hours, which leave services on large nodes when they end."""
+    jobs = tuple(a_job(900.0 * number) for number in range(250))
+    stack = a_stack(workloads={f"api-{number}": a_workload(Category.FLEXIBLE) for number in range(4)})
+    options = ReplayOptions(days=3, strategies=(Strategy.FIXED_FLEXIBLE, *BOTH), rollouts=False)
+    return replay(stack, Trace(name="steady", jobs=jobs), options)
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_no_job_is_interrupted_and_all_are_done(strategy: Strategy) -> None:
+    result = played().strategies[strategy]
+
+    assert (result.jobs_interrupted, result.lost_work_s) == (0, 0)
+    assert result.jobs_done >= 246
+    assert result.jobs_done + result.jobs_unfinished == 250
+
+
+def test_ours_moves_pods_at_night_alone_and_the_defaults_at_any_time() -> None:
+    ours, defaults = (played().strategies[strategy] for strategy in BOTH)
+
+    assert ours.evictions_in_business_hours == 0
+    assert ours.evictions_in_window > 0
+    assert defaults.evictions_in_business_hours > 0
+
+
+def test_a_pod_for_each_job_waits_for_its_start_and_ours_are_reused() -> None:
+    ours, defaults = (played().strategies[strategy] for strategy in BOTH)
+
+    assert ours.wait_p50_s <= defaults.wait_p50_s
+    assert all(name in ("fixed",) or hours > 0 for name, hours in defaults.node_hours_by_group.items())
+
+
+def test_the_same_replay_gives_the_same_figures() -> None:
+    first = played().strategies
+    played.cache_clear()
+
+    assert played().strategies == first
