@@ -74,7 +74,9 @@ def simulate(
     timezone: Timezone = None,
     max_job: MaxJob = None,
     queues: Queues = None,
-    strategy: Annotated[list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot.")] = None,
+    strategy: Annotated[
+        list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot and Karpenter's.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
     no_rollouts: Annotated[

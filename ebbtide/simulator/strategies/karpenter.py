@@ -126,8 +126,11 @@ def _limits(group: NodeGroupSettings) -> dict[str, int]:
 def _offers(region: str, like: InstanceType) -> tuple[tuple[InstanceType, float], ...]:
     """Types of the same processor and generation, of all sizes, with their prices; at least the type itself."""
     alike = _FAMILY.fullmatch(like.family)
+    itself = ((like, like.usd_per_hour or float(like.vcpu)),)
+    if alike is None:
+        return itself
     offers: list[tuple[InstanceType, float]] = []
-    for name in instance_type_names() if alike else ():
+    for name in instance_type_names():
         other = _FAMILY.fullmatch(name.partition(".")[0])
         if other is None or other["model"] != alike["model"] or other["gpu"] != alike["gpu"] or ".metal" in name:
             continue
@@ -139,7 +142,7 @@ def _offers(region: str, like: InstanceType) -> tuple[tuple[InstanceType, float]
                 continue
     if like.name in (kind.name for kind, _ in offers):
         return tuple(offers)
-    return ((like, like.usd_per_hour or float(like.vcpu)),)
+    return itself
 
 
 _FAMILY = re.compile(r"(?P<class>[cmr])(?P<model>\d.*)|(?P<gpu>[gp]\d.*)")
