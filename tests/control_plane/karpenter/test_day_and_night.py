@@ -2,15 +2,16 @@
 
 One course for all tests, since Karpenter's times are constants of tens of seconds. The controllers follow documents
 whose business hours change. That nothing moves is shown by looks of Karpenter that began after the invitation, and not
-by time.
+by time. `-s` prints what Karpenter and the controllers did (docs/evidence/karpenter.md).
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from control_plane.plane.driver import ControlPlane
 from control_plane.plane.karpenter import NODE_POOLS, Karpenter, NodePool, define, slow_ends
 from control_plane.plane.stack import install
 
-from controllers.adapters.kube_api import Json
+from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
@@ -135,6 +136,14 @@ class Controllers:
         found: list[Mapping[str, Any]] = self.running[WORKLOADS].status().get("workloads", [])
         return next((each for each in found if each["name"] == pool), dict[str, Any]())
 
+    def writes(self) -> list[tuple[datetime, str]]:
+        """When they wrote budgets, and which."""
+        logs = [process.log.read_text(encoding="utf-8").splitlines() for process in self.running.values()]
+        said = [json.loads(line) for line in chain(*logs) if '"acted"' in line and "udget" in line]
+        return [
+            (datetime.fromisoformat(it["at"]), f"{it.get('change') or it['budget']}: {it['reason']}") for it in said
+        ]
+
     def close(self) -> "subprocess.CompletedProcess[str]":
         """As cron would."""
         scaler, workloads = map(str, self._files)
@@ -174,13 +183,16 @@ def played(plane: ControlPlane, karpenter: Karpenter, redis: EmbeddedRedis, fold
     plane.add_node("fixed-1", labels=labels("fixed", "fixed"))
     support.fill(plane, "flexible", 3)
     support.fill(plane, "open", OTHERS + 1)
-    settings = loaded(STACK, folder)
-    with ExitStack() as stack:
-        controllers = installed(plane, settings, redis, folder)
-        controllers.write(ALWAYS_DAY)
+    controllers, begun = installed(plane, loaded(STACK, folder), redis, folder), datetime.now(UTC)
+    controllers.write(ALWAYS_DAY)
+    try:
         controllers.start()
-        stack.callback(controllers.kill)
         return observed(plane, karpenter, controllers)
+    except (ApiError, AssertionError) as error:
+        error.add_note(told(begun, karpenter, controllers))
+        raise
+    finally:
+        controllers.kill()
 
 
 def installed(plane: ControlPlane, settings: StackSettings, redis: EmbeddedRedis, folder: Path) -> Controllers:
@@ -195,7 +207,7 @@ def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers
     groups = eventually(lambda: groups_of(plane), what="a node for every pod", patience=SLOW)
     support.clear(plane, "flexible", 3)
     support.clear(plane, "open", OTHERS + 1)
-    scattered = support.placed(plane)
+    begun, scattered = datetime.now(UTC), support.placed(plane)
     others = {it["metadata"]["uid"] for it in plane.api.get(PODS)["items"]}
     eventually(lambda: nodes(karpenter) == {*scattered.values()}, what="the empty nodes to go", patience=SLOW)
     looked_again(karpenter)
@@ -222,6 +234,7 @@ def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers
     looked_again(karpenter)
     morning, pods_budget = support.placed(plane), allowed(plane)
 
+    print(told(begun, karpenter, controllers))
     controllers.write(ALWAYS_NIGHT)
     eventually(lambda: karpenter.budgets("flexible") == OPEN, what="the NodePool to open again")
     controllers.kill()
@@ -245,6 +258,12 @@ def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers
         closer=closer,
         closed_by_closer=karpenter.budgets("flexible"),
     )
+
+
+def told(begun: datetime, karpenter: Karpenter, controllers: Controllers) -> str:
+    """What Karpenter and the workload controller did, with seconds since the big pods had ended."""
+    rows = [*karpenter.commands(), *controllers.writes()]
+    return "\n".join(f"{(at - begun).total_seconds():6.1f} s  {what}" for at, what in sorted(rows) if at >= begun)
 
 
 def allowed(plane: ControlPlane) -> int:

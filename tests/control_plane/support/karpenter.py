@@ -35,10 +35,13 @@ def pod(name: str, group: str, cpu: int, **spec: Any) -> Json:
 
 
 def fill(plane: ControlPlane, group: str, number: int) -> list[str]:
-    """So many nodes with one big pod each, the last one full; their names."""
+    """So many nodes with one big pod each, the last one full; their names. While the pods last, their nodes stay."""
     names = [f"{group}-big-{index}" for index in range(number)]
     for name in names:
-        plane.api.create(PODS, pod(name, group, FULL if name == names[-1] else BIG))
+        big = pod(name, group, FULL if name == names[-1] else BIG)
+        plane.api.create(
+            PODS, {**big, "metadata": {"name": name, "annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+        )
     return [
         eventually(lambda name=name: node_of(plane, name), what=f"a node for {name}", patience=SLOW) for name in names
     ]

@@ -13,6 +13,7 @@ Traps:
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -138,6 +139,12 @@ class Karpenter:
         wanted = 'decision_evaluation_duration_seconds_count{consolidation_type="single",reason="underutilized"}'
         page = text_at(f"http://127.0.0.1:{self._metrics}/metrics")
         return sum(int(float(line.split()[-1])) for line in page.splitlines() if wanted in line)
+
+    def commands(self) -> list[tuple[datetime, str]]:
+        """Return when it disrupted nodes, and in its words why, how and which."""
+        lines = self.plane.processes.log("karpenter").read_text(encoding="utf-8").splitlines()
+        told = [json.loads(line) for line in lines if '"disrupting node(s)"' in line]
+        return [(datetime.fromisoformat(it["time"]), f"{it['command']}, pods: {it['pod-count']}") for it in told]
 
     def budgets(self, pool: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.plane.api.get(f"{NODE_POOLS}/{pool}")["spec"]["disruption"]["budgets"]
