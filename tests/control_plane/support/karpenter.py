@@ -13,6 +13,9 @@ from tests.builders.control_plane import eventually
 
 TYPES = ("m7i.xlarge", "g5.xlarge")
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
+STAYS = {"operator": "Exists", "effect": "NoExecute"}
+"""A toleration of a pod that nothing recreates: the controller manager may still see the taint of a node that has just
+registered, and then deletes what is bound to it."""
 PODS = "/api/v1/namespaces/default/pods"
 BIG, FULL = (
     2500,
@@ -38,7 +41,7 @@ def fill(plane: ControlPlane, group: str, number: int) -> list[str]:
     """So many nodes with one big pod each, the last one full; their names. While the pods last, their nodes stay."""
     names = [f"{group}-big-{index}" for index in range(number)]
     for name in names:
-        big = pod(name, group, FULL if name == names[-1] else BIG)
+        big = pod(name, group, FULL if name == names[-1] else BIG, tolerations=[STAYS])
         plane.api.create(
             PODS, {**big, "metadata": {"name": name, "annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
         )
