@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from ebbtide.policies.judging import judge
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import CLOSER, WORKLOADS
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.existing import with_everything
 from tests.builders.recorded import record
-from tests.components.serving.test_service_stack import named, only
+from tests.components.serving.test_service_stack import TODAY, named, only
 
 pytestmark = pytest.mark.whole
 
@@ -24,6 +25,12 @@ def resources() -> tuple[Resource, ...]:
 
 def rules(kind: str, name: str) -> list[dict[str, Any]]:
     return json.loads(json.dumps(only(resources(), kind, name).inputs["rules"], default=dict))
+
+
+def test_it_breaks_no_rule() -> None:
+    broken = judge(with_everything(), resources(), TODAY)
+
+    assert not [it for it in broken if "nodepool" in it.reason or WORKLOADS in it.resource or CLOSER in it.resource]
 
 
 def test_the_controller_reads_all_node_pools_and_patches_those_of_the_file() -> None:
