@@ -38,6 +38,11 @@ def report(process: Process) -> Mapping[str, Any]:
     return rows[0]
 
 
+def reasons(scene: NodeScene) -> set[str]:
+    events = scene.plane.api.get("/api/v1/namespaces/default/events")["items"]
+    return {it["reason"] for it in events if it["involvedObject"]["name"] == scene.pool}
+
+
 def noted(process: Process, words: str) -> None:
     eventually(lambda: words in report(process).get("note", ""), what=words)
 
@@ -55,10 +60,8 @@ def test_a_node_pool_opens_after_the_pods_budgets_and_closes_by_day(scene: NodeS
         shows(scene, OPEN)
         scene.hours_are(ALWAYS_DAY)
         shows(scene, CLOSED)
-        assert report(process)["state"] == "closed"
-        events = scene.plane.api.get("/api/v1/namespaces/default/events")["items"]
-        ours = {it["reason"] for it in events if it["involvedObject"]["name"] == scene.pool}
-        assert {"BusinessHours", "DisruptionWindowOpen"} <= ours
+        eventually(lambda: report(process)["state"] == "closed", what="its state")
+        eventually(lambda: {"BusinessHours", "DisruptionWindowOpen"} <= reasons(scene), what="its Events")
     assert scene.plane.api.get(scene.path)["spec"]["disruption"]["consolidateAfter"] == "1m"
 
 

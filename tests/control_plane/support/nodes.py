@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from control_plane.plane.binaries import KARPENTER, module_files
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, Json
@@ -28,7 +29,6 @@ from tests.builders.existing import stack_of
 from tests.builders.operation import Process
 from tests.builders.recorded import record
 
-MODULE = "sigs.k8s.io/karpenter@v1.14.1"
 ALWAYS_DAY = BusinessHours(timezone="UTC", week=tuple(WeeklyInterval(day, 0, 24 * 60) for day in range(7)))
 RIGHTS, POLICIES = "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
 NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
@@ -196,8 +196,5 @@ def define(plane: ControlPlane) -> None:
 @cache
 def definition() -> dict[str, Any]:
     """As the module of Karpenter's core has it."""
-    command = ["go", "mod", "download", "-json", MODULE]
-    answer = subprocess.run(command, capture_output=True, check=True, cwd="/", timeout=300)
-    folder = Path(json.loads(answer.stdout)["Dir"])
-    text = (folder / "pkg/apis/crds/karpenter.sh_nodepools.yaml").read_text(encoding="utf-8")
+    text = (module_files(KARPENTER) / "pkg/apis/crds/karpenter.sh_nodepools.yaml").read_text(encoding="utf-8")
     return cast("dict[str, Any]", yaml.safe_load(text))
