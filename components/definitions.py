@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of KubeRay and of the serving parts, as their pinned releases define them.
+"""The CustomResourceDefinitions of Karpenter, KubeRay and the serving parts, as their pinned releases define them.
 
 Each `data/README.md` names the release. A deleted definition takes all of its objects along, including those of others.
 So it stays when its part is removed: a definition without a controller costs an API server nothing, and is deleted with
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     import pulumi
 
-Part: TypeAlias = Literal["envoy-gateway", "keda", "kuberay", "vertical"]
+Part: TypeAlias = Literal["envoy-gateway", "karpenter", "keda", "kuberay", "vertical"]
 
-_PACKAGES: Mapping[Part, str] = {"kuberay": "components.ray"}
+_PACKAGES: Mapping[Part, str] = {"kuberay": "components.ray", "karpenter": "components.cluster.karpenter"}
 _WRITER = {"pulumi.com/patchFieldManager": "ebbtide-definitions"}
 
 
@@ -55,7 +55,7 @@ def crds(part: Part) -> list[Crd]:
 def definitions(
     name: str, part: Part, *, provider: "pulumi.ProviderResource | None", parent: "pulumi.Resource"
 ) -> "list[pulumi.Resource]":
-    """Create the definitions of a serving part. Objects of these kinds and their controllers come after them."""
+    """Create the definitions of a part. Objects of these kinds and their controllers come after them."""
     # Imported here, since `probe` reads versions without Pulumi.
     import pulumi
     from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition

@@ -27,6 +27,7 @@ ENVOY = "docker.io/envoyproxy/envoy:distroless-v1.39.1"
 ENVOY_GATEWAY = f"docker.io/envoyproxy/gateway:{version('envoy-gateway')}"
 # amd64 and arm64. Source: NVIDIA/dcgm-exporter, `deployment/values.yaml` of the release.
 GPU_EXPORTER = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
+KARPENTER = f"public.ecr.aws/karpenter/controller:{version('karpenter').removeprefix('v')}"
 KEDA = f"ghcr.io/kedacore/keda:{version('keda').removeprefix('v')}"
 KEDA_METRICS = f"ghcr.io/kedacore/keda-metrics-apiserver:{version('keda').removeprefix('v')}"
 PROMETHEUS = "quay.io/prometheus/prometheus:v3.7.3"
@@ -73,6 +74,7 @@ def image_source(settings: StackSettings) -> ImageSource:
         ENVOY: own.envoy,
         ENVOY_GATEWAY: own.envoy_gateway,
         GPU_EXPORTER: own.gpu_exporter,
+        KARPENTER: own.karpenter,
         KEDA: own.keda,
         KEDA_METRICS: own.keda_metrics,
         PROMETHEUS: own.prometheus,

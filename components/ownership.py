@@ -12,6 +12,7 @@ from enum import StrEnum
 import pulumi
 
 from ebbtide.vocabulary.labels import PREFIX
+from ebbtide.vocabulary.node_pools import FIELD
 
 REPLICAS = "spec.replicas"
 MAX_UNAVAILABLE = "spec.maxUnavailable"
@@ -19,6 +20,7 @@ MIN_AVAILABLE = "spec.minAvailable"
 DESIRED_SIZE = "scalingConfig.desiredSize"
 MIN_REPLICAS = "spec.minReplicas"
 MIN_REPLICA_COUNT = "spec.minReplicaCount"
+DISRUPTION_BUDGETS = FIELD
 
 KINDS_OF_FIELD = {
     REPLICAS: frozenset({"Deployment", "StatefulSet"}),
@@ -27,6 +29,7 @@ KINDS_OF_FIELD = {
     DESIRED_SIZE: frozenset({"NodeGroup"}),
     MIN_REPLICAS: frozenset({"HorizontalPodAutoscaler"}),
     MIN_REPLICA_COUNT: frozenset({"ScaledObject"}),
+    DISRUPTION_BUDGETS: frozenset({"NodePool"}),
 }
 
 REPLICAS_OWNER = PREFIX + "replicas-owner"

@@ -47,6 +47,9 @@ GPU_TAINT_VALUE = "true"
 
 ARCH = "kubernetes.io/arch"
 """Label of every node: its processor architecture."""
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+"""Label of Karpenter's nodes: spot or on-demand."""
 
 
 class Architecture(StrEnum):
@@ -64,6 +67,13 @@ class NodeKind(StrEnum):
     FLEXIBLE = "flexible"
     GPU = "gpu"
     SPOT = "spot"
+
+
+class Provisioner(StrEnum):
+    """The program that adds and removes the nodes of a group."""
+
+    CLUSTER_AUTOSCALER = "cluster-autoscaler"
+    KARPENTER = "karpenter"
 
 
 class ReplicasOwner(StrEnum):

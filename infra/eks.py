@@ -24,6 +24,7 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import serving_needs
 from ebbtide.settings.sections.monitoring import PrometheusKind
+from ebbtide.settings.sections.network import Nat
 from ebbtide.settings.sections.redis import RedisKind
 from infra.site import Foundation
 
@@ -45,16 +46,20 @@ class _Eks:
         network = self._network(aws)
         cluster = self._cluster(aws, network)
         nodes = self._nodes(aws, network, cluster)
-        ready = self._inside([aws, cluster.provider], cluster, nodes)
-        cache_host = self._cache_host(aws, network, cluster, redis_password)
         needs = serving_needs(self.settings)
+        charted = needs.vertical or needs.keda or needs.gateway or self.settings.karpenter_groups
+        definitions = cluster.definitions() if charted else None
+        ready = self._inside([aws, cluster.provider], cluster, nodes)
+        if self.settings.karpenter_groups:
+            ready = [*ready, *self._karpenter([aws, cluster.provider], network, cluster, definitions, ready)]
+        cache_host = self._cache_host(aws, network, cluster, redis_password)
         return Foundation(
             cluster_name=cluster.name,
             provider=cluster.provider,
             ready=ready,
             aws=aws,
             cache_host=cache_host,
-            definitions=cluster.definitions() if needs.vertical or needs.keda or needs.gateway else None,
+            definitions=definitions,
         )
 
     def _cache_host(
@@ -87,6 +92,7 @@ class _Eks:
                 settings=settings.network,
                 session_manager=settings.cluster.session_manager,
                 deletion_protection=settings.cluster.deletion_protection,
+                karpenter=bool(settings.karpenter_groups),
             ),
             pulumi.ResourceOptions(providers=[aws]),
         )
@@ -126,7 +132,7 @@ class _Eks:
                 ),
                 pulumi.ResourceOptions(providers=[aws], depends_on=[network, cluster]),
             )
-            for name, group in self.settings.node_groups.items()
+            for name, group in self.settings.autoscaled_groups.items()
             for zone, size in ranges(group, zones).items()
         )
 
@@ -152,3 +158,42 @@ class _Eks:
             if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
                 GpuExporter("gpu-exporter", self.stack, options)
         return parts
+
+    def _karpenter(
+        self,
+        inside: list[pulumi.ProviderResource],
+        network: Network,
+        cluster: Cluster,
+        definitions: pulumi.ProviderResource | None,
+        ready: Sequence[pulumi.Resource],
+    ) -> list[pulumi.Resource]:
+        """Create Karpenter and its NodePools. A destroy ends all of Karpenter's nodes while its controller runs."""
+        # Imported here, since only these stacks need their AWS packages.
+        from components.cluster.karpenter.controller import Karpenter, KarpenterArgs
+        from components.cluster.karpenter.nodes import NodePools, NodePoolsArgs
+
+        settings = self.settings
+        zones = settings.cluster.zones
+        subnets = {zone: network.private_subnet_ids[zone] for zone in zones}
+        args = KarpenterArgs(
+            stack=self.stack,
+            settings=settings.cluster,
+            cluster_name=cluster.name,
+            subnet_ids=subnets,
+            security_group_id=cluster.security_group_id,
+            definitions=definitions,
+            isolated=settings.network.vpc is None and settings.network.nat is Nat.NONE,
+        )
+        controller = Karpenter("karpenter", args, pulumi.ResourceOptions(providers=inside, depends_on=[*ready]))
+        groups = settings.karpenter_groups
+        pools = NodePoolsArgs(
+            stack=self.stack,
+            groups=groups,
+            tags={name: node_tags(name, group, settings) for name, group in groups.items()},
+            zones=zones,
+            subnet_ids=subnets,
+            security_group_id=cluster.security_group_id,
+            instance_profile=controller.instance_profile,
+        )
+        options = pulumi.ResourceOptions(providers=inside, depends_on=[*ready, controller])
+        return [controller, NodePools("node-pools", pools, options)]

@@ -117,8 +117,13 @@ def _short(principal: str) -> str:
 KEY_DELETION_DAYS = 30
 _HTTPS = 443
 _LOGS = ("api", "audit", "authenticator")
-_NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 _NODE_SHELL = "AmazonSSMManagedInstanceCore"
+
+
+def node_policies(settings: ClusterSettings) -> tuple[str, ...]:
+    """Return AWS' managed policies of the role of nodes, without their common prefix."""
+    shell = (_NODE_SHELL,) if settings.session_manager else ()
+    return ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", *shell)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +156,7 @@ class Cluster(pulumi.ComponentResource):
         nodes = granted_role(
             f"{name}-node",
             trust=service_trust("ec2.amazonaws.com"),
-            policies=[*_NODE_POLICIES, *([_NODE_SHELL] if settings.session_manager else [])],
+            policies=node_policies(settings),
             tags=args.stack.tags,
             parent=self,
         )

@@ -48,6 +48,7 @@ class NetworkArgs:
     settings: NetworkSettings
     session_manager: bool = False  # these two come from the cluster's section
     deletion_protection: bool = False
+    karpenter: bool = False  # some groups are Karpenter's
 
 
 class Network(pulumi.ComponentResource):
@@ -205,7 +206,7 @@ class Network(pulumi.ComponentResource):
                 vpc_id=self.vpc_id,
                 cidr=args.settings.cidr,
                 subnet_ids=list(self.private_subnet_ids.values()),
-                services=called_services(session_manager=args.session_manager),
+                services=called_services(session_manager=args.session_manager, karpenter=args.karpenter),
             )
             interface_endpoints(self._name, endpoints, parent=self)
 

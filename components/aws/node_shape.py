@@ -86,11 +86,11 @@ class NodeShape:
 
 
 def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
-    """Return the shape of the group `name`. Its instance types have one shape, so the first one is used."""
+    """Return the shape of the group `name`. Its instance types have one shape, or Karpenter's largest come first."""
     first = group.types[0]
     plain = NodeShape(
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
-        max_pods=min(kind.max_pods for kind in group.types),
+        max_pods=min(kind.max_pods for kind in group.largest_types),
         disk_gib=group.disk_size,
         options=group_options(group.kind),
         described=None if group.shape is None else first,

@@ -143,7 +143,7 @@ def autoscaler_args(settings: StackSettings, stack: StackContext) -> AutoscalerA
         stack=stack,
         image=settings.images.autoscaler or stack.images.of(autoscaler_image(settings.cluster.version)),
         flags=autoscaler_flags(settings),
-        priorities=priorities(settings.node_groups, settings.cluster.zones),
+        priorities=priorities(settings.autoscaled_groups, settings.cluster.zones),
     )
 
 

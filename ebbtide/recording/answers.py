@@ -68,12 +68,17 @@ def _role(name: str, inputs: Properties) -> dict[str, Any]:
     return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{inputs.get('name', name)}"}
 
 
+def _queue(name: str, _: Properties) -> dict[str, Any]:
+    return {"url": f"https://sqs.us-east-1.amazonaws.example/{ACCOUNT}/{name}"}
+
+
 _AWS_ANSWERS: Mapping[str, Callable[[str, Properties], dict[str, Any]]] = {
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
     "aws:elasticache/replicationGroup:ReplicationGroup": _cache,
     "aws:ec2/launchTemplate:LaunchTemplate": _launch_template,
     "aws:iam/role:Role": _role,
+    "aws:sqs/queue:Queue": _queue,
 }
 
 _CALLS: Mapping[str, Callable[[Properties], dict[str, Any]]] = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from components.ownership import (
     DESIRED_SIZE,
+    DISRUPTION_BUDGETS,
     MAX_UNAVAILABLE,
     MIN_AVAILABLE,
     MIN_REPLICA_COUNT,
@@ -29,6 +30,7 @@ _OWNERS = {
     DESIRED_SIZE: FieldOwner.CLUSTER_AUTOSCALER,
     MIN_REPLICAS: FieldOwner.WORKLOADS,
     MIN_REPLICA_COUNT: FieldOwner.WORKLOADS,
+    DISRUPTION_BUDGETS: FieldOwner.WORKLOADS,
 }
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
@@ -51,8 +53,8 @@ def ownership_rows(
     adopted: Mapping[str, AdoptedSettings] | None = None,
     node_pools: Sequence[str] = (),
 ) -> tuple[OwnershipRow, ...]:
-    """One row per ignored field, per budget of a chart and per NodePool, sorted: the order of registration depends on
-    the SDK.
+    """One row per ignored field, per budget of a chart and per existing NodePool, sorted: the order of
+    registration depends on the SDK.
     """
     rows = [
         OwnershipRow(
@@ -74,9 +76,11 @@ def ownership_rows(
         for rule in (adopted or {}).values()
         if rule.budget is not None
     ]
+    own = {row.object for row in rows}
     rows += [
         OwnershipRow(object=f"NodePool {name}", field=FIELD, owner=FieldOwner.WORKLOADS, initial=_ABSENT)
         for name in node_pools
+        if f"NodePool {name}" not in own
     ]
     return tuple(sorted(rows, key=lambda row: (row.object, row.field)))
 

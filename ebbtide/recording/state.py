@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ebbtide.prices import Capacity, UnknownInstanceType, instance_type
-from ebbtide.provisioning_labels import ARCH, POOL, NodeKind
+from ebbtide.provisioning_labels import ARCH, INSTANCE_TYPE, POOL, NodeKind
 from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, adopted_pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
@@ -20,6 +20,7 @@ from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP, NODE_KIND, Category
 
 NODE_GROUP_TYPE = "aws:eks/nodeGroup:NodeGroup"
+NODE_POOL_TYPE = "kubernetes:karpenter.sh/v1:NodePool"
 AUTOSCALER = "cluster-autoscaler"
 
 _SOFT_TAINT = "PREFER_NO_SCHEDULE"
@@ -30,7 +31,7 @@ _WELL_KNOWN = ("topology.kubernetes.io/", "kubernetes.io/", "node.kubernetes.io/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInZone:
-    """A managed node group of one zone."""
+    """A managed node group of one zone, or a NodePool of all zones."""
 
     resource: Resource
     name: str  # in the stack file
@@ -45,7 +46,7 @@ class GroupInZone:
 
 @dataclass(frozen=True, slots=True)
 class GroupOverZones:
-    """The managed groups of all zones that form one group in the stack file."""
+    """The managed groups of all zones, or the NodePool, that form one group in the stack file."""
 
     zones: tuple[GroupInZone, ...]
 
@@ -152,7 +153,8 @@ class StackState:
     def groups(self) -> tuple[GroupInZone, ...]:
         return tuple(
             _group(resource, self.settings.node_groups.get(node_group_name(resource)))
-            for resource in self.of_type(NODE_GROUP_TYPE)
+            for node_type in (NODE_GROUP_TYPE, NODE_POOL_TYPE)
+            for resource in self.of_type(node_type)
         )
 
     @cached_property
@@ -215,8 +217,20 @@ def _undeclared(name: str) -> Resource:
 
 
 def node_group_name(resource: Resource) -> str:
-    """The stack file's name of a managed node group."""
-    return texts(resource.inputs.get("labels")).get(NODE_GROUP, resource.name)
+    """The stack file's name of a managed node group or a NodePool."""
+    return texts(_of_nodes(resource, "labels")).get(NODE_GROUP, resource.name)
+
+
+def _of_nodes(resource: Resource, field: str) -> object:
+    """Labels, taints or instance types of the nodes of a managed group or a NodePool."""
+    if resource.type == NODE_GROUP_TYPE:
+        return resource.inputs.get(field)
+    if field == "labels":
+        return value_at(resource.inputs, "spec.template.metadata.labels")
+    if field == "taints":
+        return value_at(resource.inputs, "spec.template.spec.taints")
+    requirements = mappings(value_at(resource.inputs, "spec.template.spec.requirements"))
+    return next((it.get("values") for it in requirements if it.get("key") == INSTANCE_TYPE), None)
 
 
 def kubernetes_minor(version: object) -> int | None:
@@ -226,12 +240,13 @@ def kubernetes_minor(version: object) -> int | None:
 
 
 def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone:
-    labels = texts(resource.inputs.get("labels"))
-    names = tuple(words(resource.inputs.get("instanceTypes")))
+    labels = texts(_of_nodes(resource, "labels"))
+    names = tuple(words(_of_nodes(resource, "instanceTypes")))
+    in_pool = value_at(resource.inputs, "spec.limits.nodes")
     reserved = Reserved() if of_file is None else of_file.reserved
     try:
         if of_file is not None and of_file.instance_types == names:
-            kinds = of_file.types
+            kinds = of_file.largest_types
         else:
             kinds = tuple(map(instance_type, names))
         room = offered(smallest_node(kinds), reserved) if kinds else None
@@ -243,9 +258,9 @@ def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone
         name=node_group_name(resource),
         kind=labels.get(NODE_KIND, ""),
         labels=labels,
-        taints=mappings(resource.inputs.get("taints")),
+        taints=mappings(_of_nodes(resource, "taints")),
         least=whole_number(value_at(resource.inputs, "scalingConfig.minSize")) or 0,
-        most=whole_number(value_at(resource.inputs, "scalingConfig.maxSize")) or 0,
+        most=whole_number(value_at(resource.inputs, "scalingConfig.maxSize")) or int(str(in_pool or 0)),
         room=room,
         arch=arch,
     )

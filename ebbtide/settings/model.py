@@ -87,6 +87,16 @@ class StackSettings(Settings):
         adopted = {name: rule.modelled() for name, rule in self.adopted.items() if rule.pool is None}
         return {**self.all_workloads, **adopted}
 
+    @property
+    def autoscaled_groups(self) -> Mapping[str, NodeGroupSettings]:
+        """Return the groups that the cluster autoscaler provides."""
+        return {name: group for name, group in self.node_groups.items() if not group.by_karpenter}
+
+    @property
+    def karpenter_groups(self) -> Mapping[str, NodeGroupSettings]:
+        """Return the groups that Karpenter provides."""
+        return {name: group for name, group in self.node_groups.items() if group.by_karpenter}
+
     def on_spot(self, pool: WorkerSettings) -> bool:
         """True if the pool runs on spot nodes of this stack. Nodes of existing clusters are unknown."""
         group = self.node_groups.get(pool.node_group)
@@ -99,7 +109,8 @@ class StackSettings(Settings):
     @property
     def budgeted_node_pools(self) -> tuple[str, ...]:
         """Return the names of Karpenter's NodePools whose disruption budgets the workload controller writes."""
-        return tuple(sorted(name for names in self.cluster.node_pools.values() for name in names))
+        existing = (name for names in self.cluster.node_pools.values() for name in names)
+        return tuple(sorted((*existing, *self.karpenter_groups)))
 
     @property
     def place(self) -> str:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ebbtide.prices import Capacity, InstanceType, NoPrice, on_demand, shipped_on_demand, spot_typical, usable
-from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
+from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize, total_size
 from ebbtide.settings.model import StackSettings
@@ -102,16 +102,20 @@ def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:
 def labels_of_nodes(group: NodeGroupSettings) -> NodeLabels:
     """Return the possible values of the labels of the group's nodes that are known before a node exists."""
     arch, types = frozenset((architecture(group).value,)), frozenset(group.instance_types)
-    capacity = "SPOT" if group.kind is NodeKind.SPOT else "ON_DEMAND"
+    spot = group.kind is NodeKind.SPOT
+    if group.by_karpenter:
+        capacity = {CAPACITY_TYPE: frozenset(("spot" if spot else "on-demand",))}
+    else:
+        capacity = {"eks.amazonaws.com/capacityType": frozenset(("SPOT" if spot else "ON_DEMAND",))}
     return {
         ARCH: arch,
         "beta.kubernetes.io/arch": arch,
         "kubernetes.io/os": frozenset(("linux",)),
         "beta.kubernetes.io/os": frozenset(("linux",)),
-        "node.kubernetes.io/instance-type": types,
+        INSTANCE_TYPE: types,
         "beta.kubernetes.io/instance-type": types,
-        "eks.amazonaws.com/capacityType": frozenset((capacity,)),
         NODE_KIND: frozenset((group.kind.value,)),
+        **capacity,
     }
 
 
@@ -137,8 +141,11 @@ def offered(node: Capacity, reserved: Reserved) -> Capacity:
 
 
 def node_of(group: NodeGroupSettings) -> Capacity:
-    """Return the capacity of every node of the group for other pods than DaemonSets."""
-    return offered(smallest_node(group.types), group.reserved)
+    """Return the capacity of every node of the group for other pods than DaemonSets.
+
+    With Karpenter it is the capacity of its largest nodes, since it launches one of these if no smaller one suffices.
+    """
+    return offered(smallest_node(group.largest_types), group.reserved)
 
 
 def smallest_node(types: Sequence[InstanceType]) -> Capacity:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.checks.crosschecks import cross_findings
 from ebbtide.settings.checks.parsed import ParsedSections, pods_of
 from ebbtide.settings.checks.secrets import one_finding_per_secret
@@ -289,7 +289,9 @@ class Sections:
         sections = frozenset((*PODS, ADOPTED)) - {finding.at[0] for finding in self.findings}
         pods = pods_of(StackSettings.model_construct(None, **fields), sections)
         gpus_needed = len(sections) <= len(PODS) or any(placed.pod.gpu.count for placed in pods)
-        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_needed)
+        cluster = fields["cluster"]
+        default = Provisioner.CLUSTER_AUTOSCALER if cluster is None else cluster.provisioner
+        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_needed, provisioner=default)
 
     def _read_all(self, key: str, model: type[_Section], entries: Mapping[str, object]) -> dict[str, _Section]:
         valid: dict[str, _Section] = {}

@@ -27,7 +27,8 @@ def summary(settings: StackSettings) -> list[str]:
         lines.append(f"nodes    {name}: {', '.join(f'{key}={value}' for key, value in labels.items())}")
     for name, group in settings.node_groups.items():
         kind = "" if name == group.kind else f" ({group.kind})"
-        lines.append(f"nodes    {name}{kind}: {group.min} to {group.max} of {' or '.join(group.instance_types)}")
+        by = ", by Karpenter" if group.by_karpenter else ""
+        lines.append(f"nodes    {name}{kind}: {group.min} to {group.max} of {' or '.join(group.instance_types)}{by}")
     categories = Counter(str(workload.category) for workload in settings.workloads.values())
     if categories:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))

@@ -222,7 +222,9 @@ def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, float]]:
     """Lines that are the same at any size: name, service, item, and units a month."""
     network, cluster = settings.network, settings.cluster
     gateways = len(network.gateway_zones(cluster.zones))
-    services = called_services(session_manager=cluster.session_manager) if network.endpoints else ()
+    karpenter = bool(settings.karpenter_groups)
+    called = called_services(session_manager=cluster.session_manager, karpenter=karpenter)
+    services = called if network.endpoints else ()
     yield "EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH
     yield _several("NAT gateway", gateways), "vpc", "nat_gateway", gateways * HOURS_PER_MONTH
     addresses = gateways + len(cluster.zones) * len(_public_entrances(settings))

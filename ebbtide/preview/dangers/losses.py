@@ -51,7 +51,8 @@ def losses(compared: Compared) -> Iterator[Danger]:
     if everything_goes(going):
         yield from (_everything_lost(change, compared) for change in going if change.type in _EVERYTHING)
         return
-    reported = {change.component for change in compared.of("NodeGroup", *_GOING)}
+    going_nodes = (*compared.of("NodeGroup", *_GOING), *compared.of("NodePool", *_GOING))
+    reported = {change.component for change in going_nodes}
     for change in going:
         danger = _loss_of(change, compared)
         if danger is not None:
@@ -252,11 +253,24 @@ def _node_groups_lost(compared: Compared) -> Iterator[Danger]:
             impact=_on_nodes(name, parts, compared),
             fix=_fix_for_group(name, kind),
         )
+    for change in compared.of("NodePool", *_GOING):
+        name = node_group_name(compared.former(change))
+        yield Danger(
+            code=DangerCode.NODE_GROUP_LOST,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"{_VERB[change.kind]} NodePool {name}{_reasons_text(_reasons_of([change]))}",
+            impact=_on_nodes(name, [change], compared),
+            fix="move what runs there first: Karpenter taints all its nodes and waits for closed budgets, and pulumi "
+            "waits for an hour at most",
+        )
 
 
 def _on_nodes(name: str, parts: Sequence[ResourceChange], compared: Compared) -> str:
-    sizes = [value_at(compared.former(part).inputs, "scalingConfig.maxSize") for part in parts]
-    most = sum(int(size or 0) for size in sizes)
+    former = [compared.former(part).inputs for part in parts]
+    most = sum(
+        int(str(value_at(it, "scalingConfig.maxSize") or value_at(it, "spec.limits.nodes") or 0)) for it in former
+    )
     nodes = f"up to {counted(most, 'node')}" if most else "nodes that neither file has"
     return f"{nodes}; {compared.impact(compared.before.pods_on({name})) or 'nothing of this stack runs there'}"
 

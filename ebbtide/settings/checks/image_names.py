@@ -18,6 +18,7 @@ BUNDLED = {
     "redis": "redis",
     "autoscaler": "autoscaler",
     "device_plugin": "devicePlugin",
+    "karpenter": "karpenter",
     "ray_operator": "rayOperator",
     "prometheus": "prometheus",
     "alertmanager": "alertmanager",
@@ -49,7 +50,11 @@ def _bundled(parsed: ParsedSections) -> Iterator[str]:
         yield from ("prometheus", *(["alertmanager"] if stack.monitoring.alerts is not None else []))
         yield from ["gpuExporter"] if gpus else []
     if not parsed.existing:
-        yield from ("autoscaler", *(["devicePlugin"] if gpus else []))
+        yield from (
+            "autoscaler",
+            *(["devicePlugin"] if gpus else []),
+            *(["karpenter"] if stack.karpenter_groups else []),
+        )
         yield from _bundled_for_services(parsed)
 
 

@@ -47,15 +47,31 @@ Groups: TypeAlias = Mapping[str, NodeGroupSettings]
 def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
         facts = group.types
-        if len({fact.shape for fact in facts}) > 1:
-            shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
+        shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
+        if group.by_karpenter:
+            if not all(_no_larger(kind, facts[0]) for kind in facts):
+                yield Finding(
+                    code="node-group.no-largest",
+                    at=(GROUPS, name, "instanceTypes"),
+                    wanted="types of one processor, one of them with at least the CPU, memory and GPUs of each other",
+                    found=shapes,
+                    example="[m7i.4xlarge, m7i.2xlarge, c7i.4xlarge]",
+                    hint="pods must fit the largest type: make a group for each of the others",
+                )
+        elif len({fact.shape for fact in facts}) > 1:
             yield Finding(
                 code="node-group.shapes",
                 at=(GROUPS, name, "instanceTypes"),
                 wanted="instance types of one shape",
                 found=shapes,
-                hint="the autoscaler takes one node as the pattern for all: make a group for each shape",
+                hint="the autoscaler takes one node as the pattern for all: make a group for each shape, or set "
+                "provisioner: karpenter",
             )
+
+
+def _no_larger(kind: InstanceType, largest: InstanceType) -> bool:
+    smaller = kind.vcpu <= largest.vcpu and kind.memory_mib <= largest.memory_mib and kind.gpu <= largest.gpu
+    return smaller and kind.arch == largest.arch
 
 
 def _nodes_have_an_image(parsed: ParsedSections) -> Iterator[Finding]:
@@ -140,7 +156,7 @@ def _reserved_leaves_capacity(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="node-group.all-reserved",
                 at=(GROUPS, name, "reserved"),
-                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.types), gpu=0))}",
+                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.largest_types), gpu=0))}",
                 found="all of it",
                 example="{ cpu: 500m, memory: 1Gi }",
             )
@@ -149,7 +165,7 @@ def _reserved_leaves_capacity(parsed: ParsedSections) -> Iterator[Finding]:
 def _groups_reach_every_zone(parsed: ParsedSections) -> Iterator[Finding]:
     zones = len(parsed.stack.cluster.zones)
     for name, group in parsed.stack.node_groups.items():
-        if group.max < zones:
+        if group.max < zones and not group.by_karpenter:
             yield Finding(
                 code="node-group.max-below-zones",
                 at=(GROUPS, name, "max"),

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
+from ebbtide.provisioning_labels import Provisioner
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.access import Principal, PrivateRange, PublicRange, at_most_forty, viewers_are_no_admins
 from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
@@ -26,6 +27,7 @@ from ebbtide.settings.sections.existing import (
     node_pools_have_sets,
     shapes_have_selectors,
 )
+from ebbtide.settings.sections.node_groups import PROVISIONERS
 from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone, acted_on
 from ebbtide.settings.sections.zones import one_way_of_naming
@@ -135,6 +137,12 @@ class ClusterSettings(Settings):
         default=("a", "b"),
         description="letters or ids of the availability zones; EKS needs at least two for its own network interfaces",
         examples=["[a, b]", "[use1-az1, use1-az4]"],
+    )
+    provisioner: Annotated[Provisioner, *PROVISIONERS] = Field(
+        default=Provisioner.CLUSTER_AUTOSCALER,
+        description="adds and removes the nodes of flexible, gpu and spot groups that name no provisioner: "
+        "cluster-autoscaler or karpenter",
+        examples=["karpenter"],
     )
     public_access: Annotated[
         tuple[PublicRange, ...], each_once("range", '["203.0.113.0/24"]'), whole_list(at_most_forty)

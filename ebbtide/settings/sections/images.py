@@ -78,6 +78,11 @@ class ImageSettings(Settings):
         "for that version",
         examples=["registry.example.com/autoscaling/cluster-autoscaler:v1.36.1"],
     )
+    karpenter: Image | None = Field(
+        default=None,
+        description="image of Karpenter, for stacks whose groups it provides; default: this release's",
+        examples=["registry.example.com/karpenter/controller:1.14.1"],
+    )
     ray_operator: Image | None = Field(
         default=None,
         description="image of KubeRay's operator, for stacks with Ray clusters; default: this release's",

@@ -41,9 +41,14 @@ FOR_SHELLS = ("ssm", "ssmmessages")
 (Source: AWS Systems Manager user guide, "Improve the security of EC2 instances by using VPC endpoints".)"""
 
 
-def called_services(*, session_manager: bool) -> tuple[str, ...]:
+FOR_KARPENTER = ("sqs", "ssm")
+"""Karpenter reads interruptions from a queue, and the ids of node images from Systems Manager's parameters."""
+
+
+def called_services(*, session_manager: bool, karpenter: bool = False) -> tuple[str, ...]:
     """Return the last parts of the endpoints' names."""
-    return (*CALLED, *(FOR_SHELLS if session_manager else ()))
+    further = (*(FOR_SHELLS if session_manager else ()), *(FOR_KARPENTER if karpenter else ()))
+    return tuple(dict.fromkeys((*CALLED, *further)))
 
 
 DEFAULT_CIDR = "10.0.0.0/16"

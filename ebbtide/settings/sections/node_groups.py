@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.prices import InstanceType, instance_type, instance_type_names, nearest_type
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.shapes import NodeSetShape, NodeShape, Reserved
-from ebbtide.settings.sections.types import Count, Positive
+from ebbtide.settings.sections.types import Count, Positive, acted_on
 
 
 def _types_are_known_or_described(types: Sequence[str], shape: NodeShape | None) -> None:
@@ -74,12 +74,33 @@ def _fixed_nodes_stay(kind: NodeKind, least: int) -> None:
         )
 
 
+def _karpenter_scales_from_zero(provisioner: Provisioner, kind: NodeKind, least: int) -> None:
+    if provisioner is not Provisioner.KARPENTER:
+        return
+    if kind is NodeKind.FIXED:
+        raise wanted(
+            "node-group.fixed-provisioner",
+            "cluster-autoscaler for fixed nodes: Karpenter runs on them",
+            example="cluster-autoscaler",
+            at="provisioner",
+        )
+    if least > 0:
+        raise wanted("node-group.karpenter-min", "0: Karpenter keeps no minimum of nodes", example="0", at="min")
+
+
+PROVISIONERS = acted_on(
+    *Provisioner,
+    planned={"auto-mode": "EKS Auto Mode replaces each node after at most 21 days, busy or not"},
+)
+
+
 class NodeGroupSettings(Settings):
-    """Nodes of one shape. `min` and `max` are totals, split over the zones."""
+    """Nodes of one shape, with Karpenter of several. `min` and `max` are totals, split over the zones."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         MIN_WITHIN_MAX,
         Check(("kind", "min"), _fixed_nodes_stay),
+        Check(("provisioner", "kind", "min"), _karpenter_scales_from_zero),
         Check(("instance_types", "shape"), _types_are_known_or_described),
     )
 
@@ -93,7 +114,8 @@ class NodeGroupSettings(Settings):
         Field(min_length=1),
         each_once("instance type", "[m7i.4xlarge, m6i.4xlarge]"),
     ] = Field(
-        description="interchangeable instance types with equal CPU, memory and GPUs; default: by kind",
+        description="interchangeable instance types with equal CPU, memory and GPUs; with provisioner karpenter "
+        "one type may be larger than the others; default: by kind",
         examples=["[m7i.4xlarge, m6i.4xlarge]"],
     )
     shape: NodeShape | None = Field(
@@ -112,6 +134,13 @@ class NodeGroupSettings(Settings):
         examples=["10"],
     )
 
+    provisioner: Annotated[Provisioner, *PROVISIONERS] = Field(
+        default=Provisioner.CLUSTER_AUTOSCALER,
+        description="adds and removes the nodes: cluster-autoscaler or karpenter; default: cluster.provisioner, and "
+        "cluster-autoscaler for fixed nodes",
+        examples=["karpenter"],
+    )
+
     reserved: Reserved = Field(
         default=Reserved(),
         description="requests of your own DaemonSets on each node, which other pods cannot use",
@@ -127,11 +156,27 @@ class NodeGroupSettings(Settings):
         return isinstance(self.shape, NodeSetShape)
 
     @property
+    def by_karpenter(self) -> bool:
+        """True if Karpenter adds and removes the nodes."""
+        return self.provisioner is Provisioner.KARPENTER
+
+    @property
     def types(self) -> tuple[InstanceType, ...]:
-        """Return the instance types, from the price tables or from `shape`. All have the same size."""
-        return tuple(
+        """Return the instance types, from the price tables or from `shape`. All have the same size, except that the
+        types of a Karpenter group may have several: the largest come first.
+        """
+        types = [
             instance_type(name) if self.shape is None else self.shape.as_type(name) for name in self.instance_types
-        )
+        ]
+        if self.by_karpenter:
+            types.sort(key=lambda kind: (kind.gpu, kind.vcpu, kind.memory_mib), reverse=True)
+        return tuple(types)
+
+    @property
+    def largest_types(self) -> tuple[InstanceType, ...]:
+        """Return the types that pods must fit, and that nodes are counted in: all of them, or Karpenter's largest."""
+        types = self.types
+        return tuple(kind for kind in types if kind.shape == types[0].shape) if self.by_karpenter else types
 
     def with_types(self, names: tuple[str, ...]) -> "NodeGroupSettings":
         """Return the group on other nodes, whose types are in the price tables."""
@@ -161,8 +206,11 @@ _GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
 }
 
 
-def filled_group(name: str, group: object) -> object:
-    """Return a group with its kind and the kind's defaults. Values that are not mappings are unchanged."""
+def filled_group(name: str, group: object, provisioner: Provisioner = Provisioner.CLUSTER_AUTOSCALER) -> object:
+    """Return a group with its kind and the kind's defaults. Values that are not mappings are unchanged.
+
+    `provisioner` is the cluster's default.
+    """
     if not isinstance(group, Mapping):
         return group
     filled = dict(cast("Mapping[str, Any]", group))
@@ -172,20 +220,25 @@ def filled_group(name: str, group: object) -> object:
     # A kind that is missing or wrong is one fault: the keys that would follow from it are filled in all the same.
     valid_kind = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
     filled = {**_GROUPS[valid_kind], **filled}
+    if valid_kind is not NodeKind.FIXED and provisioner is Provisioner.KARPENTER:
+        filled.setdefault("provisioner", provisioner.value)
     largest = filled.get("max")
     if "min" not in group and "min" in filled and type(largest) is int and largest > 0:
         filled["min"] = min(filled["min"], largest)
     return filled
 
 
-def filled_groups(groups: Mapping[str, object], *, gpus_wanted: bool) -> dict[str, object]:
+def filled_groups(
+    groups: Mapping[str, object], *, gpus_wanted: bool, provisioner: Provisioner = Provisioner.CLUSTER_AUTOSCALER
+) -> dict[str, object]:
     """Return the file's groups with defaults, and a default group for each missing kind that is needed.
 
     Fixed nodes run system pods and the controller; flexible ones are always needed.
     """
-    filled = {name: filled_group(name, group) for name, group in groups.items()}
+    filled = {name: filled_group(name, group, provisioner) for name, group in groups.items()}
     present = [
         cast("Mapping[str, object]", group).get("kind") for group in filled.values() if isinstance(group, Mapping)
     ]
     needed = [NodeKind.FIXED, NodeKind.FLEXIBLE, *([NodeKind.GPU] if gpus_wanted else [])]
-    return filled | {str(kind): filled_group(kind, {}) for kind in needed if kind not in present and kind not in filled}
+    absent = [kind for kind in needed if kind not in present and kind not in filled]
+    return filled | {str(kind): filled_group(kind, {}, provisioner) for kind in absent}

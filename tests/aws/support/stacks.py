@@ -117,6 +117,9 @@ VARIANTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     ),
     "a closed network": _changed(network={"nat": "none"}, cluster={"sessionManager": True}),
     "spot nodes": _changed(nodeGroups={"spot": _SPOT}),
+    "Karpenter, in a closed network": _changed(
+        cluster={"provisioner": "karpenter"}, network={"nat": "none"}, nodeGroups={"spot": _SPOT}
+    ),
     "four zones, a gateway in each": lambda: {
         **_changed(
             network={"nat": "per-zone"},

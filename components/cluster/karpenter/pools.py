@@ -1,0 +1,109 @@
+"""The NodePool and the EC2NodeClass of a group. Pure.
+
+Nodes have the labels and taints of managed groups (`components.aws.node_shape`), so that pods are placed the same way.
+
+**Budgets.** A NodePool is created with the budgets of a working day: nodes with pods stay, empty ones may go. The
+workload controller writes other budgets outside business hours. Karpenter's default, without any, is a tenth of the
+nodes at any time.
+
+**Workers.** Nodes do not expire and have no `terminationGracePeriod`: either would end a worker, budgets or not.
+
+**Memory.** Karpenter estimates a node's memory before it exists, as `ebbtide.prices` does. It would reserve 11 MiB for
+each of `maxPods`, and nodeadm only for the pods of plain interfaces, so the reservation is stated. With several sizes
+in one group it is that of the largest nodes.
+
+**Images.** The alias names one release, so that new images arrive with an update of Ebbtide and not as drift at any
+time. Karpenter picks the NVIDIA variant for types with GPUs. Source: aws/karpenter-provider-aws v1.14.1,
+`pkg/providers/amifamily/al2023.go`, `pkg/providers/instancetype/types.go`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.aws.node_shape import NodeShape, node_shape
+from ebbtide.prices import InstanceType
+from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NodeKind
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.zones import is_id
+from ebbtide.vocabulary.node_pools import CLOSED
+
+IMAGES = "al2023@v20260903"
+"""A release of awslabs/amazon-eks-ami for all supported versions of Kubernetes."""
+
+CLASS_API = "karpenter.k8s.aws/v1"
+
+
+def class_name(group: str) -> str:
+    """Return the name of a group's EC2NodeClass. Each group has one, since tags and disks are the group's."""
+    return f"ebbtide-{group}"
+
+
+def weights(groups: Mapping[str, NodeGroupSettings]) -> dict[str, int]:
+    """Return the weights of NodePools, 1 to 100: the order of `growth_priority`."""
+    ranks = sorted({group.growth_priority for group in groups.values()})
+    return {name: 1 + ranks.index(group.growth_priority) for name, group in groups.items()}
+
+
+def node_pool(name: str, group: NodeGroupSettings, *, weight: int, zones: Sequence[str], region: str) -> dict[str, Any]:
+    """Return the spec of the NodePool of a group."""
+    shape = node_shape(name, group)
+    ids = all(map(is_id, zones))
+    zone_key = "topology.k8s.aws/zone-id" if ids else "topology.kubernetes.io/zone"
+    requirements = {
+        INSTANCE_TYPE: [*group.instance_types],
+        zone_key: [zone if ids else f"{region}{zone}" for zone in zones],
+        CAPACITY_TYPE: ["spot" if group.kind is NodeKind.SPOT else "on-demand"],
+        ARCH: [group.types[0].arch],
+        "kubernetes.io/os": ["linux"],
+    }
+    template: dict[str, Any] = {
+        "nodeClassRef": {"group": CLASS_API.split("/")[0], "kind": "EC2NodeClass", "name": class_name(name)},
+        "requirements": [{"key": key, "operator": "In", "values": values} for key, values in requirements.items()],
+        "expireAfter": "Never",
+    }
+    if shape.taints:
+        template["taints"] = [
+            {"key": taint.key, "value": taint.value, "effect": taint.kubernetes_effect} for taint in shape.taints
+        ]
+    return {
+        "weight": weight,
+        "limits": {"nodes": str(group.max)},
+        "disruption": {
+            "consolidationPolicy": "WhenEmptyOrUnderutilized",
+            "consolidateAfter": shape.options["scaledownunneededtime"],
+            "budgets": CLOSED,
+        },
+        "template": {"metadata": {"labels": {**shape.labels}}, "spec": template},
+    }
+
+
+def node_class(name: str, group: NodeGroupSettings, *, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return the spec of the EC2NodeClass of a group, without network and instance profile."""
+    shape = node_shape(name, group)
+    return {
+        "amiSelectorTerms": [{"alias": IMAGES}],
+        # One hop: a pod cannot reach the metadata service, and so cannot take the node's role.
+        "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
+        "blockDeviceMappings": [
+            {
+                "deviceName": "/dev/xvda",
+                "ebs": {
+                    "volumeType": "gp3",
+                    "volumeSize": f"{group.disk_size}Gi",
+                    "encrypted": True,
+                    "deleteOnTermination": True,
+                },
+            }
+        ],
+        "kubelet": _kubelet(group.largest_types, shape),
+        "tags": {**tags},
+    }
+
+
+def _kubelet(types: Sequence[InstanceType], shape: NodeShape) -> dict[str, Any]:
+    cpu = max(1000 * kind.vcpu - kind.allocatable_cpu for kind in types)
+    pods = min(shape.max_pods, max(kind.default_pods for kind in types))
+    return {
+        "maxPods": shape.max_pods,
+        "kubeReserved": {"cpu": f"{cpu}m", "memory": f"{11 * pods + 255}Mi", "ephemeral-storage": "1Gi"},
+    }
