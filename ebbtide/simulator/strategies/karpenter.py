@@ -33,21 +33,22 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.world import BEFORE_THE_MODEL, World
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
-DRAINS = 5  # nodes at a time, in the window
 OPENS_AFTER_S, CLOSES_BEFORE_S = 5.0, 900.0
 POLL_S = 5.0
 _EMPTY, _UNDERUTILIZED = frozenset([DisruptionReason.EMPTY]), frozenset([DisruptionReason.UNDERUTILIZED])
-BY_DAY, BY_NIGHT = (
-    (DisruptionBudget(nodes=drains, reasons=_UNDERUTILIZED), DisruptionBudget(percent=100, reasons=_EMPTY))
-    for drains in (0, DRAINS)
-)
-_KINDS = (NodeKind.FLEXIBLE, NodeKind.GPU)
 
+
+def budgets_of(drains: int) -> tuple[DisruptionBudget, ...]:
+    """Empty nodes go at any time, others so many at a time."""
+    return (DisruptionBudget(nodes=drains, reasons=_UNDERUTILIZED), DisruptionBudget(percent=100, reasons=_EMPTY))
+
+
+BY_DAY = budgets_of(0)
 
 _OURS = (
     "karpenter: Karpenter 1.14 has the flexible and GPU groups, each a NodePool of the processor and generation of the "
     "group's type, no larger, with as many GPUs; by day it removes empty nodes alone, in the window "
-    f"{DRAINS} nodes at a time."
+    "as many nodes at a time as parallelDrains."
 )
 _DEFAULTS = (
     "karpenter-defaults: the same NodePools with all sizes and a budget of 10 % at any time; a ScaledJob of KEDA for "
@@ -152,7 +153,8 @@ def with_windows(run: StrategyRun) -> StrategyResult:
     """The scaler owns the replicas; NodePools follow the window."""
 
     def control(config: ControllerConfig, world: World, tally: Tally) -> None:
-        for at, budgets in _turns(config, world):
+        by_night = budgets_of(run.setup.settings.cluster.parallel_drains)
+        for at, budgets in _turns(config, world, by_night):
             world.timeline.at(at, _setter(run, world, budgets), BEFORE_THE_MODEL)
         controlled(config, world, tally)
 
@@ -167,16 +169,18 @@ def _setter(run: StrategyRun, world: World, budgets: tuple[DisruptionBudget, ...
     return act
 
 
-def _turns(config: ControllerConfig, world: World) -> list[tuple[float, tuple[DisruptionBudget, ...]]]:
+def _turns(
+    config: ControllerConfig, world: World, by_night: tuple[DisruptionBudget, ...]
+) -> list[tuple[float, tuple[DisruptionBudget, ...]]]:
     """When the NodePools' budgets open and close, in seconds."""
     begin = world.setup.start.astimezone(UTC)
     turns: list[tuple[float, tuple[DisruptionBudget, ...]]] = []
     if config.window.is_open(begin):
-        turns.append((OPENS_AFTER_S, BY_NIGHT))
+        turns.append((OPENS_AFTER_S, by_night))
     edge = config.window.next_change(begin)
     while edge is not None and (at := (edge - begin) / timedelta(seconds=1)) < world.setup.end_s:
         if config.window.is_open(edge):
-            turns.append((at + OPENS_AFTER_S, BY_NIGHT))
+            turns.append((at + OPENS_AFTER_S, by_night))
         else:
             turns.append((max(0.0, at - CLOSES_BEFORE_S), BY_DAY))
         edge = config.window.next_change(edge)
