@@ -72,7 +72,7 @@ test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for 
 test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider, on Pulumi's engine too where a `pulumi` CLI is: needs that program, skips without
 	@$(BIN)/python -m pytest -rs -m "aws and not long" tests/aws
 
-test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (6 minutes)
+test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (11 minutes)
 	@$(BIN)/python tools/control-plane/build.py --ray --karpenter --monitoring
 	@$(PYTEST) $(SLOWEST) -m "control_plane and not long" tests/control_plane
 
