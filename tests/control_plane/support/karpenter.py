@@ -1,13 +1,14 @@
 """Nodes of Karpenter for the pods of a stack, scattered pods that invite it to consolidate, and what moved."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.karpenter import POOL_LABEL, Karpenter
 
-from controllers.adapters.kube_api import Json
+from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND
 from tests.builders.control_plane import eventually
 
@@ -110,11 +111,12 @@ class Watched:
         return sum(tuple(self._ready.values()))
 
     def _run(self) -> None:
-        for event in self._watch:
-            uid = event["object"]["metadata"]["uid"]
-            self._ready[uid] = event["type"] != "DELETED" and is_live(event["object"])
-            if self.least is not None:
-                self.least = min(self.least, self._count())
+        with suppress(ApiError):  # the control plane ended first, after a failure
+            for event in self._watch:
+                uid = event["object"]["metadata"]["uid"]
+                self._ready[uid] = event["type"] != "DELETED" and is_live(event["object"])
+                if self.least is not None:
+                    self.least = min(self.least, self._count())
 
 
 def budget(name: str, namespace: str, selector: Mapping[str, str], allowed: int) -> Json:
