@@ -188,6 +188,8 @@ class Karpenter(pulumi.ComponentResource):
             **({"ISOLATED_VPC": "true"} if args.isolated else {}),
             "METRICS_PORT": str(_METRICS),
             "HEALTH_PROBE_PORT": str(_HEALTH),
+            # By default it plans as if preferences were required: pods that prefer a spread keep a node each.
+            "PREFERENCE_POLICY": "Ignore",
         }
         return [
             *({"name": key, "value": value} for key, value in values.items()),

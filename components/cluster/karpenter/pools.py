@@ -70,7 +70,9 @@ def node_pool(name: str, group: NodeGroupSettings, *, weight: int, zones: Sequen
         "limits": {"nodes": str(group.max)},
         "disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
-            "consolidateAfter": shape.options["scaledownunneededtime"],
+            # A pool keeps an idle worker for its stabilization window. Keeping its node longer costs 5 % more in replays,
+            # at equal waits (docs/evidence/karpenter-model.md).
+            "consolidateAfter": "0s",
             "budgets": CLOSED,
         },
         "template": {"metadata": {"labels": {**shape.labels}}, "spec": template},

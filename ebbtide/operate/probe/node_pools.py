@@ -64,12 +64,8 @@ def _faults(want: NodePoolWant, item: Json) -> Iterator[Finding]:
     if want.workers:
         yield from _endings(subject, at(item, "spec", "template", "spec") or {})
     disruption: Json = at(item, "spec", "disruption") or {}
-    after = disruption.get("consolidateAfter", "0s")
-    if after == "Never":
-        yield note(f"{subject} consolidateAfter", "Never, so nodes stay, empty ones too; write for example 1m")
-    elif after == "0s":
-        said = "0s, which is also the default: a node goes as soon as it is empty, and the next pod waits for another"
-        yield note(f"{subject} consolidateAfter", f"{said}; write for example 1m")
+    if disruption.get("consolidateAfter") == "Never":
+        yield note(f"{subject} consolidateAfter", "Never, so nodes stay, empty ones too; write for example 0s")
     if disruption.get("consolidationPolicy") == "WhenEmpty":
         said = "WhenEmpty, so nodes with pods stay all night; write WhenEmptyOrUnderutilized"
         yield note(f"{subject} consolidationPolicy", said)

@@ -242,5 +242,11 @@ def test_a_network_without_a_gateway_has_the_endpoints_that_karpenter_calls() ->
     assert {"name": "ISOLATED_VPC", "value": "true"} in container["env"]
 
 
+def test_karpenter_may_put_pods_that_prefer_a_spread_on_one_node(stack: Recorded) -> None:
+    (container,) = stack.named("karpenter-deployment").inputs["spec"]["template"]["spec"]["containers"]
+
+    assert {"name": "PREFERENCE_POLICY", "value": "Ignore"} in container["env"]
+
+
 def test_a_stack_without_karpenter_has_nothing_of_it() -> None:
     assert not [it for it in record(stack_settings()) if "karpenter" in it.urn.lower() or "NodePool" in it.type]

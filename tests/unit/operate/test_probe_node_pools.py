@@ -91,7 +91,6 @@ def test_a_node_pool_that_cannot_be_read_is_named(tmp_path: Path, answer: int, w
             ("note: wanted Never", "Auto Mode"),
         ),
         (node_pool(consolidateAfter="Never"), "consolidateAfter", ("note: Never",)),
-        (node_pool(consolidateAfter="0s"), "consolidateAfter", ("note: 0s",)),
         (node_pool(consolidationPolicy="WhenEmpty"), "consolidationPolicy", ("note: WhenEmpty",)),
     ],
 )
