@@ -70,7 +70,7 @@ def node_pool(name: str, group: NodeGroupSettings, *, weight: int, zones: Sequen
         "limits": {"nodes": str(group.max)},
         "disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
-            # A pool keeps an idle worker for its stabilization window. Keeping its node longer costs 5 % more in replays,
+            # An idle worker stays for its stabilization window. To keep its node longer costs 5 % more in replays,
             # at equal waits (docs/evidence/karpenter-model.md).
             "consolidateAfter": "0s",
             "budgets": CLOSED,
