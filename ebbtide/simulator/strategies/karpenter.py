@@ -5,7 +5,7 @@ spot groups stay managed groups with the cluster autoscaler.
 
 `karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours. Its GPU nodes have one GPU
 each, since Karpenter packs pods before it looks at prices. By day its NodePools remove empty nodes alone; in the window
-they also move pods, from a moment after the pods' budgets open to a quarter of an hour before they close.
+they also move pods, from a moment after the pods' budgets open until `drain_guard` before business hours.
 
 `karpenter-defaults` is Karpenter as shipped (budget 10 %, no wait before consolidation, all sizes), with KEDA's
 ScaledJobs: every 5 s each queue is polled, each job gets a pod, and the pod ends with it. These pods have
@@ -24,6 +24,7 @@ from ebbtide.prices import InstanceType, NoPrice, instance_type, instance_type_n
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import constant_groups
+from ebbtide.settings.process_documents import drain_guard
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
 from ebbtide.simulator.results import StrategyResult
@@ -33,8 +34,7 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.world import BEFORE_THE_MODEL, World
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
-OPENS_AFTER_S, CLOSES_BEFORE_S = 5.0, 900.0
-POLL_S = 5.0
+OPENS_AFTER_S = POLL_S = 5.0
 _EMPTY, _UNDERUTILIZED = frozenset([DisruptionReason.EMPTY]), frozenset([DisruptionReason.UNDERUTILIZED])
 
 
@@ -153,8 +153,10 @@ def with_windows(run: StrategyRun) -> StrategyResult:
     """The scaler owns the replicas; NodePools follow the window."""
 
     def control(config: ControllerConfig, world: World, tally: Tally) -> None:
-        by_night = budgets_of(run.setup.settings.cluster.parallel_drains)
-        for at, budgets in _turns(config, world, by_night):
+        settings = run.setup.settings
+        closes_before = drain_guard(settings) - config.closing_guard
+        by_night = budgets_of(settings.cluster.parallel_drains)
+        for at, budgets in _turns(config, world, by_night, closes_before):
             world.timeline.at(at, _setter(run, world, budgets), BEFORE_THE_MODEL)
         controlled(config, world, tally)
 
@@ -170,9 +172,9 @@ def _setter(run: StrategyRun, world: World, budgets: tuple[DisruptionBudget, ...
 
 
 def _turns(
-    config: ControllerConfig, world: World, by_night: tuple[DisruptionBudget, ...]
+    config: ControllerConfig, world: World, by_night: tuple[DisruptionBudget, ...], closes_before: timedelta
 ) -> list[tuple[float, tuple[DisruptionBudget, ...]]]:
-    """When the NodePools' budgets open and close, in seconds."""
+    """When the NodePools' budgets open, and close `closes_before` the pods' budgets, in seconds."""
     begin = world.setup.start.astimezone(UTC)
     turns: list[tuple[float, tuple[DisruptionBudget, ...]]] = []
     if config.window.is_open(begin):
@@ -182,7 +184,7 @@ def _turns(
         if config.window.is_open(edge):
             turns.append((at + OPENS_AFTER_S, by_night))
         else:
-            turns.append((max(0.0, at - CLOSES_BEFORE_S), BY_DAY))
+            turns.append((max(0.0, at - closes_before.total_seconds()), BY_DAY))
         edge = config.window.next_change(edge)
     return sorted(turns, key=lambda turn: turn[0])
 
