@@ -228,7 +228,8 @@ def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers
     controllers.write(controllers.soon())
     eventually(lambda: karpenter.budgets("flexible") == CLOSED, what="the NodePool to close")
     (node,) = support.fill(plane, "flexible", 1)
-    lonely = plane.api.create(PODS, support.pod("lonely", "flexible", 100, nodeName=node))["metadata"]["uid"]
+    bound = support.pod("lonely", "flexible", 100, nodeName=node, tolerations=[support.STAYS])
+    lonely = plane.api.create(PODS, bound)["metadata"]["uid"]
     support.clear(plane, "flexible", 1)
     eventually(lambda: lonely in support.placed(plane), what="the lonely pod")
     looked_again(karpenter)
