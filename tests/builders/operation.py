@@ -9,11 +9,11 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from control_plane.plane.driver import ControlPlane
 
@@ -87,6 +87,29 @@ class Process:
         return self._child.wait(timeout=GRACE)
 
 
+_P = TypeVar("_P", bound=Process)
+
+
+@contextmanager
+def running(process: _P) -> Generator[_P]:
+    """Kill the process at the end; a failed assertion shows its log."""
+    try:
+        yield process
+    except AssertionError as error:
+        error.add_note(process.log.read_text())
+        raise
+    finally:
+        process.kill()
+
+
+@contextmanager
+def leading(process: _P) -> Generator[_P]:
+    """As `running`, from the moment at which the process leads."""
+    with running(process):
+        eventually(process.leads, what=f"{process.name} to lead")
+        yield process
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """A pool `train` at zero and a budget `api`, in fresh namespaces; it is always night there."""
@@ -132,23 +155,12 @@ class Scene:
         lease = self.plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.apps}/leases/{CONTROLLER}")
         return str(lease.get("spec", {}).get("holderIdentity", ""))
 
-    @contextmanager
-    def process(self, name: str = "one", **how: Any) -> Generator[Process]:
+    def process(self, name: str = "one", **how: Any) -> AbstractContextManager[Process]:
         """As `Process`."""
-        process = Process(name, self, **how)
-        try:
-            yield process
-        except AssertionError as error:
-            error.add_note(process.log.read_text())
-            raise
-        finally:
-            process.kill()
+        return running(Process(name, self, **how))
 
-    @contextmanager
-    def leader(self, name: str = "one", **how: Any) -> Generator[Process]:
-        with self.process(name, **how) as process:
-            eventually(process.leads, what=f"{name} to lead")
-            yield process
+    def leader(self, name: str = "one", **how: Any) -> AbstractContextManager[Process]:
+        return leading(Process(name, self, **how))
 
 
 def make_scene(plane: ControlPlane, fresh: Fresh, redis: EmbeddedRedis, folder: Path) -> Scene:

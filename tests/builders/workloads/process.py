@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +18,7 @@ from ebbtide.vocabulary.labels import SPEC, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
-from tests.builders.operation import ALWAYS_NIGHT, Process
+from tests.builders.operation import ALWAYS_NIGHT, Process, leading
 from tests.builders.workloads.specs import ANSWERS, REFUSED
 
 TOKEN = "a-token"
@@ -144,18 +144,10 @@ class RayScene:
         found = self.plane.api.get(f"/api/v1/namespaces/{self.apps}/events")["items"]
         return [event for event in found if event.get("source", {}).get("component") == WORKLOADS]
 
-    @contextmanager
-    def leader(self, name: str = "one") -> Generator[RayProcess]:
+    def leader(self, name: str = "one") -> AbstractContextManager[RayProcess]:
         account = self.plane.kubeconfig_as(self.apps, WORKLOADS)
         process = RayProcess(name, self, kubeconfig=account, module="controllers.workloads")  # pyright: ignore[reportArgumentType] - file, folder and apps are all it takes
-        try:
-            eventually(process.leads, what=f"{name} to lead")
-            yield process
-        except AssertionError as error:
-            error.add_note(process.log.read_text())
-            raise
-        finally:
-            process.kill()
+        return leading(process)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -20,7 +20,7 @@ from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.workloads import PlannedEvent, WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
-from tests.builders.operation import ALWAYS_NIGHT, Process
+from tests.builders.operation import ALWAYS_NIGHT, Process, leading
 from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
 from tests.control_plane.support.ownership import Provisioner
@@ -98,18 +98,10 @@ class FloorScene:
         new.write_text(dump(config))
         new.replace(self.file)
 
-    @contextmanager
-    def leader(self, name: str = "one") -> Generator[Process]:
+    def leader(self, name: str = "one") -> AbstractContextManager[Process]:
         account = self.plane.kubeconfig_as(self.apps, WORKLOADS)
         process = Process(name, self, kubeconfig=account, module="controllers.workloads")  # pyright: ignore[reportArgumentType] - file, folder and apps are all it takes
-        try:
-            eventually(process.leads, what=f"{name} to lead")
-            yield process
-        except AssertionError as error:
-            error.add_note(process.log.read_text())
-            raise
-        finally:
-            process.kill()
+        return leading(process)
 
 
 def event(begins: datetime, lasting: timedelta, pods: int) -> tuple[PlannedEvent, timedelta]:

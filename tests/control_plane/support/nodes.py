@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.existing import stack_of
-from tests.builders.operation import Process
+from tests.builders.operation import Process, leading
 from tests.builders.recorded import record
 
 ALWAYS_DAY = BusinessHours(timezone="UTC", week=tuple(WeeklyInterval(day, 0, 24 * 60) for day in range(7)))
@@ -125,18 +125,10 @@ class NodeScene:
         command = [sys.executable, "-m", "controllers.closer", *files]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
-    @contextmanager
-    def leader(self, name: str = "one") -> Generator[Process]:
+    def leader(self, name: str = "one") -> AbstractContextManager[Process]:
         account = self.plane.kubeconfig_as(self.apps, WORKLOADS)
         process = Process(name, self, kubeconfig=account, module="controllers.workloads")  # pyright: ignore[reportArgumentType] - file, folder and apps are all it takes
-        try:
-            eventually(process.leads, what=f"{name} to lead")
-            yield process
-        except AssertionError as error:
-            error.add_note(process.log.read_text())
-            raise
-        finally:
-            process.kill()
+        return leading(process)
 
 
 @contextmanager
