@@ -64,7 +64,7 @@ _SHUT = f"{_BY_MINIMUM} && object.{_LEAST} == {CLOSED_MINIMUM}"
 def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
     """Return the rules for writes to budgets. `minimums` as in `AdmissionArgs`."""
     stays = f"has(oldObject.{_LEAST}) && object.{_LEAST} == oldObject.{_LEAST}"
-    # Without a minimum, no more than one pod may go, whoever their owner is.
+    # The minimum may be removed from any budget: `maxUnavailable` is then 0 or 1, so at most one pod is evicted.
     allowed, numbers = f"!has(object.{_LEAST}) || {stays} || {_SHUT}", str(CLOSED_MINIMUM)
     if minimums:
         opened = ", ".join(f"'{budget} {number}'" for budget, number in sorted(minimums.items()))

@@ -73,7 +73,7 @@ class Karpenter(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _node_role(self) -> GrantedRole:
-        """A role of its own: EKS manages the access of the other one, and takes it away with the last group."""
+        """Create the nodes' own role: EKS removes the access of the managed groups' role with the last of them."""
         args = self._args
         nodes = granted_role(
             f"{self._name}-node",
