@@ -145,8 +145,7 @@ def tree(tmp_path: Path) -> Path:
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
     for name in (
-        *("bash", "cat", "cut", "dirname", "env", "mkdir", "nice", "pgrep"),
-        *("rm", "sed", "sort", "tail", "timeout", "true"),
+        *("bash", "cut", "dirname", "env", "rm", "sed", "sort", "tail", "timeout", "true"),
     ):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
     return tmp_path
@@ -170,18 +169,19 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
 
     assert done.returncode == 0, done.stderr
     nodes = ["python tools/control-plane/build.py --nodes"] if Path("/sys/fs/cgroup/memory").is_dir() else []
-    background = ["make check", "make test-node"]
-    assert [line for line in asked if line not in background] == [
+    assert asked == [
         "make setup PYTHON=/bin/python3.11",
+        "make check",
         "make docs",
         "make check-workflows",
-        *nodes,
         "make test",
         "make test-demo",
         "make test-whole",
         "make test-aws",
         "make setup VENV=.venv-highest PYTHON=/bin/python3.13",
         "make test-smoke VENV=.venv-highest",
+        *nodes,
+        "make test-node",
         "make test-process",
         "make test-redis",
         "make test-backends",
@@ -192,8 +192,6 @@ def test_without_a_name_all_but_long_tiers_run_on_the_lowest_python_and_the_fast
         "python tools/control-plane/build.py --serving --look",
         "make test-serving",
     ]
-    assert [line for line in asked if line in background] == background
-    assert asked.index("make test-node") < asked.index("make test-process")
     left = ", ".join(f"{name} (runs when named)" for name in WHEN_NAMED)
     assert done.stdout.splitlines()[-1].endswith(f" s, left out: {left}")
 
@@ -235,7 +233,7 @@ def test_a_tier_that_does_not_exist_is_refused_before_anything_runs(tree: Path) 
     done, asked = run(tree, ["fast", "slow"])
 
     assert (done.returncode, asked) == (2, [])
-    assert done.stderr.startswith(".ci/run: no tier slow; there are: check docs workflows node ")
+    assert done.stderr.startswith(".ci/run: no tier slow; there are: check docs workflows fast ")
 
 
 def test_what_is_not_begun_in_time_is_left_out_and_named_in_the_last_line(tree: Path) -> None:
@@ -257,19 +255,7 @@ def test_a_tier_that_fails_ends_the_run(tree: Path) -> None:
     done, asked = run(tree, ["check", "demo", "fast"], FAILING="make test")
 
     assert (done.returncode, asked) == (5, ["make setup PYTHON=/bin/python3.11", "make check", "make test"])
-    assert done.stderr == "=== fast FAILED\n"
-
-
-@pytest.mark.parametrize("failing", ["make check", "make test-node", "make test-aws"])
-def test_a_tier_that_fails_in_the_background_or_beside_it_ends_the_run_before_the_next_tiers(
-    tree: Path, failing: str
-) -> None:
-    done, asked = run(tree, FAILING=failing)
-
-    assert done.returncode == 5
-    assert asked.count(failing) == 1
-    assert "make test-process" not in asked
-    assert f"=== {failing.removeprefix('make ').removeprefix('test-')} FAILED" in done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "=== fast FAILED"
 
 
 def test_with_one_python_the_fast_tier_runs_once(tree: Path) -> None:
