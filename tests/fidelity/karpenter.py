@@ -36,7 +36,7 @@ RESERVED_CPU_M, RESERVED_MIB, MAX_PODS = 100, 10, 58
 FIRST_PASS_S = 6.5
 """Karpenter is started anew before each scenario, so its loop begins at about the same second..."""
 ALIGNED = "minute_at_s"
-"""...unless the scenario waits for a minute of the wall clock."""
+"""...unless the scenario waits for a minute of the wall clock: then the seconds of the clock are known instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ def run_scenario(scenario: KarpenterScenario, seed: int = 0) -> KarpenterRun:
     timeline = Timeline()
     daemons = [found for found in scenario["workloads"] if found.get("daemon_set")]
     pools = [_pool(found, scenario["karpenter"], daemons) for found in scenario["karpenter"]["node_pools"]]
+    minute = scenario.get(ALIGNED)
     cluster = ClusterModel(
         timeline,
         [],
@@ -60,6 +61,7 @@ def run_scenario(scenario: KarpenterScenario, seed: int = 0) -> KarpenterRun:
         listener=_Processes(),
         node_pools=pools,
         first_pass_s=None if ALIGNED in scenario else FIRST_PASS_S,
+        clock_second=None if minute is None else minute % 1,
     )
     for found in scenario["workloads"]:
         if not found.get("daemon_set"):

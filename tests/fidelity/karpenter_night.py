@@ -40,7 +40,7 @@ NIGHT: KarpenterScenario = {
         {"at_s": CLOSED_S, "budgets": {"flexible": CLOSED}},
     ],
     "end_s": 200.0,
-    "minute_at_s": 0,  # the loop's phase is drawn
+    "minute_at_s": None,  # unknown, and the loop's phase is drawn
 }
 
 

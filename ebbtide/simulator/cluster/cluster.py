@@ -30,9 +30,11 @@ class ClusterModel:
         accidents: Accidents | None = None,
         node_pools: Sequence[NodePoolModel] = (),
         first_pass_s: float | None = None,
+        clock_second: float | None = None,
     ) -> None:
         """`flags` None: no cluster autoscaler, the initial nodes of `groups` stay. `cache_lag_s`: the delay until the
-        ReplicaSet controller reads a deletion cost. `node_pools`: those of Karpenter, none by default.
+        ReplicaSet controller reads a deletion cost. `node_pools`: those of Karpenter, none by default. `clock_second`:
+        the begin of a second of the wall clock, at which the scheduler retries pods; random by default.
         """
         rng = random.Random(seed)
         placement = Placement()
@@ -44,6 +46,8 @@ class ClusterModel:
         self._lifecycle = Lifecycle(timeline, self._state, listener)
         self._replicasets = ReplicaSets(timeline, self._lifecycle, rng, cache_lag_s)
         self._scheduler = Scheduler(timeline, self._state, placement, rng)
+        if clock_second is not None:
+            self._scheduler.tick = clock_second
         self._scheduler.bind = self._lifecycle.bind
         reach = Reach(machines=self._machines, lifecycle=self._lifecycle, placement=placement)
         self._autoscaler = None
