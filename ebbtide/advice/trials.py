@@ -29,8 +29,8 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.billing import total, usd_per_day
 from ebbtide.simulator.results import Strategy, UnpricedGroup
 from ebbtide.simulator.setup import ReplayError, ReplayOptions, ReplaySetup, replay_setup_of, with_known_nodes
+from ebbtide.simulator.strategies.karpenter import controlled_with_windows
 from ebbtide.simulator.strategies.plans import unpriced_groups
-from ebbtide.simulator.strategies.run import controlled
 from ebbtide.simulator.strategies.table import cluster_plan, world_setup_of
 from ebbtide.simulator.trace.alignment import shifted_starts
 from ebbtide.simulator.trace.traces import Job, Trace
@@ -271,7 +271,7 @@ def _week(settings: StackSettings, trace: Trace, options: ReplayOptions) -> Week
     plan = cluster_plan(setup.settings, strategy)
     jobs = runs_of(setup.jobs)
     world = World(plan, jobs, world_setup_of(setup, strategy))
-    controlled(setup.config, world, Tally())
+    controlled_with_windows(setup.config, world, Tally(), plan, setup.settings)
     billed = {group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()}
     return Week(
         usd=total(usd_per_day(world.recorder.series(), plan.money.assumed, setup.day_ends)),

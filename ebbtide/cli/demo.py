@@ -128,7 +128,9 @@ def _replayed(out: Console, settings: StackSettings, days: int) -> Replay:
 def _show_costs(out: Console, settings: StackSettings, replay: Replay) -> None:
     product = replay.strategies[Strategy.FIXED_FLEXIBLE]
     monthly = HOURS_PER_MONTH / (24 * replay.days)
-    usage = {group: hours * monthly for group, hours in product.node_hours_by_group.items()}
+    usage = dict.fromkeys(settings.node_groups, 0.0)
+    for nodes, hours in product.node_hours_by_group.items():
+        usage[nodes.partition("/")[0]] += hours * monthly
     out.print(f"US dollars per month; usage: the replayed {replay.days} days, scaled to a month")
     for part in cost_parts(group_costs(settings, usage), settings.region):
         out.print(part)

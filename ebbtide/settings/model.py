@@ -22,7 +22,7 @@ from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings
 from ebbtide.settings.sections.network import NetworkSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings, shape_name
 from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.rollout import RolloutSettings
@@ -96,6 +96,16 @@ class StackSettings(Settings):
     def karpenter_groups(self) -> Mapping[str, NodeGroupSettings]:
         """Return the groups that Karpenter provides."""
         return {name: group for name, group in self.node_groups.items() if group.by_karpenter}
+
+    @property
+    def by_type(self) -> "StackSettings":
+        """Return the stack with a further group for each type of Karpenter's groups, as replays name their nodes."""
+        further = {
+            shape_name(name, kind): group.of_type(kind)
+            for name, group in self.karpenter_groups.items()
+            for kind in group.types
+        }
+        return self.model_copy(update={"node_groups": {**self.node_groups, **further}}) if further else self
 
     def on_spot(self, pool: WorkerSettings) -> bool:
         """True if the pool runs on spot nodes of this stack. Nodes of existing clusters are unknown."""

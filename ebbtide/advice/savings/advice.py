@@ -109,6 +109,7 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
     """Compare all plans; none if demand exceeds the stack, or if a node that ran has no on-demand price, since it may
     need a part of the commitment.
     """
+    settings = settings.by_type
     ran = {group for group, nodes in usage.nodes.items() if any(nodes)}
     unpriced = tuple(group for group in unpriced_groups(settings) if group.name in ran)
     prices = {group: usd for group in usage.nodes if group in ran and (usd := listed_usd(settings, group)) is not None}

@@ -74,6 +74,7 @@ def read_usage(path: Path, settings: StackSettings) -> Usage:
     """Read a recorded file. Raises `TraceError` with all faults."""
     if not path.is_file():
         raise TraceError(f"{path}: no such file; wanted a table with the columns {','.join(COLUMNS)}")
+    settings = settings.by_type
     counts: dict[tuple[datetime, str], float] = {}
     with open_table(path) as table:
         if missing := [name for name in COLUMNS if name not in table.header]:

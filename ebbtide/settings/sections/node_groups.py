@@ -184,10 +184,19 @@ class NodeGroupSettings(Settings):
             return self
         return self.model_copy(update={"instance_types": names, "shape": None})
 
+    def of_type(self, kind: InstanceType) -> "NodeGroupSettings":
+        """Return the group with one of its types."""
+        return self.model_copy(update={"instance_types": (kind.name,)})
+
     @property
     def growth_priority(self) -> int:
         """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest."""
         return _FIRST_TO_GROW[self.kind] + self.priority
+
+
+def shape_name(group: str, kind: InstanceType) -> str:
+    """Return the name of a group's nodes of one type, where a group has several sizes."""
+    return f"{group}/{kind.name}"
 
 
 DEFAULT_REGION = "us-east-1"

@@ -4,9 +4,9 @@ They have a separate random generator, so a replay without accidents draws the s
 
 A spot node gets notice two minutes ahead. From then on it takes no pods, and its pods are evicted as far as their
 budgets allow. A refused eviction is tried again until the machine ends, which kills the remaining pods. Some notices
-are missed (`missed_notices`). At its end the group launches a replacement. (EKS may launch it earlier, when EC2 sees a
-rising risk before the notice; that is not assumed.) A node that the autoscaler is removing is interrupted later, if it
-stays.
+are missed (`missed_notices`). At its end the managed group launches a replacement; Karpenter launches one only for pods
+that wait. (EKS may launch it earlier, when EC2 sees a rising risk before the notice; that is not assumed.) A node that
+the autoscaler is removing is interrupted later, if it stays.
 
 Sources: Amazon EC2 User Guide, "Spot Instance interruption notices"; awsdocs/amazon-eks-user-guide,
 nodes/managed-node-groups.adoc (EKS drains a spot node at the notice, on a best-effort basis);
@@ -104,4 +104,5 @@ class Interruptions:
             for pod in list(node.pods.values()):
                 self.pods.cut(pod)
             self.machines.terminate(node)
-            self.machines.launch(node.shape, zone=node.zone)
+            if node.group in self._state.autoscaled:
+                self.machines.launch(node.shape, zone=node.zone)

@@ -159,6 +159,7 @@ def discounts_of(settings: StackSettings) -> Discounts:
     """Groups without a price have no discount."""
     off: list[float] = [0.0]
     off_spot: list[float] = [0.0]
+    settings = settings.by_type
     for name, group in settings.node_groups.items():
         usd, listed = steady_usd(settings, name), listed_usd(settings, name)
         if usd is None or listed is None:

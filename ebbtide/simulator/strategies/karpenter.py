@@ -1,11 +1,15 @@
-"""Karpenter in place of the cluster autoscaler, for flexible and GPU groups.
+"""Karpenter in place of the cluster autoscaler.
 
-Each of those groups becomes a NodePool, whose types share processor and generation with the group's type. Fixed and
-spot groups stay managed groups with the cluster autoscaler.
+A group that Karpenter provides is a NodePool with the types that its stack file lists: `stack_nodes`, the nodes of
+`fixed-flexible`. By day these NodePools remove empty nodes alone; in the window they also move pods, from a moment
+after the pods' budgets open until `drain_guard` before business hours.
+
+The strategies `karpenter` and `karpenter-defaults` also change the provisioner of flexible and GPU groups that have
+the cluster autoscaler. Their NodePools have types of the group's processor and generation. Fixed groups stay managed
+groups, and so do spot groups.
 
 `karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours. Its GPU nodes have one GPU
-each, since Karpenter packs pods before it looks at prices. By day its NodePools remove empty nodes alone; in the window
-they also move pods, from a moment after the pods' budgets open until `drain_guard` before business hours.
+each, since Karpenter packs pods before it looks at prices.
 
 `karpenter-defaults` is Karpenter as shipped (budget 10 %, no wait before consolidation, all sizes), with KEDA's
 ScaledJobs: every 5 s each queue is polled, each job gets a pod, and the pod ends with it. These pods have
@@ -14,7 +18,7 @@ ScaledJobs: every 5 s each queue is polled, each job gets a pod, and the pod end
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, timedelta
 from functools import cache
@@ -25,13 +29,14 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import constant_groups
 from ebbtide.settings.process_documents import drain_guard
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings, shape_name
 from ebbtide.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
+from ebbtide.simulator.cluster.model import GroupModel
 from ebbtide.simulator.results import StrategyResult
-from ebbtide.simulator.strategies.plans import Topology, group_model, separate_groups
+from ebbtide.simulator.strategies.plans import Topology, group_model, separate_groups, spot_rate
 from ebbtide.simulator.strategies.run import StrategyRun, controlled, play
 from ebbtide.simulator.world.edges import Tally
-from ebbtide.simulator.world.world import BEFORE_THE_MODEL, World
+from ebbtide.simulator.world.world import BEFORE_THE_MODEL, ClusterPlan, World
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
 OPENS_AFTER_S = POLL_S = 5.0
@@ -45,10 +50,15 @@ def budgets_of(drains: int) -> tuple[DisruptionBudget, ...]:
 
 BY_DAY = budgets_of(0)
 
+_STACK = (
+    "Groups with provisioner karpenter are NodePools of Karpenter 1.14 with the instance types that they list; by day "
+    "it removes empty nodes alone, in the window as many nodes at a time as parallelDrains. fixed-fleet, peak-fleet "
+    "and the strategies with a mixed group have nodes of the largest type instead."
+)
 _OURS = (
-    "karpenter: Karpenter 1.14 has the flexible and GPU groups, each a NodePool of the processor and generation of the "
-    "group's type, no larger, with as many GPUs; by day it removes empty nodes alone, in the window "
-    "as many nodes at a time as parallelDrains."
+    "karpenter: Karpenter 1.14 has the flexible and GPU groups, each a NodePool of the types that the group lists for "
+    "Karpenter, or of the processor and generation of the group's type, no larger, with as many GPUs; by day it "
+    "removes empty nodes alone, in the window as many nodes at a time as parallelDrains."
 )
 _DEFAULTS = (
     "karpenter-defaults: the same NodePools with all sizes and a budget of 10 % at any time; a ScaledJob of KEDA for "
@@ -56,11 +66,28 @@ _DEFAULTS = (
     "workload at a time may move."
 )
 
-PoolOf: TypeAlias = Callable[[str, NodeGroupSettings, tuple[TypeModel, ...]], NodePoolModel]
+_Offers: TypeAlias = tuple[tuple[InstanceType, float], ...]  # with dollars an hour
+_PoolOf: TypeAlias = Callable[[str, NodeGroupSettings, tuple[TypeModel, ...]], NodePoolModel]
+
+
+def stack_nodes(settings: StackSettings) -> Topology:
+    """The nodes of the stack file: managed groups, and NodePools of the groups that Karpenter provides."""
+    if not settings.karpenter_groups:
+        return separate_groups(settings)
+    return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, _STACK)
+
+
+def each_type(settings: StackSettings) -> Topology:
+    """The stack's groups, with a group for each type of a NodePool: a mix of them bounds what Karpenter may choose."""
+    nodes = stack_nodes(settings)
+    of_pools = {kind.shape.name: kind.shape for pool in nodes.node_pools for kind in pool.types}
+    return replace(nodes, groups={**nodes.groups, **of_pools}, node_pools=(), assumptions=())
 
 
 def our_node_pools(settings: StackSettings) -> Topology:
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
+        if group.by_karpenter:
+            return _stack_pool(name, group, types)
         largest = group.types[0]
         return NodePoolModel(
             name=name,
@@ -74,42 +101,85 @@ def our_node_pools(settings: StackSettings) -> Topology:
             budgets=BY_DAY,
         )
 
-    return _with_node_pools(settings, pool, _OURS)
+    def offers(region: str, group: NodeGroupSettings) -> _Offers:
+        return (_listed if group.by_karpenter else _alike)(region, group)
+
+    groups = {**_movable(settings), **settings.karpenter_groups}
+    return _with_node_pools(settings, groups, offers, pool, _OURS)
 
 
 def default_node_pools(settings: StackSettings) -> Topology:
-    return _with_node_pools(
-        settings, lambda name, group, types: NodePoolModel(name=name, types=types, limits=_limits(group)), _DEFAULTS
+    def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
+        return NodePoolModel(name=name, types=types, limits=_limits(group))
+
+    return _with_node_pools(settings, _movable(settings), _alike, pool, _DEFAULTS)
+
+
+def _movable(settings: StackSettings) -> dict[str, NodeGroupSettings]:
+    """The flexible and GPU groups with an autoscaler."""
+    constant = constant_groups(settings)
+    kinds = (NodeKind.FLEXIBLE, NodeKind.GPU)
+    return {name: group for name, group in settings.node_groups.items() if group.kind in kinds and name not in constant}
+
+
+def _stack_pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
+    """The NodePool that `components.cluster.karpenter` creates."""
+    return NodePoolModel(
+        name=name,
+        types=types,
+        weight=group.growth_priority,
+        limits={"nodes": group.max},
+        budgets=BY_DAY,
+        spot=group.kind is NodeKind.SPOT,
     )
 
 
-def _with_node_pools(settings: StackSettings, pool_of: PoolOf, assumption: str) -> Topology:
+def _with_node_pools(
+    settings: StackSettings,
+    pools_of: Mapping[str, NodeGroupSettings],
+    offers_of: Callable[[str, NodeGroupSettings], _Offers],
+    pool_of: _PoolOf,
+    assumption: str,
+) -> Topology:
     separate = separate_groups(settings)
     groups, source_of = dict(separate.groups), dict(separate.source_of)
     types: dict[str, InstanceType] = {}
     pools: list[NodePoolModel] = []
-    constant = constant_groups(settings)
-    for name, group in settings.node_groups.items():
-        if group.kind not in (NodeKind.FLEXIBLE, NodeKind.GPU) or name in constant:
-            continue
-        before = groups.pop(name)
-        offered: list[TypeModel] = []
-        for kind, usd in _offers(settings.region, group.types[0]):
-            spec = group if kind == group.types[0] else group.with_types((kind.name,))
-            shape = replace(group_model(name, spec, before.zones), name=f"{name}/{kind.name}", min=0, initial=0)
-            offered.append(TypeModel(shape=shape, usd=usd, capacity=_capacity(kind)))
+    for name, group in pools_of.items():
+        zones = groups.pop(name).zones
+        offers = {shape_name(name, kind): (kind, usd) for kind, usd in offers_of(settings.region, group)}
+        offered = (
+            TypeModel(shape=_shape(shape, name, group, kind, zones), usd=usd, capacity=_capacity(kind))
+            for shape, (kind, usd) in offers.items()
+        )
         pools.append(pool_of(name, group, tuple(offered)))
         for kind in pools[-1].types:
             source_of[kind.shape.name] = name
-            types[kind.shape.name] = _type_of(kind, group)
+            types[kind.shape.name] = offers[kind.shape.name][0]
     return replace(
         separate, groups=groups, source_of=source_of, types=types, node_pools=tuple(pools), assumptions=(assumption,)
     )
 
 
-def _type_of(kind: TypeModel, group: NodeGroupSettings) -> InstanceType:
-    name = kind.shape.name.partition("/")[2]
-    return group.types[0] if name == group.types[0].name else instance_type(name)
+def _shape(shape: str, name: str, group: NodeGroupSettings, kind: InstanceType, zones: tuple[str, ...]) -> GroupModel:
+    """A node of one type. The kubelets of a stack's NodePool all reserve what the largest type needs."""
+    listed = kind in group.types
+    model = group_model(name, group.of_type(kind) if listed else group.with_types((kind.name,)), zones)
+    cpu, memory = _reserved(group.types[0]) if listed and group.by_karpenter else (0, 0)
+    own_cpu, own_memory = _reserved(kind)
+    return replace(
+        model,
+        name=shape,
+        min=0,
+        initial=0,
+        cpu_m=model.cpu_m - max(0, cpu - own_cpu),
+        memory_mib=model.memory_mib - max(0, memory - own_memory),
+    )
+
+
+def _reserved(kind: InstanceType) -> tuple[int, int]:
+    """Millicores, and MiB for pods. Source: `components.cluster.karpenter.pools`."""
+    return 1000 * kind.vcpu - kind.allocatable_cpu, 11 * min(kind.max_pods, kind.default_pods)
 
 
 def _capacity(kind: InstanceType) -> dict[str, int]:
@@ -123,8 +193,22 @@ def _limits(group: NodeGroupSettings) -> dict[str, int]:
     return {resource: most for resource, most in limits.items() if most and (resource == "gpu") == bool(kind.gpu)}
 
 
+def _listed(region: str, group: NodeGroupSettings) -> _Offers:
+    """The types of the stack file with their prices, or their vCPUs if any of them has no price."""
+    try:
+        if group.kind is NodeKind.SPOT:
+            return tuple((kind, spot_rate(region, kind).above_usd) for kind in group.types)
+        return tuple((kind, on_demand(region, kind)) for kind in group.types)
+    except NoPrice:
+        return tuple((kind, float(kind.vcpu)) for kind in group.types)
+
+
+def _alike(region: str, group: NodeGroupSettings) -> _Offers:
+    return _of_family(region, group.types[0])
+
+
 @cache
-def _offers(region: str, like: InstanceType) -> tuple[tuple[InstanceType, float], ...]:
+def _of_family(region: str, like: InstanceType) -> _Offers:
     """Types of the same processor and generation, of all sizes, with their prices; at least the type itself."""
     alike = _FAMILY.fullmatch(like.family)
     itself = ((like, like.usd_per_hour or float(like.vcpu)),)
@@ -153,19 +237,26 @@ def with_windows(run: StrategyRun) -> StrategyResult:
     """The scaler owns the replicas; NodePools follow the window."""
 
     def control(config: ControllerConfig, world: World, tally: Tally) -> None:
-        settings = run.setup.settings
-        closes_before = drain_guard(settings) - config.closing_guard
-        by_night = budgets_of(settings.cluster.parallel_drains)
-        for at, budgets in _turns(config, world, by_night, closes_before):
-            world.timeline.at(at, _setter(run, world, budgets), BEFORE_THE_MODEL)
-        controlled(config, world, tally)
+        controlled_with_windows(config, world, tally, run.plan, run.setup.settings)
 
     return play(run, control)
 
 
-def _setter(run: StrategyRun, world: World, budgets: tuple[DisruptionBudget, ...]) -> Callable[[], None]:
+def controlled_with_windows(
+    config: ControllerConfig, world: World, tally: Tally, plan: ClusterPlan, settings: StackSettings
+) -> None:
+    """Run the production loop to the end of the world, with the NodePools' budgets of the workload controller."""
+    if plan.node_pools:
+        closes_before = drain_guard(settings) - config.closing_guard
+        by_night = budgets_of(settings.cluster.parallel_drains)
+        for at, budgets in _turns(config, world, by_night, closes_before):
+            world.timeline.at(at, _setter(plan, world, budgets), BEFORE_THE_MODEL)
+    controlled(config, world, tally)
+
+
+def _setter(plan: ClusterPlan, world: World, budgets: tuple[DisruptionBudget, ...]) -> Callable[[], None]:
     def act() -> None:
-        for pool in run.plan.node_pools:
+        for pool in plan.node_pools:
             world.cluster.set_node_budgets(pool.name, budgets)
 
     return act

@@ -13,7 +13,8 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.simulator.strategies.plans import Topology, separate_groups
+from ebbtide.simulator.strategies.karpenter import stack_nodes
+from ebbtide.simulator.strategies.plans import Topology
 from ebbtide.units.durations import format_duration
 
 _STORE = "s3://checkpoints"
@@ -33,8 +34,8 @@ def moved_to_spot(settings: StackSettings) -> StackSettings:
 
 def spot_groups(settings: StackSettings) -> Topology:
     """The moved stack. Its nodes are interrupted at the published rate, unless the replay sets another."""
-    moved = separate_groups(moved_to_spot(settings))
-    return replace(moved, spot_interruptions=1.0, assumptions=tuple(spot_assumptions(settings)))
+    moved = stack_nodes(moved_to_spot(settings))
+    return replace(moved, spot_interruptions=1.0, assumptions=(*moved.assumptions, *spot_assumptions(settings)))
 
 
 def spot_assumptions(settings: StackSettings) -> Iterator[str]:

@@ -242,7 +242,7 @@ def _money(topology: Topology) -> Rates:
         if listed_usd(settings, topology.source_of[name]) is None:
             continue
         if group.kind is NodeKind.SPOT:
-            listed[name] = assumed[name] = _spot_rate(settings.region, kind)
+            listed[name] = assumed[name] = spot_rate(settings.region, kind)
             continue
         listed[name] = group_rate(settings.region, kind, PricingAssumption.ON_DEMAND, floor=floor)
         assumed[name] = group_rate(settings.region, kind, settings.costs.pricing_assumption, floor=floor)
@@ -254,7 +254,7 @@ def _money(topology: Topology) -> Rates:
     )
 
 
-def _spot_rate(region: str, instance: InstanceType) -> GroupRate:
+def spot_rate(region: str, instance: InstanceType) -> GroupRate:
     """The spot price, or the on-demand price if no saving is known (see `without_spot_price`)."""
     usd = spot_or_none(region, instance)
     price = on_demand(region, instance) if usd is None else usd

@@ -17,7 +17,14 @@ from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.setup import ReplaySetup
 from ebbtide.simulator.strategies.bound import zero_wait_bound
 from ebbtide.simulator.strategies.constant import keep_peak_fleet, keep_smallest_fleet
-from ebbtide.simulator.strategies.karpenter import default_node_pools, our_node_pools, scaled_jobs, with_windows
+from ebbtide.simulator.strategies.karpenter import (
+    default_node_pools,
+    each_type,
+    our_node_pools,
+    scaled_jobs,
+    stack_nodes,
+    with_windows,
+)
 from ebbtide.simulator.strategies.keda import keda
 from ebbtide.simulator.strategies.on_spot import spot_groups
 from ebbtide.simulator.strategies.plans import (
@@ -54,8 +61,8 @@ def closed(config: ControllerConfig) -> ControllerConfig:
 
 
 STRATEGIES: Mapping[Strategy, Definition] = {
-    Strategy.FIXED_FLEXIBLE: Definition(separate_groups, opened, production, EBBTIDE),
-    Strategy.FIXED_FLEXIBLE_SPOT: Definition(spot_groups, opened, production, EBBTIDE),
+    Strategy.FIXED_FLEXIBLE: Definition(stack_nodes, opened, with_windows, EBBTIDE),
+    Strategy.FIXED_FLEXIBLE_SPOT: Definition(spot_groups, opened, with_windows, EBBTIDE),
     Strategy.KARPENTER: Definition(our_node_pools, opened, with_windows, EBBTIDE),
     Strategy.CLUSTER_AUTOSCALING: Definition(mixed_group, opened, production, EBBTIDE),
     Strategy.WORKER_AUTOSCALING: Definition(mixed_group, closed, production, EBBTIDE),
@@ -63,7 +70,7 @@ STRATEGIES: Mapping[Strategy, Definition] = {
     Strategy.PEAK_FLEET: Definition(separate_groups, closed, keep_peak_fleet, EBBTIDE),
     Strategy.KEDA_DEFAULTS: Definition(mixed_group, closed, keda, STOCK),
     Strategy.KARPENTER_DEFAULTS: Definition(default_node_pools, closed, scaled_jobs, JOB_PODS),
-    Strategy.ZERO_WAIT_BOUND: Definition(separate_groups, closed, zero_wait_bound, EBBTIDE),
+    Strategy.ZERO_WAIT_BOUND: Definition(each_type, closed, zero_wait_bound, EBBTIDE),
 }
 
 

@@ -64,7 +64,7 @@ def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | Non
         missed_notices=failures.missed_notices,
         interruptions_per_hour={
             name: failures.spot_interruptions * rate_per_hour(interruption_band(settings.region, kind))
-            for name, kind in _spot_types(settings)
+            for name, kind in _spot_types(settings.by_type)
         },
     )
 
@@ -111,4 +111,4 @@ def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator
 def _spot_types(settings: StackSettings) -> Iterator[tuple[str, str]]:
     for name, group in sorted(settings.node_groups.items()):
         if group.kind is NodeKind.SPOT:
-            yield name, group.instance_types[0]
+            yield name, group.types[0].name

@@ -4,8 +4,10 @@ from functools import cache
 
 import pytest
 
+from ebbtide.advice.savings.advice import savings_advice
+from ebbtide.advice.savings.usage import usage_of
 from ebbtide.prices import instance_type, on_demand
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster.karpenter.model import DEFAULT_BUDGETS
@@ -15,6 +17,7 @@ from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy
 from ebbtide.simulator.strategies.karpenter import BY_DAY
 from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.simulator.trace.jobs import Job, Trace
+from ebbtide.simulator.world.failures import Failures, accidents_of
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.vocabulary.labels import Category
 from tests.builders.simulator import a_pool, a_stack, a_workload
@@ -121,3 +124,95 @@ def test_the_same_replay_gives_the_same_figures() -> None:
     played.cache_clear()
 
     assert played().strategies == first
+
+
+LISTED = ("m7i.xlarge", "m7i.2xlarge", "m7i.4xlarge")
+
+
+def with_karpenter(**changes: object) -> StackSettings:
+    """The stack with flexible nodes from its own Karpenter."""
+    stack = a_stack()
+    update = {"provisioner": Provisioner.KARPENTER, "instance_types": LISTED, "min": 0, **changes}
+    flexible = stack.node_groups["flexible"].model_copy(update=update)
+    return stack.model_copy(update={"node_groups": {"fixed": stack.node_groups["fixed"], "flexible": flexible}})
+
+
+def test_a_group_with_karpenter_is_a_node_pool_of_its_list_in_the_products_own_replay() -> None:
+    plan = cluster_plan(with_karpenter(max=7), Strategy.FIXED_FLEXIBLE)
+
+    (pool,) = plan.node_pools
+    assert [group.name for group in plan.groups] == ["fixed"]
+    assert (pool.name, pool.limits, pool.budgets) == ("flexible", {"nodes": 7}, BY_DAY)
+    assert types(plan, "flexible") == set(LISTED)
+    assert plan.rates["flexible/m7i.2xlarge"].usd_per_hour(1) == on_demand("us-east-1", "m7i.2xlarge")
+
+
+def test_karpenter_and_the_product_are_one_on_a_stack_with_karpenter() -> None:
+    product, ours = (cluster_plan(with_karpenter(), strategy) for strategy in (Strategy.FIXED_FLEXIBLE, OURS))
+
+    assert product == ours
+
+
+def test_small_nodes_reserve_what_the_kubelet_of_the_largest_reserves() -> None:
+    mixed, alone = (
+        cluster_plan(with_karpenter(instance_types=names), Strategy.FIXED_FLEXIBLE)
+        for names in (("m7i.2xlarge", "m7i.4xlarge"), ("m7i.2xlarge",))
+    )
+    small, own = (
+        next(shape for shape in plan.shapes if shape.name == "flexible/m7i.2xlarge") for plan in (mixed, alone)
+    )
+
+    assert (own.cpu_m - small.cpu_m, own.memory_mib - small.memory_mib) == (20, 11 * (110 - 58))
+
+
+def test_a_spot_group_with_karpenter_is_a_spot_node_pool_whose_nodes_are_interrupted_by_type() -> None:
+    stack = with_karpenter()
+    spot = NodeGroupSettings(
+        kind=NodeKind.SPOT, instance_types=("m7i.2xlarge", "m6i.xlarge"), max=4, provisioner=Provisioner.KARPENTER
+    )
+    stack = stack.model_copy(update={"node_groups": {**stack.node_groups, "spot": spot}})
+    plan = cluster_plan(stack, Strategy.FIXED_FLEXIBLE)
+    accidents = accidents_of(Failures(spot_interruptions=1.0), stack)
+
+    assert {pool.name: pool.spot for pool in plan.node_pools} == {"flexible": False, "spot": True}
+    assert plan.rates["spot/m6i.xlarge"].above_usd < on_demand("us-east-1", "m6i.xlarge")
+    assert accidents is not None
+    assert {"spot/m6i.xlarge", "spot/m7i.2xlarge"} <= accidents.interruptions_per_hour.keys()
+
+
+@cache
+def played_with_karpenter() -> Replay:
+    jobs = tuple(a_job(900.0 * number) for number in range(150))
+    workloads = {f"api-{number}": a_workload(Category.FLEXIBLE) for number in range(4)}
+    stack = with_karpenter()
+    stack = stack.model_copy(update={"workloads": {**stack.workloads, **workloads}})
+    options = ReplayOptions(
+        days=2, strategies=(Strategy.FIXED_FLEXIBLE, Strategy.ZERO_WAIT_BOUND, Strategy.FIXED_FLEET), rollouts=False
+    )
+    return replay(stack, Trace(name="steady", jobs=jobs), options)
+
+
+def test_the_stacks_own_karpenter_moves_pods_at_night_alone() -> None:
+    result = played_with_karpenter().strategies[Strategy.FIXED_FLEXIBLE]
+
+    assert (result.jobs_interrupted, result.evictions_in_business_hours) == (0, 0)
+    assert result.evictions_in_window > 0
+
+
+def test_the_bound_mixes_the_types_of_the_list() -> None:
+    product, bound = (
+        played_with_karpenter().strategies[name] for name in (Strategy.FIXED_FLEXIBLE, Strategy.ZERO_WAIT_BOUND)
+    )
+
+    assert product.usd is not None
+    assert bound.usd is not None
+    assert bound.usd <= product.usd
+    assert any(name.startswith("flexible/") for name in bound.node_hours_by_group)
+
+
+def test_savings_advice_knows_the_types_that_ran() -> None:
+    replayed, stack = played_with_karpenter(), with_karpenter()
+    advice = savings_advice(stack, usage_of(replayed, stack))
+
+    assert advice.on_demand_usd is not None
+    assert not advice.unpriced
