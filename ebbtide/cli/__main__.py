@@ -48,6 +48,7 @@ COMMANDS = {
     "status": Command("ebbtide.cli.status", "controller", "Show the controller's readings and decisions."),
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
+    "ledger": Command("ebbtide.cli.ledger", "controller,simulate", "Show what a month cost, and what it saved."),
     "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
     "why": Command(
         "ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, a Ray cluster, or a service."
@@ -73,7 +74,7 @@ COMMANDS = {
 
 PANELS = {
     "Write and review": ("init", "new", "check", "stacks", "explain", "render", "preview"),
-    "Estimate": ("demo", "simulate", "sweep", "advise", "prices"),
+    "Estimate": ("demo", "simulate", "sweep", "advise", "prices", "ledger"),
     "Operate": (
         *("status", "top", "why", "report"),
         *("pause", "resume", "keep", "wake", "maintenance", "release", "probe", "adopt"),

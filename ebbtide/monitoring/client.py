@@ -37,6 +37,11 @@ class Silent(Unknown):
     """Prometheus answered, but has no data for the query."""
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten(Unknown):
+    """Prometheus does not keep samples for that long."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     labels: Mapping[str, str]
@@ -140,7 +145,7 @@ class Prometheus:
         if retention is None or retention >= needed:
             return None
         lengths = [duration(span.total_seconds()) for span in (retention, needed)]
-        return Unknown(f"{self.where} keeps {lengths[0]}, and {lengths[1]} were asked for")
+        return Forgotten(f"{self.where} keeps {lengths[0]}, and {lengths[1]} were asked for")
 
     def _samples(self, expression: str) -> Answer:
         data = self._data("query", query=expression, time=self._now().timestamp())

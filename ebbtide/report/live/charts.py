@@ -93,7 +93,8 @@ def height_of(chart: LiveChart) -> float:
 
 def draw(chart: LiveChart, view: ChartView) -> str:
     keys = [Key(curve.name, f"f-{curve.ink}") for curve in chart.shown]
-    keys += [Key("business hours", "open"), *([Key("not recorded", "gap")] if chart.gaps else [])]
+    keys += [Key("business hours", "open")] if chart.open_spans else []
+    keys += [Key("not recorded", "gap")] if chart.gaps else []
     outer = view.box(keys)
     pitch = (outer.height + _BETWEEN) / len(chart.panels)
     content = [svg.legend(keys, left=view.left, top=0, width=view.width - view.left)]

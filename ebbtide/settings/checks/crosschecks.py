@@ -201,10 +201,12 @@ def _overnight_work_is_within_max(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
-def _expected_hours_name_groups(parsed: ParsedSections) -> Iterator[Finding]:
-    for name in parsed.stack.costs.expected_node_hours:
-        if parsed.lacks(GROUPS, name):
-            yield unknown_name((COSTS, "expectedNodeHours", name), "one of the node groups", name, parsed.names(GROUPS))
+def _costs_name_groups(parsed: ParsedSections) -> Iterator[Finding]:
+    costs = parsed.stack.costs
+    for key, by_group in (("expectedNodeHours", costs.expected_node_hours), ("before", costs.before)):
+        for name in by_group:
+            if parsed.lacks(GROUPS, name):
+                yield unknown_name((COSTS, key, name), "one of the node groups", name, parsed.names(GROUPS))
 
 
 def _pods_name_nodes_of_an_existing_cluster(parsed: ParsedSections) -> Iterator[Finding]:
@@ -304,7 +306,7 @@ RULES: tuple[Rule, ...] = (
     Rule((), _names_of_the_workers_namespace_differ),
     Rule((HOURS,), _overnight_work_has_its_pool),
     Rule((HOURS, WORKERS, ADOPTED), _overnight_work_is_within_max),
-    Rule((COSTS, CLUSTER), _expected_hours_name_groups, on=ClusterKind.EKS),
+    Rule((COSTS, CLUSTER), _costs_name_groups, on=ClusterKind.EKS),
     Rule((REDIS, CLUSTER, REDIS_PASSWORD), _elasticache_is_possible),
     Rule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
     Rule((CLUSTER, SERVICES), _spot_variants_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),

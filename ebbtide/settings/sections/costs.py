@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.settings.sections.checked import Settings
+from ebbtide.settings.sections.types import Count
 from ebbtide.vocabulary.labels import PREFIX
 
 MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
@@ -142,6 +143,11 @@ class CostSettings(Settings):
     )
     expected_node_hours: dict[str, Hours] = Field(
         default={}, description="node-hours per month by node group, for the estimate", examples=["{ flexible: 2000 }"]
+    )
+    before: dict[str, Count] = Field(
+        default={},
+        description="nodes of the fixed fleet that the stack replaced, by node group; the ledger compares with it",
+        examples=["{ fixed: 3, flexible: 8 }"],
     )
     plan: Dollars | None = Field(
         default=None,

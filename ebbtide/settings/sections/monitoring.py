@@ -24,7 +24,8 @@ OPERATED_SERVICE = "prometheus-operated"
 """The Service that Prometheus' operator creates, independent of the Prometheus' name."""
 PROMETHEUS_PORT = 9090
 
-RETENTION = timedelta(days=30)
+RETENTION = timedelta(days=45)
+"""A month and the ten days in which its ledger is closed."""
 STORAGE = 50 * 1024
 """MiB."""
 MEMORY = 1024
@@ -59,7 +60,7 @@ def _retention(value: object) -> timedelta:
         if timedelta(days=1) <= span <= _LONGEST_RETENTION:
             return span
     expected = f"how long samples are kept, from a day to {_LONGEST_RETENTION.days} days: a number and d or h"
-    raise wanted("monitoring.retention-form", expected, example="30d")
+    raise wanted("monitoring.retention-form", expected, example="45d")
 
 
 def _enough(storage: int) -> int:
@@ -181,7 +182,7 @@ class MonitoringSettings(Settings):
         examples=["true"],
     )
     retention: _Retention | None = Field(
-        default=None, description="for bundled: retention of samples; default: 30d", examples=["30d"]
+        default=None, description="for bundled: retention of samples; default: 45d", examples=["45d"]
     )
     storage: Annotated[Mebibytes, AfterValidator(_enough)] | None = Field(
         default=None,

@@ -95,13 +95,14 @@ def fifo_result(jobs: Sequence[PooledJob], workers: int, end_s: float) -> PoolRe
 
 def _fleet(pools: Sequence[FleetPool], groups: Sequence[FleetGroup], workers: Mapping[str, int]) -> Fleet:
     nodes = {
-        group.name: _nodes_of(group, [(pool.worker, workers[pool.name]) for pool in pools if pool.group == group.name])
+        group.name: nodes_of(group, [(pool.worker, workers[pool.name]) for pool in pools if pool.group == group.name])
         for group in groups
     }
     return Fleet(workers, nodes)
 
 
-def _nodes_of(group: FleetGroup, workers: Sequence[tuple[PodSize, int]]) -> int:
+def nodes_of(group: FleetGroup, workers: Sequence[tuple[PodSize, int]]) -> int:
+    """Return the nodes of a group for its residents and these workers."""
     always = [*group.residents, *workers]
     return max(
         group.min_nodes, *(alike_nodes_needed(group.shape, [*always, *guests]) for guests in group.guests or ((),))

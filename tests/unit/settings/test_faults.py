@@ -168,6 +168,7 @@ def test_a_stack_with_nothing_but_a_customer_is_told_what_it_may_run(tmp_path: P
         ("ebbtide:workloads: []", ("type.mapping", "ebbtide:workloads:", "found a list")),
         ("ebbtide:costs: { pricingAssumption: spot }", ("choice.unknown", "compute-1y-no-upfront")),
         ("ebbtide:costs: { expectedNodeHours: { flexibel: 2 } }", ("name.unknown", "did you mean flexible?")),
+        ("ebbtide:costs: { before: { flexibel: 2 } }", ("name.unknown", "did you mean flexible?")),
         ("ebbtide:costs: { expectedNodeHours: { flexible: .nan } }", ("type.finite-number",)),
         ("aws:region: the moon", ("region.form", "aws:region:")),
     ],

@@ -1,0 +1,98 @@
+"""Build the ledger of a month from what Prometheus recorded."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from ebbtide.ledger.alternatives import alternatives_of
+from ebbtide.ledger.month import CLOSED_WITHIN, Ledger, Month, Share
+from ebbtide.ledger.paid import Amount, Paid, paid_of
+from ebbtide.ledger.rates import described, rates_of
+from ebbtide.ledger.reading import Recording, Request, read_month
+from ebbtide.monitoring.client import Prometheus
+from ebbtide.settings.model import StackSettings
+from ebbtide.simulator.strategies.plans import NODE_BOOT_S
+
+IDLE = "idle"
+UNKNOWN_REQUESTS = "requests not recorded"
+
+
+class CannotTell(Exception):
+    """There is no ledger. `lines`: a line for each reason."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def read_ledger(prometheus: Prometheus, settings: StackSettings, month: Month, now: datetime) -> Ledger:
+    """Read and calculate. Raises: `CannotTell`."""
+    recording = read_month(prometheus, settings.customer, month)
+    if not isinstance(recording, Recording):
+        raise CannotTell(recording.why)
+    return ledger_of(recording, settings, month, now)
+
+
+def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: datetime) -> Ledger:
+    """Calculate a ledger. Raises `CannotTell` if a node that ran has no price."""
+    rates, missing = rates_of(settings, recording.prices, recording.sightings.seen)
+    if missing:
+        raise CannotTell(*missing)
+    paid = paid_of(settings, month, recording.sightings, rates, recording.forgotten)
+    return Ledger(
+        stack=settings.stack,
+        customer=settings.customer,
+        region=settings.region,
+        month=month,
+        incomplete=_incomplete(month, paid, now),
+        paid=paid.rows,
+        plan_usd=paid.plan_usd,
+        gaps=paid.gaps,
+        alternatives=alternatives_of(settings, month, paid, rates, recording.wanted),
+        shares=tuple(shares_of(paid.hourly, recording.requests)),
+        prices=described(settings),
+        sources=(recording.source,),
+        notes=tuple(_notes(paid, rates.spot_share)),
+    )
+
+
+def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
+    if now > month.end + CLOSED_WITHIN:
+        return f"read more than {CLOSED_WITHIN.days} days after the end of {month.name}"
+    if not paid.rows:
+        return "no node was recorded"
+    return ""
+
+
+def _notes(paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
+    yield f"Boots: {NODE_BOOT_S:.0f} s from launch until the node joined, at the node's price: an estimate."
+    yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
+    spot = sorted({row.instance_type for row in paid.rows if row.capacity_type == "spot"})
+    if spot:
+        yield "Spot nodes at the typical saving of a month, which hides zones and days."
+    if bare := [name for name in spot if name not in spot_share]:
+        yield f"No typical spot saving is known for {', '.join(bare)}: at its on-demand price."
+    if any(not row.group for row in paid.rows):
+        yield "Nodes without a group have no max: in gaps at most as many as were recorded at one time."
+
+
+def shares_of(hourly: Mapping[tuple[str, int], Amount], requests: Sequence[Request]) -> Iterator[Share]:
+    """Divide each hour's dollars of a group by requests. An hour without recorded requests is a share of its own."""
+    usd: dict[tuple[str, str, str], float] = {}
+    by_group: dict[str, list[Request]] = {}
+    for request in requests:
+        by_group.setdefault(request.group, []).append(request)
+    for (group, hour), amount in hourly.items():
+        parts = {
+            (group, entry.category, entry.workload or "other pods"): entry.shares[hour]
+            for entry in by_group.get(group, ())
+            if hour in entry.shares
+        }
+        asked = sum(parts.values())
+        rest = (group, "", IDLE if parts else UNKNOWN_REQUESTS)
+        for key, part in {**parts, rest: max(0.0, 1 - asked)}.items():
+            usd[key] = usd.get(key, 0.0) + amount.usd * part / max(1.0, asked)
+    for (group, category, workload), dollars in sorted(usd.items(), key=lambda entry: -entry[1]):
+        if dollars:
+            yield Share(
+                group=group, category=category, workload=workload, usd=dollars, idle=not category and workload == IDLE
+            )

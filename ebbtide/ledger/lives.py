@@ -1,0 +1,112 @@
+"""The lives of nodes from their samples, and the gaps between the exporter's samples. Pure.
+
+A node's object has a creation time, so that its begin is exact, also if nobody recorded it. Its end lies between its
+last sample and the next reading of the exporter without it: the middle is taken, or, before a gap, the last sample.
+A node that was there before a gap and is there after it under the same name and creation time ran in between.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+SILENCE_S = 300.0
+"""Prometheus' own limit: after five minutes without a sample a series has ended."""
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeKey:
+    node: str
+    group: str
+    category: str
+    instance_type: str
+    capacity_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """Seconds since 1970. `created` is None if the node's creation time was not recorded."""
+
+    key: NodeKey
+    created: float | None
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sightings:
+    """Times of samples: of the exporter while it saw nodes, and of each node; creation times by node name."""
+
+    looks: Sequence[float]
+    seen: Mapping[NodeKey, Sequence[float]]
+    created: Mapping[str, Sequence[float]]
+
+
+def gaps_between(looks: Sequence[float], begin: float, end: float) -> tuple[Span, ...]:
+    """Return the stretches of the month without a sample for longer than `SILENCE_S`."""
+    edges = [begin, *(at for at in looks if begin < at < end), end]
+    return tuple((before, after) for before, after in pairwise(edges) if after - before > SILENCE_S)
+
+
+def lives_of(sightings: Sightings) -> tuple[Life, ...]:
+    """Return all lives; two nodes of one name at different times are two lives."""
+    return tuple(life for key, seen in sightings.seen.items() for life in _lives(key, sorted(set(seen)), sightings))
+
+
+def _lives(key: NodeKey, seen: Sequence[float], sightings: Sightings) -> Iterator[Life]:
+    created = sorted(set(sightings.created.get(key.node, ())))
+    by_birth: dict[float | None, list[float]] = {}
+    for at in seen:
+        place = bisect_right(created, at + _CLOCK_S)
+        by_birth.setdefault(created[place - 1] if place else None, []).append(at)
+    for birth, times in by_birth.items():
+        begin = times[0] if birth is None else min(birth, times[0])
+        yield Life(key=key, created=birth, begin=begin, end=_end(times[-1], sightings.looks))
+
+
+_CLOCK_S = 60.0  # by which the API server's clock may be ahead of Prometheus'
+
+
+def _end(last: float, looks: Sequence[float]) -> float:
+    place = bisect_right(looks, last)
+    if place == len(looks) or looks[place] - last > SILENCE_S:
+        return last
+    return (last + looks[place]) / 2
+
+
+def overlap(span: Span, other: Span) -> float:
+    return max(0.0, min(span[1], other[1]) - max(span[0], other[0]))
+
+
+def without(span: Span, gaps: Iterable[Span]) -> Iterator[Span]:
+    """Yield the parts of the span outside the gaps, which are sorted."""
+    begin, end = span
+    for gap_begin, gap_end in gaps:
+        if gap_end <= begin or gap_begin >= end:
+            continue
+        if gap_begin > begin:
+            yield begin, gap_begin
+        begin = gap_end
+    if begin < end:
+        yield begin, end
+
+
+def clipped(lives: Iterable[Life], month: Span) -> tuple[Life, ...]:
+    """Return the parts of the lives within the month."""
+    inside = (replace(life, begin=max(life.begin, month[0]), end=min(life.end, month[1])) for life in lives)
+    return tuple(life for life in inside if life.begin < life.end)
+
+
+def most_at_once(lives: Iterable[Life]) -> Mapping[str, int]:
+    """Return the highest number of nodes at one time, by group. An end comes before a begin of the same instant."""
+    changes: dict[str, list[tuple[float, int]]] = {}
+    for life in lives:
+        changes.setdefault(life.key.group, []).extend([(life.begin, 1), (life.end, -1)])
+    peaks: dict[str, int] = {}
+    for group, steps in changes.items():
+        nodes = 0
+        for _, step in sorted(steps):
+            nodes += step
+            peaks[group] = max(peaks.get(group, 0), nodes)
+    return peaks

@@ -1,0 +1,97 @@
+"""Prices of a month: recorded ones with their changes, or those of a directory for the entire month. Pure.
+
+The exporter records the list price that the stack was deployed with. A directory of price files (`--prices`), for
+example of negotiated prices, replaces it. Spot nodes have the typical saving of the price tables.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ebbtide.ledger.lives import NodeKey
+from ebbtide.ledger.reading import Steps
+from ebbtide.prices import NoPrice, on_demand, price_date, spot_typical, steady
+from ebbtide.prices.tables import place_in_use, replacement
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import with_node_sets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """On-demand dollars an hour by instance type, and the part of it that a spot node costs."""
+
+    listed: Mapping[str, Steps]
+    spot_share: Mapping[str, float]
+
+    def usd(self, key: NodeKey, at: float) -> float:
+        usd = self.listed_usd(key.instance_type, at)
+        return usd * self.spot_share.get(key.instance_type, 1.0) if key.capacity_type == "spot" else usd
+
+    def listed_usd(self, instance_type: str, at: float) -> float:
+        """Before the first change its price holds, too."""
+        steps = self.listed[instance_type]
+        return steps[max(0, bisect_right(steps, (at, float("inf"))) - 1)][1]
+
+    def changes(self, instance_type: str) -> tuple[float, ...]:
+        return tuple(at for at, _ in self.listed[instance_type][1:])
+
+
+def rates_of(
+    settings: StackSettings, recorded: Mapping[str, Steps], keys: Iterable[NodeKey]
+) -> tuple[Rates, tuple[str, ...]]:
+    """Return the rates, and one line for each type that ran and has no price."""
+    book = replacement()
+    replaced = book is not None and settings.region in book.regions
+    shapes = with_node_sets(settings).node_groups
+    listed: dict[str, Steps] = {}
+    missing: list[str] = []
+    group_of = {key.instance_type: key.group for key in keys}
+    for group in shapes.values():  # also of types that did not run: fleets are made of them
+        group_of.setdefault(group.types[0].name, "")
+    for name, group in group_of.items():
+        own = shapes[group].types[0].usd_per_hour if group in shapes else None
+        if not replaced and recorded.get(name):
+            listed[name] = recorded[name]
+            continue
+        try:
+            usd = own if own is not None else on_demand(settings.region, name)
+        except NoPrice as error:
+            if group or name not in {shape.types[0].name for shape in shapes.values()}:
+                missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {error}")
+            continue
+        listed[name] = ((0.0, usd),)
+    shares = {name: share for name in listed if (share := _spot_share(settings.region, name)) is not None}
+    return Rates(listed=listed, spot_share=shares), tuple(missing)
+
+
+def _spot_share(region: str, name: str) -> float | None:
+    try:
+        return spot_typical(region, name) / on_demand(region, name)
+    except NoPrice:
+        return None
+
+
+def plan_share(settings: StackSettings, group: str) -> float:
+    """Return the part of the list price that a node costs under the plan that the stack file assumes."""
+    kind = with_node_sets(settings).node_groups[group].types[0]
+    try:
+        return steady(settings.region, kind, settings.costs.pricing_assumption) / on_demand(settings.region, kind)
+    except NoPrice:
+        return 1.0
+
+
+def described(settings: StackSettings) -> dict[str, str]:
+    """Return the sources of the prices, with dates, for people."""
+    dates = price_date(settings.region)
+    book = replacement()
+    if book is not None and settings.region in book.regions:
+        listed = f"{place_in_use()}, {dates.on_demand} (the entire month)"
+    else:
+        listed = (
+            f"recorded by the exporter with each change; types without a record: {place_in_use()}, {dates.on_demand}"
+        )
+    return {
+        "on-demand": listed,
+        "spot": f"typical saving, {place_in_use()}, {dates.spot}",
+        "plan": f"{settings.costs.pricing_assumption}, {place_in_use()}, {dates.plans}",
+    }
