@@ -4,10 +4,11 @@ A constant fleet costs between the plan rate of every node and the list price. R
 dollars, and the paid dollars times the model's ratio to a model of the product itself.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 
 from ebbtide.ledger.month import Alternative, Month
 from ebbtide.ledger.paid import Paid
@@ -90,10 +91,7 @@ class _Fleets:
         """Dollars of one node for the month."""
         begin, end = self._month.begin.timestamp(), self._month.end.timestamp()
         edges = [begin, *(at for at in self._rates.changes(kind) if begin < at < end), end]
-        return sum(
-            self._rates.listed_usd(kind, first) * (last - first) / 3600
-            for first, last in zip(edges, edges[1:], strict=False)
-        )
+        return sum(self._rates.listed_usd(kind, first) * (last - first) / 3600 for first, last in pairwise(edges))
 
 
 def _replayed(
@@ -147,8 +145,8 @@ def _never_open(settings: StackSettings, month: Month, paid: Paid, pools: Mappin
         assumptions=(
             "the recorded wanted workers of each pool on the simulator's cluster, with budgets that never open",
             "services have the replicas of the stack file; rollouts, jobs and Ray clusters are not in it",
-            f"the same model with budgets that open costs ${product:,.0f}; the range is the model's dollars and the paid "
-            "dollars times the ratio of both",
+            f"the same model with budgets that open costs ${product:,.0f}",
+            "the range is the model's dollars, and the paid dollars times the ratio of both models",
         ),
     )
 

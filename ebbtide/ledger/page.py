@@ -87,7 +87,7 @@ def _days(ledger: Ledger) -> Figure:
     return figure_of("days", plan, _day_sheet(paid, days))
 
 
-def _drawer(chart: LiveChart):  # noqa: ANN202
+def _drawer(chart: LiveChart):
     def picture(view: ChartView) -> str:
         return draw(chart, view)
 

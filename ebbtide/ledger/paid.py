@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import pairwise
 
 from ebbtide.ledger.lives import Life, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap, without
 from ebbtide.ledger.month import Gap, Month, NodeHours
@@ -118,7 +119,7 @@ def _cut(span: Span, first: float, changes: Sequence[float]) -> Iterator[Span]:
     hour = int((begin - first) // _HOUR_S) + 1
     hours = [first + place * _HOUR_S for place in range(hour, int((end - first) // _HOUR_S) + 1)]
     edges = sorted({begin, end, *inside, *(at for at in hours if begin < at < end)})
-    yield from zip(edges, edges[1:], strict=False)
+    yield from pairwise(edges)
 
 
 def _plan_usd(

@@ -76,6 +76,7 @@ def prometheus(
     *,
     rules: Mapping[str, Any] | None = None,
     alertmanager: str = "",
+    retention: str = "15d",
 ) -> Generator[str]:
     """Its URL, once it is ready; scrapes each target, an address by job, every second."""
     assert PROMETHEUS is not None
@@ -94,7 +95,14 @@ def prometheus(
     (folder / "prometheus.json").write_text(json.dumps(config), encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
     arguments = [
-        *("--config.file", "prometheus.json", "--storage.tsdb.path", "data", "--storage.tsdb.retention.time", "15d"),
+        *(
+            "--config.file",
+            "prometheus.json",
+            "--storage.tsdb.path",
+            "data",
+            "--storage.tsdb.retention.time",
+            retention,
+        ),
         f"--web.listen-address={address}",
         "--rules.alert.resend-delay=1s",  # what is sent before Alertmanager is found is lost
     ]

@@ -1,0 +1,237 @@
+"""A made-up month of a stack whose true cost is known: lives of nodes, prices, and what Prometheus sees of them.
+
+Sixty seconds lie between two samples. The truth is an integral over the lives; the samples never enter it.
+"""
+
+import random
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+
+from ebbtide.ledger.lives import NodeKey, Sightings
+from ebbtide.ledger.month import Month
+from ebbtide.ledger.reading import Recording, Request, Steps
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.prices import on_demand, spot_typical
+from tests.builders.monitoring.day import GIB, PROMTOOL
+from tests.builders.settings import shortest
+
+REGION = "us-east-1"
+FIXED, FLEXIBLE = "m7i.2xlarge", "m7i.4xlarge"
+GROUPS = """
+aws:region: us-east-1
+ebbtide:nodeGroups:
+  fixed: { instanceTypes: [m7i.2xlarge], min: 3, max: 4 }
+  flexible: { instanceTypes: [m7i.4xlarge], max: 14 }
+  spot: { kind: spot, instanceTypes: [m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge], max: 6 }
+ebbtide:workloads:
+  api: { category: flexible, image: "example.com/api:1", replicas: 3, cpu: 2, memory: 8Gi }
+"""
+_EVERY = 60.0
+_PHASE = 17.0
+_SLOW = 4  # every fourth sample is enough for what changes rarely
+
+
+def stack(*, more: str = "", costs: str = "before: { fixed: 3, flexible: 12 }") -> str:
+    text = shortest(more=f"{GROUPS}ebbtide:costs: {{ {costs} }}\n{more}")
+    return text.replace("max: 4,", "max: 60,")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One node, from its creation to its end: seconds since 1970."""
+
+    key: NodeKey
+    created: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownMonth:
+    """`holes` are hours from the month's begin in which nothing was recorded."""
+
+    month: Month
+    holes: Sequence[tuple[float, float]] = ()
+    seed: int = 7
+    scale: float = 1.0  # of the number of nodes
+    clusters: int = 1
+
+    @property
+    def begin(self) -> float:
+        return self.month.begin.timestamp()
+
+    @property
+    def end(self) -> float:
+        return self.month.end.timestamp()
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(self._runs())
+
+    @cached_property
+    def prices(self) -> Mapping[str, Steps]:
+        """Two changes within the month, each of one type."""
+        fixed, flexible = on_demand(REGION, FIXED), on_demand(REGION, FLEXIBLE)
+        return {
+            FIXED: ((0.0, fixed), (self._at(20, 9.5), fixed * 1.1)),
+            FLEXIBLE: ((0.0, flexible), (self._at(9, 14.25), flexible * 0.9)),
+        }
+
+    def usd(self, *, listed: bool = False) -> float:
+        """The true dollars of the month without boots."""
+        return sum(self._usd(run, listed=listed) for run in self.runs)
+
+    def usd_of(self, group: str) -> float:
+        return sum(self._usd(run, listed=False) for run in self.runs if run.key.group == group)
+
+    def sightings(self) -> Sightings:
+        looks = [*self._looks()]
+        seen: dict[NodeKey, list[float]] = {}
+        for run in self.runs:
+            seen.setdefault(run.key, []).extend(at for at in looks if run.created <= at < run.end)
+        created: dict[str, list[float]] = {}
+        for run in self.runs:
+            created.setdefault(run.key.node, []).append(run.created)
+        return Sightings(looks=looks, seen=seen, created=created)
+
+    def recording(self) -> Recording:
+        """What the reader makes of the samples."""
+        wanted = tuple((at, float(value)) for at, value in self._wanted() if not self._lost(at))
+        hours = range(round(self.month.hours))
+        shares = dict.fromkeys(hours, 0.5)
+        return Recording(
+            source="a made-up month",
+            sightings=self.sightings(),
+            prices=self.prices,
+            wanted={"train": wanted},
+            requests=(
+                Request(group="flexible", category="worker", workload="train", shares=shares),
+                Request(group="fixed", category="fixed", workload="hub", shares=shares),
+            ),
+            forgotten="",
+        )
+
+    def write(self, folder: Path) -> None:
+        """As blocks in `folder`/data."""
+        assert PROMTOOL is not None
+        with (folder / "month.txt").open("w", encoding="utf-8") as out:
+            name = ""
+            for series, points in sorted(self._series(), key=lambda entry: entry[0].partition("{")[0]):
+                metric, _, labels = series.partition("{")
+                if metric != name:
+                    out.write(f"# TYPE {metric} gauge\n")
+                    name = metric
+                text = f'{metric}{{customer="acme"{"," if labels else ""}{labels or "}"}'
+                out.writelines(f"{text} {value!r} {at:.0f}\n" for at, value in points if not self._lost(at))
+            out.write("# EOF\n")
+        command = [PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=486h"]
+        subprocess.run([*command, "month.txt", "data"], cwd=folder, check=True, capture_output=True)
+
+    def _at(self, day: int, hour: float) -> float:
+        return self.begin + day * 86_400 + hour * 3600
+
+    def _usd(self, run: Run, *, listed: bool) -> float:
+        share = 1.0
+        if run.key.capacity_type == "spot" and not listed:
+            share = spot_typical(REGION, run.key.instance_type) / on_demand(REGION, run.key.instance_type)
+        begin, end = max(run.created, self.begin), min(run.end, self.end)
+        steps = self.prices[run.key.instance_type]
+        ends = (*(at for at, _ in steps[1:]), float("inf"))
+        return share * sum(
+            max(0.0, min(end, until) - max(begin, since)) * usd / 3600
+            for (since, usd), until in zip(steps, ends, strict=True)
+        )
+
+    def _runs(self) -> Iterator[Run]:
+        chance = random.Random(self.seed)
+        for number in range(3):
+            yield self._run(f"ip-10-0-0-{number}", "fixed", self.begin - 400_000 - number, self.end + 9_000)
+        # A fixed node was replaced: the new one has the name of the old one.
+        reborn = self._at(14, 3.3)
+        yield self._run("ip-10-0-0-9", "fixed", self.begin - 90_000, reborn)
+        yield self._run("ip-10-0-0-9", "fixed", reborn + 400, self.end + 5_000)
+        days = round(self.month.hours / 24)
+        for day in range(days):
+            busy = 0.3 if day % 7 > 4 else 1.0
+            for number in range(round(12 * busy * self.scale)):
+                born = self._at(day, chance.uniform(6, 15))
+                length = chance.choice((0.4, 0.8, 2.5, 5.0, 9.0)) * 3600 * chance.uniform(0.8, 1.2)
+                yield self._run(f"ip-10-1-{day}-{number}", "flexible", born, born + length)
+            for number in range(round(5 * busy * self.scale)):
+                born = self._at(day, chance.uniform(0, 22))
+                yield self._run(f"ip-10-2-{day}-{number}", "spot", born, born + chance.uniform(600, 14_000))
+
+    @staticmethod
+    def _run(node: str, group: str, created: float, end: float) -> Run:
+        kind = FIXED if group == "fixed" else FLEXIBLE
+        capacity = "spot" if group == "spot" else "on-demand"
+        key = NodeKey(node=node, group=group, category=group, instance_type=kind, capacity_type=capacity)
+        return Run(key=key, created=float(round(created)), end=end)
+
+    def _looks(self) -> Iterator[float]:
+        at = self.begin - 600 + _PHASE
+        while at < self.end + 600:
+            if not self._lost(at):
+                yield at
+            at += _EVERY
+
+    def _lost(self, at: float) -> bool:
+        return any(begin <= (at - self.begin) / 3600 < end for begin, end in self.holes)
+
+    def _wanted(self) -> Iterator[tuple[float, int]]:
+        """Three workers for each flexible or spot node."""
+        lives = [(run.created, run.end) for run in self.runs if run.key.group != "fixed"]
+        changes = sorted([(begin, 3) for begin, _ in lives] + [(end, -3) for _, end in lives])
+        steps, workers, place = round(self.month.hours) * 15, 0, 0
+        for step in range(steps):
+            at = self.begin + step * 240
+            while place < len(changes) and changes[place][0] <= at:
+                workers += changes[place][1]
+                place += 1
+            yield at, workers
+
+    def _series(self) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+        looks = [*self._looks()]
+        for cluster in range(self.clusters):
+            yield f'ebbtide_leader{{pod="scaler-{cluster}"}}', [(at, 1.0) for at in looks]
+        yield 'ebbtide_exporter_sees{what="nodes"}', [(at, 1.0) for at in looks]
+        for run in self.runs:
+            key = run.key
+            there = [at for at in looks if run.created <= at < run.end]
+            capacity = {"spot": "SPOT", "on-demand": "ON_DEMAND"}[key.capacity_type]
+            labels = (
+                f'node="{key.node}",group="{key.group}",kind="{key.category}",'
+                f'instance_type="{key.instance_type}",capacity_type="{capacity}"'
+            )
+            yield f"ebbtide_node_info{{{labels}}}", [(at, 1.0) for at in there]
+            created = [(at, run.created) for at in there[::_SLOW]]
+            yield f'ebbtide_node_created_timestamp_seconds{{node="{key.node}"}}', created
+            dollars = [(at, self._price(key.instance_type, at)) for at in there[::_SLOW]]
+            yield f'ebbtide_node_dollars_per_hour{{node="{key.node}"}}', dollars
+        yield 'ebbtide_pool_wanted{pool="train"}', [(at, float(value)) for at, value in self._wanted()]
+        yield from self._requests(looks[::_SLOW])
+
+    def _price(self, kind: str, at: float) -> float:
+        return [usd for since, usd in self.prices[kind] if since <= at][-1]
+
+    def _requests(self, looks: Sequence[float]) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+        for group, category, workload, cores in (("fixed", "fixed", "hub", 8), ("flexible", "worker", "train", 16)):
+            lives = [(run.created, run.end) for run in self.runs if run.key.group == group]
+            nodes = [(at, sum(begin <= at < end for begin, end in lives)) for at in looks]
+            nodes = [(at, count) for at, count in nodes if count]
+            labels = f'{{group="{group}",category="{category}",workload="{workload}"}}'
+            yield f'{Recorded.PAID_CPU}{{group="{group}"}}', [(at, float(count * cores)) for at, count in nodes]
+            yield (
+                f'{Recorded.PAID_MEMORY}{{group="{group}"}}',
+                [(at, float(count * 4 * cores * GIB)) for at, count in nodes],
+            )
+            yield f"{Recorded.REQUESTED_CPU}{labels}", [(at, count * cores / 2) for at, count in nodes]
+            yield f"{Recorded.REQUESTED_MEMORY}{labels}", [(at, count * 2.0 * cores * GIB) for at, count in nodes]
+
+
+def on(month: Month, day: int, hour: float) -> datetime:
+    """An instant of the month, as UTC."""
+    return month.begin + timedelta(days=day, hours=hour)
