@@ -5,7 +5,7 @@ last sample and the next reading of the exporter without it: the middle is taken
 A node that was there before a gap and is there after it under the same name and creation time ran in between.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -55,14 +55,12 @@ def lives_of(sightings: Sightings) -> tuple[Life, ...]:
 
 
 def _lives(key: NodeKey, seen: Sequence[float], sightings: Sightings) -> Iterator[Life]:
-    created = sorted(set(sightings.created.get(key.node, ())))
-    by_birth: dict[float | None, list[float]] = {}
-    for at in seen:
-        place = bisect_right(created, at + _CLOCK_S)
-        by_birth.setdefault(created[place - 1] if place else None, []).append(at)
-    for birth, times in by_birth.items():
-        begin = times[0] if birth is None else min(birth, times[0])
-        yield Life(key=key, created=birth, begin=begin, end=_end(times[-1], sightings.looks))
+    births = sorted(set(sightings.created.get(key.node, ())))
+    edges = [0, *(bisect_left(seen, birth - _CLOCK_S) for birth in births), len(seen)]
+    for birth, (first, last) in zip((None, *births), pairwise(edges), strict=True):
+        if first < last:
+            begin = seen[first] if birth is None else min(birth, seen[first])
+            yield Life(key=key, created=birth, begin=begin, end=_end(seen[last - 1], sightings.looks))
 
 
 _CLOCK_S = 60.0  # by which the API server's clock may be ahead of Prometheus'

@@ -144,9 +144,7 @@ def tree(tmp_path: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
-    for name in (
-        *("bash", "cut", "dirname", "env", "rm", "sed", "sort", "tail", "timeout", "true"),
-    ):
+    for name in (*("bash", "cut", "dirname", "env", "rm", "sed", "sort", "tail", "timeout", "true"),):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
     return tmp_path
 

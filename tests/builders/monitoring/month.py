@@ -1,13 +1,13 @@
 """A made-up month of a stack whose true cost is known: lives of nodes, prices, and what Prometheus sees of them.
 
-Sixty seconds lie between two samples. The truth is an integral over the lives; the samples never enter it.
+The truth is an integral over the lives; the samples never enter it.
 """
 
 import random
 import subprocess
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -30,7 +30,6 @@ ebbtide:nodeGroups:
 ebbtide:workloads:
   api: { category: flexible, image: "example.com/api:1", replicas: 3, cpu: 2, memory: 8Gi }
 """
-_EVERY = 60.0
 _PHASE = 17.0
 _SLOW = 4  # every fourth sample is enough for what changes rarely
 
@@ -58,6 +57,7 @@ class KnownMonth:
     seed: int = 7
     scale: float = 1.0  # of the number of nodes
     clusters: int = 1
+    every: float = 60.0  # seconds between two samples
 
     @property
     def begin(self) -> float:
@@ -88,10 +88,10 @@ class KnownMonth:
         return sum(self._usd(run, listed=False) for run in self.runs if run.key.group == group)
 
     def sightings(self) -> Sightings:
-        looks = [*self._looks()]
+        looks = self._looks()
         seen: dict[NodeKey, list[float]] = {}
         for run in self.runs:
-            seen.setdefault(run.key, []).extend(at for at in looks if run.created <= at < run.end)
+            seen.setdefault(run.key, []).extend(_within(looks, run))
         created: dict[str, list[float]] = {}
         for run in self.runs:
             created.setdefault(run.key.node, []).append(run.created)
@@ -171,12 +171,13 @@ class KnownMonth:
         key = NodeKey(node=node, group=group, category=group, instance_type=kind, capacity_type=capacity)
         return Run(key=key, created=float(round(created)), end=end)
 
-    def _looks(self) -> Iterator[float]:
-        at = self.begin - 600 + _PHASE
-        while at < self.end + 600:
-            if not self._lost(at):
-                yield at
-            at += _EVERY
+    def _looks(self) -> list[float]:
+        first, count = self.begin - 600 + _PHASE, round((self.end - self.begin + 1200) / self.every)
+        looks = [first + number * self.every for number in range(count)]
+        for begin, end in self.holes:
+            edges = (bisect_left(looks, self.begin + edge * 3600) for edge in (begin, end))
+            del looks[slice(*edges)]
+        return looks
 
     def _lost(self, at: float) -> bool:
         return any(begin <= (at - self.begin) / 3600 < end for begin, end in self.holes)
@@ -194,13 +195,13 @@ class KnownMonth:
             yield at, workers
 
     def _series(self) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-        looks = [*self._looks()]
+        looks = self._looks()
         for cluster in range(self.clusters):
             yield f'ebbtide_leader{{pod="scaler-{cluster}"}}', [(at, 1.0) for at in looks]
         yield 'ebbtide_exporter_sees{what="nodes"}', [(at, 1.0) for at in looks]
         for run in self.runs:
             key = run.key
-            there = [at for at in looks if run.created <= at < run.end]
+            there = _within(looks, run)
             capacity = {"spot": "SPOT", "on-demand": "ON_DEMAND"}[key.capacity_type]
             labels = (
                 f'node="{key.node}",group="{key.group}",kind="{key.category}",'
@@ -232,6 +233,5 @@ class KnownMonth:
             yield f"{Recorded.REQUESTED_MEMORY}{labels}", [(at, count * 2.0 * cores * GIB) for at, count in nodes]
 
 
-def on(month: Month, day: int, hour: float) -> datetime:
-    """An instant of the month, as UTC."""
-    return month.begin + timedelta(days=day, hours=hour)
+def _within(looks: Sequence[float], run: Run) -> Sequence[float]:
+    return looks[bisect_left(looks, run.created) : bisect_left(looks, run.end)]

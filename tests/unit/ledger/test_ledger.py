@@ -1,0 +1,116 @@
+"""The ledger of a made-up month: who caused it, what others would have cost, and how it is written."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from ebbtide.ledger.build import ledger_of
+from ebbtide.ledger.month import Alternative, Ledger, Month, ledger_json
+from ebbtide.ledger.page import render_page
+from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.settings import StackSettings
+from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
+from tests.builders.settings import loaded
+
+OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")
+SOON, LATE = datetime(2026, 11, 3, tzinfo=UTC), datetime(2026, 11, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
+    return loaded(stack(), tmp_path_factory.mktemp("stack"))
+
+
+@pytest.fixture(scope="module")
+def whole(acme: StackSettings) -> Ledger:
+    return ledger_of(KnownMonth(month=OCTOBER).recording(), acme, OCTOBER, SOON)
+
+
+def named(ledger: Ledger, name: str) -> Alternative:
+    return next(entry for entry in ledger.alternatives if entry.name == name)
+
+
+def test_every_recorded_dollar_has_a_cause(whole: Ledger) -> None:
+    by_cause = {(share.group, share.workload): share.usd for share in whole.shares}
+
+    assert sum(by_cause.values()) == pytest.approx(whole.recorded_usd)
+    assert by_cause["flexible", "train"] == pytest.approx(by_cause["flexible", "idle"])
+    assert by_cause["spot", "requests not recorded"] > 0
+    assert {share.workload for share in whole.shares if share.idle} == {"idle"}
+
+
+def test_the_fleet_before_costs_a_range_from_a_plan_to_list_prices(whole: Ledger) -> None:
+    fleet = named(whole, "fixed fleet before")
+    known = KnownMonth(month=OCTOBER)
+    listed = sum(
+        count
+        * sum(
+            usd * (min(until, known.end) - max(since, known.begin)) / 3600
+            for (since, usd), until in zip(steps, (*(at for at, _ in steps[1:]), known.end), strict=True)
+        )
+        for count, steps in ((3, known.prices[FIXED]), (12, known.prices[FLEXIBLE]))
+    )
+
+    assert fleet.high_usd == pytest.approx(listed)
+    plan = hourly(REGION, FLEXIBLE, PricingAssumption.COMPUTE_1Y) / hourly(REGION, FLEXIBLE)
+    assert fleet.low_usd == pytest.approx(listed * plan, rel=0.01)
+    assert whole.saved(fleet) == pytest.approx((fleet.low_usd - whole.high_usd, fleet.high_usd - whole.low_usd))
+
+
+def test_budgets_that_never_open_never_cost_less_than_the_model_with_those_that_do(whole: Ledger) -> None:
+    closed = named(whole, "budgets never open")
+
+    assert closed.low_usd is not None
+    assert closed.high_usd is not None
+    assert closed.low_usd >= 0.99 * whole.recorded_usd
+
+
+def test_workers_at_the_peak_need_the_nodes_of_the_peak(whole: Ledger) -> None:
+    """Three workers fill a node, and the peak of the month had nine flexible nodes and some on spot."""
+    assert named(whole, "workers at the peak").high_usd == pytest.approx(
+        named(whole, "peak fleet").high_usd or 0, rel=0.4
+    )
+    assert any("train 3" in text for text in named(whole, "workers at the peak").assumptions)
+
+
+def test_of_a_month_that_was_hardly_recorded_nothing_is_said_to_be_saved(acme: StackSettings) -> None:
+    known = KnownMonth(month=OCTOBER, holes=[(0, 500)])
+    ledger = ledger_of(known.recording(), acme, OCTOBER, SOON)
+
+    assert {ledger.saved(entry) for entry in ledger.alternatives} == {None}
+    assert all(entry.why.startswith("not enough data") for entry in ledger.alternatives)
+
+
+def test_without_recorded_workers_the_replays_are_unknown(acme: StackSettings) -> None:
+    recording = replace(KnownMonth(month=OCTOBER).recording(), wanted={})
+    ledger = ledger_of(recording, acme, OCTOBER, SOON)
+
+    assert named(ledger, "budgets never open").why == named(ledger, "workers at the peak").why != ""
+    assert ledger.saved(named(ledger, "peak fleet")) is not None
+
+
+def test_a_month_read_after_ten_days_is_incomplete(acme: StackSettings, whole: Ledger) -> None:
+    recording = replace(KnownMonth(month=OCTOBER).recording(), wanted={})
+
+    assert whole.incomplete == ""
+    assert "10 days" in ledger_of(recording, acme, OCTOBER, LATE).incomplete
+
+
+def test_the_json_is_plain_and_has_the_totals(whole: Ledger) -> None:
+    document = json.loads(json.dumps(ledger_json(whole)))
+
+    assert document["month"]["name"] == "2026-10"
+    assert document["totals"]["low_usd"] == pytest.approx(whole.low_usd, abs=1e-3)
+    assert document["saved"]["fixed fleet before"]["low_usd"] < document["saved"]["fixed fleet before"]["high_usd"]
+    assert sum(row["usd"] for row in document["paid"]) == pytest.approx(whole.recorded_usd, abs=0.1)
+
+
+def test_the_page_names_the_gaps_and_the_assumptions(acme: StackSettings) -> None:
+    recording = replace(KnownMonth(month=OCTOBER, holes=[(100, 148)]).recording(), wanted={})
+    page = render_page(ledger_of(recording, acme, OCTOBER, SOON)).replace("\N{NO-BREAK SPACE}", " ")
+
+    assert "Not recorded: 2026-10-05 01:59 to 2026-10-07 02:00 UTC" in page
+    assert "the nodes of costs.before ran all month" in page
+    assert "default-src 'none'" in page

@@ -1,0 +1,120 @@
+"""`ebbtide ledger` on made-up months in a real Prometheus."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.__main__ import app
+from ebbtide.ledger.month import last_month
+from tests.builders.monitoring.day import needs_promtool
+from tests.builders.monitoring.month import KnownMonth, stack
+from tests.builders.monitoring.servers import needs_prometheus, prometheus
+
+pytestmark = [pytest.mark.process, needs_promtool, needs_prometheus]
+
+LAST = last_month(datetime.now(UTC), "Europe/Berlin")
+HOLES = [(60, 93.4), (300, 300.5)]
+WHOLE, TORN = KnownMonth(month=LAST), KnownMonth(month=LAST, seed=2, holes=HOLES)
+
+
+def ledger(folder: Path, *words: str) -> Result:
+    file = folder / "Pulumi.acme.yaml"
+    file.write_text(stack())
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["ledger", str(file), *words])
+
+
+def served(known: KnownMonth, folder: Path, retention: str = "100d") -> Iterator[str]:
+    known.write(folder)
+    with prometheus(folder, {}, retention=retention) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(WHOLE, tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(TORN, tmp_path_factory.mktemp("torn"))
+
+
+def document(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.timeout(240)
+def test_the_ledger_of_a_known_month_is_within_one_percent_of_the_truth(whole: str, tmp_path: Path) -> None:
+    page = tmp_path / "ledger.html"
+    found = document(ledger(tmp_path, "--prometheus", whole, "--json", "-", "--report", str(page)))
+
+    assert found["totals"]["recorded_usd"] == pytest.approx(WHOLE.usd(), rel=0.01)
+    for group in ("fixed", "flexible", "spot"):
+        dollars = sum(row["usd"] for row in found["paid"] if row["group"] == group)
+        assert dollars == pytest.approx(WHOLE.usd_of(group), rel=0.01), group
+    assert found["gaps"] == []
+    assert sum(row["boots"] for row in found["paid"]) == sum(run.created >= WHOLE.begin for run in WHOLE.runs)
+    assert all(entry["low_usd"] is not None for entry in found["alternatives"]), found["alternatives"]
+    workloads = {share["workload"] for share in found["shares"]}
+    assert {"train", "hub", "idle"} < workloads
+    assert LAST.name in page.read_text()
+
+
+@pytest.mark.timeout(240)
+def test_with_missing_days_the_truth_lies_in_the_range_of_the_ledger(torn: str, tmp_path: Path) -> None:
+    found = document(ledger(tmp_path, "--prometheus", torn, "--json", "-"))
+    boots = found["totals"]["boot_usd"]
+
+    assert len(found["gaps"]) == 2
+    assert found["totals"]["low_usd"] - boots <= TORN.usd() <= found["totals"]["high_usd"] - boots
+
+
+@pytest.mark.timeout(240)
+def test_days_that_prometheus_no_longer_keeps_are_a_gap(tmp_path: Path) -> None:
+    """Prometheus states its retention, and a query beyond it is not asked."""
+    kept = (datetime.now(UTC) - LAST.begin).days - 5
+    for url in served(WHOLE, tmp_path, retention=f"{kept}d"):
+        found = document(ledger(tmp_path, "--prometheus", url, "--json", "-"))
+
+    assert len(found["gaps"]) == 1
+    assert "keeps" in found["gaps"][0]["why"]
+    assert found["gaps"][0]["begin"] == LAST.begin.isoformat()
+
+
+@pytest.mark.timeout(240)
+def test_two_clusters_with_the_label_of_one_customer_are_refused(tmp_path: Path) -> None:
+    for url in served(KnownMonth(month=LAST, clusters=2, scale=0.1), tmp_path):
+        result = ledger(tmp_path, "--prometheus", url)
+
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert "2 controllers of acme led at once" in line
+
+
+def test_a_prometheus_without_the_series_is_one_line(tmp_path: Path) -> None:
+    with prometheus(tmp_path, {}) as url:
+        result = ledger(tmp_path, "--prometheus", url)
+
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+def test_a_prometheus_that_is_away_is_one_line(tmp_path: Path) -> None:
+    result = ledger(tmp_path, "--prometheus", "http://127.0.0.1:9")
+
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+@pytest.mark.parametrize(("month", "words"), [("2099-01", "has ended"), ("november", "wanted a month")])
+def test_a_month_that_has_not_ended_is_refused(month: str, words: str, tmp_path: Path) -> None:
+    result = ledger(tmp_path, "--prometheus", "http://127.0.0.1:9", "--month", month)
+
+    assert result.exit_code == 2
+    assert words in result.stderr

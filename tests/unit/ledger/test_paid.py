@@ -1,0 +1,141 @@
+"""What a month's nodes cost: a made-up month beside its true dollars."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.ledger.build import CannotTell, ledger_of
+from ebbtide.ledger.lives import gaps_between, lives_of
+from ebbtide.ledger.month import Month, month_named
+from ebbtide.ledger.paid import Paid, paid_of
+from ebbtide.ledger.rates import rates_of
+from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.settings import StackSettings
+from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
+from tests.builders.settings import loaded
+
+OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")  # its last Sunday has 25 hours
+WHOLE = KnownMonth(month=OCTOBER)
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
+    return loaded(stack(), tmp_path_factory.mktemp("stack"))
+
+
+def paid_for(known: KnownMonth, acme: StackSettings) -> Paid:
+    sightings = known.sightings()
+    rates, missing = rates_of(acme, known.prices, sightings.seen)
+    assert not missing
+    return paid_of(acme, known.month, sightings, rates)
+
+
+def bounds(paid: Paid) -> tuple[float, float]:
+    recorded = sum(row.usd for row in paid.rows)
+    return recorded + sum(gap.low_usd for gap in paid.gaps), recorded + sum(gap.high_usd for gap in paid.gaps)
+
+
+def test_the_dollars_of_a_recorded_month_are_its_true_ones(acme: StackSettings) -> None:
+    """Two prices change in it, a node has the name of an earlier one, and a third of the nodes run on spot."""
+    paid = paid_for(WHOLE, acme)
+
+    assert not paid.gaps
+    assert bounds(paid) == pytest.approx((WHOLE.usd(), WHOLE.usd()), rel=0.001)
+    for group in ("fixed", "flexible", "spot"):
+        dollars = sum(row.usd for row in paid.rows if row.group == group)
+        assert dollars == pytest.approx(WHOLE.usd_of(group), rel=0.005), group
+    assert {row.day for row in paid.rows} == {OCTOBER.day_of(OCTOBER.begin).replace(day=day) for day in range(1, 32)}
+
+
+def test_boots_of_the_month_are_apart(acme: StackSettings) -> None:
+    born = sum(run.created >= WHOLE.begin for run in WHOLE.runs)
+
+    assert sum(row.boots for row in paid_for(WHOLE, acme).rows) == born
+
+
+HOLES = st.lists(st.tuples(st.floats(0, 740), st.floats(0.05, 90)), max_size=4)
+
+
+@given(holes=HOLES, seed=st.integers(0, 3))
+@settings(max_examples=15, deadline=None)
+def test_with_missing_days_the_truth_lies_in_the_stated_range(
+    acme: StackSettings, holes: list[tuple[float, float]], seed: int
+) -> None:
+    hours = [(begin, begin + length) for begin, length in holes]
+    known = KnownMonth(month=OCTOBER, seed=seed, holes=hours, every=240.0)
+
+    low, high = bounds(paid_for(known, acme))
+
+    assert low * 0.998 <= known.usd() <= high * 1.002
+
+
+def test_a_gap_of_two_days_is_named_and_has_a_range(acme: StackSettings) -> None:
+    (gap,) = paid_for(replace(WHOLE, holes=[(200, 248)]), acme).gaps
+
+    assert round((gap.end - gap.begin).total_seconds() / 3600) == 48
+    on_both_sides = 4 * 48 * WHOLE.prices[FIXED][0][1]
+    assert on_both_sides < gap.low_usd < 1.2 * on_both_sides
+    assert gap.high_usd > 2 * gap.low_usd
+
+
+def test_an_exporter_that_restarts_leaves_no_gap(acme: StackSettings) -> None:
+    restarts = [(hour, hour + 0.07) for hour in range(5, 700, 40)]
+
+    paid = paid_for(replace(WHOLE, holes=restarts), acme)
+
+    assert not paid.gaps
+    assert bounds(paid) == pytest.approx((WHOLE.usd(), WHOLE.usd()), rel=0.002)
+
+
+def test_two_nodes_of_one_name_are_two_lives() -> None:
+    lives = [life for life in lives_of(WHOLE.sightings()) if life.key.node == "ip-10-0-0-9"]
+
+    assert len(lives) == 2
+    assert 300 < lives[1].begin - lives[0].end < 500
+
+
+def test_five_minutes_of_silence_are_no_gap_and_more_are() -> None:
+    assert gaps_between([0.0, 300.0, 601.0, 700.0], 0.0, 900.0) == ((300.0, 601.0),)
+
+
+def test_a_plan_pays_for_the_minimum_and_is_a_line_of_its_own(tmp_path: Path) -> None:
+    plan = PricingAssumption.COMPUTE_1Y
+    acme = loaded(stack(costs=f"pricingAssumption: {plan}"), tmp_path)
+    paid = paid_for(WHOLE, acme)
+    saved = 1 - hourly(REGION, FIXED, plan) / hourly(REGION, FIXED)
+    three_of_four = 0.75 * sum(row.usd for row in paid.rows if row.group == "fixed")
+
+    assert paid.plan_usd == pytest.approx(-saved * three_of_four, rel=0.01)
+
+
+def test_a_type_without_a_price_ends_the_ledger(acme: StackSettings) -> None:
+    known = WHOLE.recording()
+    odd = {replace(key, instance_type="x9.huge"): seen for key, seen in known.sightings.seen.items()}
+    recording = replace(known, sightings=replace(known.sightings, seen=odd))
+
+    with pytest.raises(CannotTell) as told:
+        ledger_of(recording, acme, OCTOBER, datetime(2026, 11, 3, tzinfo=UTC))
+
+    (line,) = told.value.lines
+    assert line.startswith("x9.huge ran in ")
+
+
+def test_prices_of_the_tables_apply_where_none_was_recorded(acme: StackSettings) -> None:
+    rates, missing = rates_of(acme, {}, WHOLE.sightings().seen)
+
+    assert not missing
+    assert rates.listed_usd(FLEXIBLE, WHOLE.begin) == WHOLE.prices[FLEXIBLE][0][1]
+
+
+@pytest.mark.parametrize("text", ["2026-13", "2026-1", "november", "1999-01", "2026-11-01"])
+def test_other_text_is_no_month(text: str) -> None:
+    assert month_named(text, "UTC") is None
+
+
+def test_a_month_begins_and_ends_at_local_midnight() -> None:
+    assert OCTOBER.hours == 31 * 24 + 1
+    assert OCTOBER.after.after.after == Month(year=2027, month=1, zone="Europe/Berlin")
