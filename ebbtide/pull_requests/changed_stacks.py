@@ -34,6 +34,7 @@ _HARMLESS = (
     "benchmarks/",
     "docs/",
     "examples/",
+    f"{STACKS}/ledger/",
     "tests/",
     "tools/control-plane/",
     "tools/docs/",

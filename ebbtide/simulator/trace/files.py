@@ -185,7 +185,9 @@ def _parquet(raw: object) -> OpenFile:
 
 
 def _texts(pa: Any, column: Any) -> list[str]:
-    """Return a column as text; an instant gets the suffix Z."""
+    """Return a column as text; an instant gets the suffix Z, a map is a JSON object."""
+    if pa.types.is_map(column.type):
+        return ["" if pairs is None else json.dumps(dict(pairs)) for pairs in column.to_pylist()]
     aware = pa.types.is_timestamp(column.type) and column.type.tz is not None
     if aware:
         column = column.cast(pa.timestamp(column.type.unit))

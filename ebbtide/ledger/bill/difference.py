@@ -1,0 +1,103 @@
+"""The difference between a bill's nodes and the ledger's, as dollars of causes that add up to it. Pure.
+
+For each instance type and capacity: bill - ledger = what commitments and discounts took off the public price, plus
+the difference of the two prices times the bill's hours, plus the difference of the hours times the ledger's price.
+The ledger's boots, gaps and assumed plan have no counterpart in the bill and are causes of their own.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ebbtide.ledger.bill.bill import SPOT, Amounts, Bill, BillKey
+from ebbtide.ledger.bill.lines import Charge, Part, Pricing
+from ebbtide.ledger.month import Ledger
+
+_CENT = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    name: str
+    low_usd: float
+    high_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Dollars of the bill's nodes above the ledger's; a range if the ledger is one."""
+
+    nodes_usd: float  # the bill's
+    low_usd: float
+    high_usd: float
+    causes: tuple[Cause, ...]
+
+
+def difference_of(ledger: Ledger, bill: Bill) -> Difference:
+    nodes = {
+        key: amounts
+        for key, amounts in bill.lines.items()
+        if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
+    }
+    total = sum(amounts.effective_usd for amounts in nodes.values())
+    sums: dict[str, float] = {}
+    for name, usd in _causes(ledger, nodes):
+        sums[name] = sums.get(name, 0.0) + usd
+    causes = [Cause(name=name, low_usd=usd, high_usd=usd) for name, usd in sums.items()]
+    causes.append(
+        Cause(
+            name="gaps of the recording",
+            low_usd=-sum(gap.high_usd for gap in ledger.gaps),
+            high_usd=-sum(gap.low_usd for gap in ledger.gaps),
+        )
+    )
+    return Difference(
+        nodes_usd=total,
+        low_usd=total - ledger.high_usd,
+        high_usd=total - ledger.low_usd,
+        causes=tuple(cause for cause in causes if max(abs(cause.low_usd), abs(cause.high_usd)) >= _CENT),
+    )
+
+
+def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float]]:
+    recorded: dict[tuple[str, str], tuple[float, float]] = {}  # hours, dollars
+    for row in ledger.paid:
+        kind = row.instance_type, row.capacity_type
+        hours, usd = recorded.get(kind, (0.0, 0.0))
+        recorded[kind] = hours + row.hours, usd + row.usd
+    billed: dict[tuple[str, str], float] = dict.fromkeys(recorded, 0.0)
+    for key, amounts in nodes.items():
+        kind = key.instance_type, key.capacity_type
+        hours, usd = recorded.get(kind, (0.0, 0.0))
+        if (key.day.year, key.day.month) != (ledger.month.year, ledger.month.month):
+            yield "hours of the billing month outside the ledger's", amounts.effective_usd
+        elif not hours:
+            yield "instance types that were not recorded", amounts.effective_usd
+        else:
+            at_ledger = usd / hours * amounts.quantity
+            billed[kind] += amounts.quantity
+            yield from _priced(key, amounts, at_ledger)
+    for kind, (hours, usd) in recorded.items():
+        yield "hours that one of them lacks", usd / hours * (billed[kind] - hours) if hours else -usd
+    yield "boots, which the ledger estimates", -ledger.boot_usd
+    yield "the plan that the stack file assumes", -ledger.plan_usd
+
+
+def _priced(key: BillKey, amounts: Amounts, at_ledger: float) -> Iterator[tuple[str, float]]:
+    """Yield what parts the bill's dollars from the same hours at the ledger's price."""
+    if key.capacity_type == SPOT:
+        yield "spot prices", amounts.effective_usd - at_ledger
+        return
+    committed = key.pricing is Pricing.COMMITTED
+    off = amounts.effective_usd - amounts.listed_usd
+    yield ("Savings Plans and reservations" if committed else "negotiated discounts"), off
+    yield "the bill's public prices against the ledger's", amounts.listed_usd - at_ledger
+
+
+def difference_json(difference: Difference) -> dict[str, Any]:
+    causes = [
+        {"name": cause.name, "low_usd": round(cause.low_usd, 4), "high_usd": round(cause.high_usd, 4)}
+        for cause in difference.causes
+    ]
+    totals = {name: round(usd, 4) for name, usd in asdict(difference).items() if name != "causes"}
+    return {**totals, "causes": causes}
