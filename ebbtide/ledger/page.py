@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from ebbtide.files import write_file
+from ebbtide.ledger.bill.text import Billed, bill_notes, bill_rows, cause_rows
 from ebbtide.ledger.month import Ledger
 from ebbtide.ledger.text import by_group, gap_lines, headline, saved_text, share_text, span
 from ebbtide.report.charts.svg import ChartView
@@ -19,12 +20,12 @@ from ebbtide.units.durations import DAY_S, ONE_DAY
 from ebbtide.vocabulary.windows import zone_of
 
 
-def write_page(ledger: Ledger, path: Path) -> None:
+def write_page(ledger: Ledger, path: Path, billed: Billed | None = None) -> None:
     """Write the page, whole or not at all. Raises: `Unwritable`."""
-    write_file(path, render_page(ledger))
+    write_file(path, render_page(ledger, billed))
 
 
-def render_page(ledger: Ledger) -> str:
+def render_page(ledger: Ledger, billed: Billed | None = None) -> str:
     return rendered(
         "ledger.html.j2",
         title=f"Ebbtide ledger: {ledger.customer}, {ledger.month.name}",
@@ -34,8 +35,25 @@ def render_page(ledger: Ledger) -> str:
         tiles=_tiles(ledger),
         figure=_days(ledger) if ledger.paid else None,
         gaps=[*gap_lines(ledger)],
-        sheets={"paid": _paid(ledger), "instead": _instead(ledger), "caused": _caused(ledger)},
+        sheets={
+            "paid": _paid(ledger),
+            "instead": _instead(ledger),
+            "caused": _caused(ledger),
+            **(_bill(billed) if billed else {}),
+        },
+        bill_notes=[*bill_notes(billed)] if billed else [],
     )
+
+
+def _bill(billed: Billed) -> dict[str, Sheet]:
+    lines = [SheetRow(name, [usd]) for name, usd in bill_rows(billed)]
+    causes = [SheetRow(name, [usd]) for name, usd in cause_rows(billed)]
+    return {
+        "bill": Sheet(caption="Lines of AWS' bill", over="line", columns=["dollars"], rows=lines),
+        "difference": Sheet(
+            caption="The bill's nodes against the ledger", over="cause", columns=["dollars"], rows=causes
+        ),
+    }
 
 
 def _tiles(ledger: Ledger) -> list[Tile]:

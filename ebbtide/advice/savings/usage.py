@@ -94,6 +94,11 @@ def read_usage(path: Path, settings: StackSettings) -> Usage:
         table.refuse()
     if not counts:
         raise TraceError(f"{path}: found no hour at all, wanted rows below the header {','.join(COLUMNS)} ({_EXAMPLE})")
+    return usage_of_counts(counts, settings, str(path))
+
+
+def usage_of_counts(counts: Mapping[tuple[datetime, str], float], settings: StackSettings, source: str) -> Usage:
+    """Return the usage of mean nodes by hour and group; there is at least one."""
     recorded = sorted({hour for hour, _ in counts})
     groups = [name for name in settings.node_groups if any(group == name for _, group in counts)]
     hours = settings.business_hours.hours(range(recorded[0].year - 1, recorded[-1].year + 2))
@@ -101,7 +106,7 @@ def read_usage(path: Path, settings: StackSettings) -> Usage:
         nodes={group: tuple(counts.get((hour, group), 0.0) for hour in recorded) for group in groups},
         open=tuple(_wholly_open(hours, hour) for hour in recorded),
         missing_hours=round((recorded[-1] - recorded[0]) / _HOUR) + 1 - len(recorded),
-        source=str(path),
+        source=source,
     )
 
 

@@ -68,10 +68,9 @@ _SERVICES = {
 def focus_text(bill: Bill, ledger: Ledger) -> str:
     """Return the dataset as CSV; a null is an empty cell."""
     out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in focus_rows(bill, ledger):
-        writer.writerow({name: _text(cell) for name, cell in row.items()})
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_text(row[column]) for column in COLUMNS] for row in focus_rows(bill, ledger))
     return out.getvalue()
 
 

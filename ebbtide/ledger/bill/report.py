@@ -65,18 +65,18 @@ class Faults:
     """Faults of rows: each kind once, with its first row and the number of rows."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[str, int]] = {}
+        self._rows: dict[str, tuple[str, str, int]] = {}
 
     def note(self, where: str, fault: str) -> None:
-        first, rows = self._rows.get(fault, (where, 0))
-        self._rows[fault] = first, rows + 1
+        first, last, rows = self._rows.get(fault, (where, "", 0))
+        self._rows[fault] = first, where, rows + (where != last)
 
     def refuse(self) -> None:
         """Raise `BillInvalid` with all faults, if there are any."""
         if self._rows:
             lines = (
                 f"{first}: {fault}" + (f" (and {rows - 1} more rows)" if rows > 1 else "")
-                for fault, (first, rows) in self._rows.items()
+                for fault, (first, _, rows) in self._rows.items()
             )
             raise BillInvalid(*lines)
 
