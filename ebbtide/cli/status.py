@@ -136,8 +136,9 @@ class _NodePools:
 
     def show(self, out: Console) -> None:
         if self.pools.rows:
+            columns = ("nodepool", "state", "nodes", "budgets", "reason")
             out.print("")
-            out.print(table(("nodepool", "state", "reason"), self.pools.rows, fold=["reason"]))
+            out.print(table(columns, self.pools.rows, fold=[*columns[3:]]))
         if self.pools.unread:
             out.print(f"warning: nodepools: {self.pools.unread}", style="yellow")
 

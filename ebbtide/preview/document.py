@@ -66,6 +66,7 @@ class DangerCode(StrEnum):
     NODES_REPLACED = "nodes-replaced"
     WORKLOAD_MOVED = "workload-moved"
     GROUP_CHANGED = "group-changed"
+    PROVISIONER_MOVES = "provisioner-moves"
     PROCESSOR_CHANGED = "processor-changed"
     WORKLOAD_RESTARTED = "workload-restarted"
     PODS_ROLLED = "pods-rolled"

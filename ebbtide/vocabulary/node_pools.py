@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 API = "karpenter.sh/v1"
+PATH = f"/apis/{API}/nodepools"
 FIELD = "spec.disruption.budgets"
 
 Budgets: TypeAlias = Sequence[Mapping[str, Any]]

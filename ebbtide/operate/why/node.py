@@ -1,4 +1,4 @@
-"""Explain why a node still exists: the node itself, its pods, its group, and the cluster autoscaler's status.
+"""Explain why a node still exists: the node itself, its pods, its group, and what the autoscaler or Karpenter says.
 
 Uses the API alone, with the operator's own rights, since the controller may not read nodes. `node_facts` reads raw
 objects, `explain_node` turns them into lines and is pure.
@@ -15,15 +15,29 @@ from components.aws.node_shape import group_options
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets import window_at
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
+from ebbtide.operate.node_pools import budgets_text, nodes_text
 from ebbtide.operate.objects import at, parse_instant, utilisation, words_at
 from ebbtide.operate.owners import Owners
 from ebbtide.operate.ray.facts import RAY_CLUSTER
-from ebbtide.operate.why.node_pins import Item, PodContext, PodVerdict, Rules, judge, pod_name, rule_of
+from ebbtide.operate.why.node_pins import (
+    MAY_GO,
+    Item,
+    PodContext,
+    PodVerdict,
+    Rules,
+    do_not_disrupt,
+    judge,
+    pod_name,
+    rule_of,
+)
 from ebbtide.operate.why.ray import reasons_on_node
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import read_duration, whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, NODE_KIND
+from ebbtide.vocabulary.node_pools import PATH
 
+NODE_POOL = "karpenter.sh/nodepool"
+_DISRUPTED = "karpenter.sh/disrupted"
 _AUTOSCALER = "cluster-autoscaler"
 _SYSTEM = "kube-system"
 NO_SCALE_DOWN = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -41,6 +55,7 @@ class NodeFacts:
     budgets: Sequence[Item] = ()  # of every namespace
     flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
+    node_pool: Item | None = None  # of a node of Karpenter
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
     ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: their cluster, and why they stay
     owners: Mapping[str, str] = field(default_factory=dict[str, str])  # of adopted pods, each with its rule
@@ -55,11 +70,16 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     unread: list[str] = []
     now, pods = datetime.now(UTC), items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
     budgets = items(api, "/apis/policy/v1/poddisruptionbudgets")
+    pool, flags, status = words_at(node, "metadata", "labels").get(NODE_POOL), None, None
+    if not pool:
+        flags = readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api))
+        status = readable("the autoscaler's status", unread, lambda: _autoscaler_status(api))
     return NodeFacts(
         now=now,
         node=node,
-        flags=readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api)),
-        autoscaler_status=readable("the autoscaler's status", unread, lambda: _autoscaler_status(api)),
+        flags=flags,
+        autoscaler_status=status,
+        node_pool=readable("its NodePool", unread, lambda: find(api, f"{PATH}/{pool}")) if pool else None,
         window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
         pods=pods,
         ray=readable("its pods of Ray", unread, lambda: _ray(api, namespace, pods, now)) or {},
@@ -109,19 +129,21 @@ def explain_node(facts: NodeFacts) -> list[str]:
     """Return sentences for an operator; the first one is the short answer."""
     flags = facts.flags or {}
     rules = Rules(
+        karpenter=_by_karpenter(facts),
         local_storage_pins=flags.get("skip-nodes-with-local-storage", "true") != "false",
         system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
         window_reason=facts.window_reason,
     )
     context = PodContext(budgets=facts.budgets, rules=rules, ray=facts.ray, owners=facts.owners)
     verdicts = [judge(pod, context) for pod in facts.pods]
-    own_reasons = node_reasons(facts)
+    own_reasons = _karpenter_reasons(facts, verdicts) if _by_karpenter(facts) else node_reasons(facts)
     pinning = [verdict for verdict in verdicts if verdict.reasons]
     return [
         _short(facts, pinning, own_reasons),
         *(f"  - {line}" for line in own_reasons),
         *_pod_lines(verdicts),
         *autoscaler_lines(facts),
+        *_node_pool_lines(facts),
         *(f"not known: {part}" for part in facts.unread),
     ]
 
@@ -129,15 +151,48 @@ def explain_node(facts: NodeFacts) -> list[str]:
 def _short(facts: NodeFacts, pinning: Sequence[PodVerdict], own_reasons: Sequence[str]) -> str:
     name = facts.node["metadata"]["name"]
     group = _labels(facts).get(NODE_GROUP, "no group of Ebbtide")
-    node = f"{name} ({group})"
-    if any(taint.get("key") == _BEING_REMOVED for taint in at(facts.node, "spec", "taints") or ()):
+    node = f"{name} ({group}{', by Karpenter' if _by_karpenter(facts) else ''})"
+    taints = {taint.get("key") for taint in at(facts.node, "spec", "taints") or ()}
+    if _DISRUPTED in taints:
+        return f"{node} is being removed by Karpenter now: it waits for a replacement, or for its pods to leave."
+    if _BEING_REMOVED in taints:
         return f"{node} is being removed by the cluster autoscaler now."
     if pinning:
         count = len(pinning)
         return f"{node} is still here: {count} pod{'s pin' if count > 1 else ' pins'} it."
     if own_reasons:
         return f"{node} is still here, though no pod pins it:"
+    if _by_karpenter(facts):
+        return f"{node}: nothing that is known here keeps it; Karpenter removes it if its pods cost less elsewhere."
     return f"{node}: nothing that is known here keeps it; the autoscaler should remove it at one of its next scans."
+
+
+def _by_karpenter(facts: NodeFacts) -> bool:
+    return bool(_labels(facts).get(NODE_POOL))
+
+
+def _karpenter_reasons(facts: NodeFacts, verdicts: Sequence[PodVerdict]) -> list[str]:
+    """Return the reasons that keep a node of Karpenter independent of its pods' own."""
+    reasons = [f"it {reason}" for reason in do_not_disrupt(facts.node)]
+    budgets: Sequence[Item] = at(facts.node_pool, "spec", "disruption", "budgets") or ()
+    closed = any(
+        str(budget.get("nodes")) in ("0", "0%")
+        and not budget.get("schedule")
+        and "Underutilized" in (budget.get("reasons") or ["Underutilized"])
+        for budget in budgets
+    )
+    if closed and any(verdict.reasons or verdict.note == MAY_GO for verdict in verdicts):
+        reasons.append(
+            f"it has pods, and its NodePool lets only empty nodes go now; {facts.window_reason}".rstrip("; ")
+        )
+    return reasons
+
+
+def _node_pool_lines(facts: NodeFacts) -> list[str]:
+    pool = facts.node_pool
+    if pool is None:
+        return []
+    return [f"NodePool {pool['metadata']['name']}: {nodes_text(pool)} nodes; budgets in force: {budgets_text(pool)}"]
 
 
 def node_reasons(facts: NodeFacts) -> list[str]:

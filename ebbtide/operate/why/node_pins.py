@@ -3,6 +3,7 @@
 Pure: raw objects of the API in, sentences out. The rules: DaemonSet, mirror and finished pods never pin;
 `safe-to-evict` overrides everything but a budget; then a pod pins if no controller would recreate it, if it runs in
 kube-system without a budget, or if it keeps files on the node; and last if a budget allows no disruption.
+On Karpenter's nodes a pod pins by a budget, or by Karpenter's own annotation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,16 @@ from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT
 from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, WORKLOAD, Category
 
+MAY_GO = "may be evicted"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules(AutoscalerRules):
-    """Options of this cluster's autoscaler."""
+    """Options of this cluster's autoscaler, or `karpenter`, which has none."""
 
+    karpenter: bool = False
     window_reason: str = ""  # why flexible budgets are open or closed, if known
 
 
@@ -74,7 +78,7 @@ def judge(pod: Item, context: PodContext) -> PodVerdict:
         *_budget_reasons(pod, budgets, context.rules),
     ]
     reasons += [context.ray[name]] if reasons and name in context.ray else []
-    note = "" if reasons else "may be evicted"
+    note = "" if reasons else MAY_GO
     return PodVerdict(name, tuple(reasons), note, context.owners.get(name, ""))
 
 
@@ -93,6 +97,8 @@ def _harmless(pod: Item) -> str:
 
 
 def _pod_reasons(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
+    if rules.karpenter:
+        return do_not_disrupt(pod)
     bare = not any(owner.get("controller") for owner in at(pod, "metadata", "ownerReferences") or ())
     words = {
         Pin.ANNOTATED: f"carries {SAFE_TO_EVICT}: false",
@@ -101,6 +107,12 @@ def _pod_reasons(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
         Pin.LOCAL_VOLUMES: f"keeps files on the node: {', '.join(local_volumes(pod))} (allow it with {SAFE_VOLUMES})",
     }
     return [words[pin] for pin in pins(pod, rules, bare=bare, has_budget=has_budget)]
+
+
+def do_not_disrupt(item: Item) -> list[str]:
+    """Return the annotation of a pod or a node that keeps Karpenter off: `true`, or a time from the pod's start."""
+    value = words_at(item, "metadata", "annotations").get(DO_NOT_DISRUPT)
+    return [] if value in (None, "", "false") else [f"carries {DO_NOT_DISRUPT}: {value}"]
 
 
 def _budget_reasons(pod: Item, budgets: Sequence[Item], rules: Rules) -> list[str]:

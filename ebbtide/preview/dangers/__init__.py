@@ -14,6 +14,7 @@ from ebbtide.preview.dangers.conflicts import disks_out_of_reach, names_in_use
 from ebbtide.preview.dangers.losses import everything_goes, losses
 from ebbtide.preview.dangers.nodes import node_dangers
 from ebbtide.preview.dangers.pods import pod_dangers
+from ebbtide.preview.dangers.provisioners import provisioner_dangers
 from ebbtide.preview.dangers.restarts import renewed_secrets
 from ebbtide.preview.document import Danger, DangerCode, ResourceChange, Severity
 from ebbtide.preview.sides import Side
@@ -54,6 +55,7 @@ def _change_dangers(
     yield from names_in_use(compared)
     if not everything_goes(changes):
         yield from node_dangers(compared)
+        yield from provisioner_dangers(compared)
         yield from pod_dangers(compared)
         yield from disks_out_of_reach(compared)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ebbtide.preview.changes import FOLLOWS, identity
 from ebbtide.preview.dangers.compared import Compared, counted, impact_on_all, listed
 from ebbtide.preview.dangers.conflicts import TEMPLATES, ClaimChange, claim_change
+from ebbtide.preview.dangers.provisioners import changed_in_place, in_place_fix, last_step
 from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
@@ -249,9 +250,9 @@ def _node_groups_lost(compared: Compared) -> Iterator[Danger]:
             code=DangerCode.NODE_GROUP_LOST,
             severity=Severity.WARNING,
             subjects=(name,),
-            what=f"{_VERB[kind]} node group {name}{zones}{_reasons_text(_reasons_of(parts))}",
+            what=f"{_VERB[kind]} node group {name}{zones}{_why(name, parts, compared)}",
             impact=_on_nodes(name, parts, compared),
-            fix=_fix_for_group(name, kind),
+            fix=_fix_for_group(name, kind, compared),
         )
     for change in compared.of("NodePool", *_GOING):
         name = node_group_name(compared.former(change))
@@ -259,11 +260,15 @@ def _node_groups_lost(compared: Compared) -> Iterator[Danger]:
             code=DangerCode.NODE_GROUP_LOST,
             severity=Severity.WARNING,
             subjects=(name,),
-            what=f"{_VERB[change.kind]} NodePool {name}{_reasons_text(_reasons_of([change]))}",
+            what=f"{_VERB[change.kind]} NodePool {name}{_why(name, [change], compared)}",
             impact=_on_nodes(name, [change], compared),
-            fix="move what runs there first: Karpenter taints all its nodes and waits for closed budgets, and pulumi "
-            "waits for an hour at most",
+            fix=_fix_for_pool(name, compared),
         )
+
+
+def _why(name: str, parts: Sequence[ResourceChange], compared: Compared) -> str:
+    provisioner = changed_in_place(compared, name)
+    return f": provisioner changes to {provisioner}" if provisioner else _reasons_text(_reasons_of(parts))
 
 
 def _on_nodes(name: str, parts: Sequence[ResourceChange], compared: Compared) -> str:
@@ -275,11 +280,25 @@ def _on_nodes(name: str, parts: Sequence[ResourceChange], compared: Compared) ->
     return f"{nodes}; {compared.impact(compared.before.pods_on({name})) or 'nothing of this stack runs there'}"
 
 
-def _fix_for_group(name: str, kind: ChangeKind) -> str:
+def _fix_for_pool(name: str, compared: Compared) -> str:
+    waits = "Karpenter taints all its nodes and waits for closed budgets, and pulumi waits for an hour at most"
+    if provisioner := changed_in_place(compared, name):
+        return in_place_fix(name, provisioner, waits)
+    return last_step(compared, name) or f"move what runs there first: {waits}"
+
+
+def _fix_for_group(name: str, kind: ChangeKind, compared: Compared) -> str:
     """EKS user guide, "Delete a managed node group"."""
     drained = "EKS drains the old nodes and ends what has not left after some minutes, closed budgets or not"
+    if provisioner := changed_in_place(compared, name):
+        return in_place_fix(name, provisioner, drained)
     if kind is ChangeKind.DELETE:
-        return f"move what runs there first, and remove the group when it is empty: {drained}"
+        step = last_step(compared, name)
+        return (
+            f"{step}: {drained}"
+            if step
+            else f"move what runs there first, and remove the group when it is empty: {drained}"
+        )
     return f"add a group beside {name} and remove this one when it is empty, or do it while nothing runs: {drained}"
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from ebbtide.preview.dangers.adopted import adopted_dangers
 from ebbtide.preview.dangers.compared import Compared, listed
 from ebbtide.preview.dangers.nodes import processor_dangers
+from ebbtide.preview.dangers.provisioners import overlap
 from ebbtide.preview.dangers.restarts import restart_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.dangers.workers import checkpoint_dangers, ray_dangers, workers_of
@@ -91,7 +92,8 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
             subjects=tuple(names),
             what=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
             impact=compared.impact(old for old, _ in compared.pairs if old.name in names),
-            fix=f"{advice}; without nodeGroup Ebbtide takes the group where its pods cost least together",
+            fix=overlap(compared, before, after, names)
+            or f"{advice}; without nodeGroup Ebbtide takes the group where its pods cost least together",
         )
 
 

@@ -11,6 +11,7 @@ from ebbtide.operate.objects import quantity, utilisation
 from ebbtide.operate.why.node import NodeFacts, explain_node
 from ebbtide.operate.why.node_pins import PodContext, Rules, judge, rule_of
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
+from ebbtide.vocabulary.node_pools import budgets_for
 from tests.unit.operate.raw_objects import NOW, budget, node, pod
 
 DAEMON = [{"kind": "DaemonSet", "name": "cni", "controller": True}]
@@ -222,3 +223,46 @@ def test_a_quantity_means_the_same_in_any_unit(amount: int) -> None:
     assert quantity(f"{amount}") * 1000 == quantity(f"{amount}k")
     assert quantity(f"{amount * 1000}m") == amount
     assert quantity(f"{amount}Gi") == quantity(f"{amount * 1024}Mi")
+
+
+CLOSED_POOL = {
+    "metadata": {"name": "flexible"},
+    "spec": {"limits": {"nodes": "20"}, "disruption": {"budgets": [*budgets_for(0)]}},
+    "status": {"resources": {"nodes": "3"}},
+}
+
+
+def karpenters_node(**changes: Any) -> dict[str, Any]:
+    plain = node(**changes)
+    labels = {**plain["metadata"]["labels"], "karpenter.sh/nodepool": "flexible"}
+    return {**plain, "metadata": {**plain["metadata"], "labels": labels}}
+
+
+def test_a_node_of_karpenter_is_judged_by_karpenters_rules() -> None:
+    """Files on the node, kube-system and requests keep no node of Karpenter; its annotation does."""
+    system = pod(namespace="kube-system", spec=SCRATCH, cpu="15", meta={"ownerReferences": []})
+    pinned = pod("api-1-b", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    open_pool = {**CLOSED_POOL, "spec": {"disruption": {"budgets": [*budgets_for(5)]}}}
+
+    free = text_for(NodeFacts(now=NOW, node=karpenters_node(), pods=[system], node_pool=open_pool))
+    kept = text_for(NodeFacts(now=NOW, node=karpenters_node(), pods=[system, pinned], node_pool=open_pool))
+
+    assert free.startswith("node-1 (flexible, by Karpenter): nothing that is known here keeps it")
+    assert "1 pod pins it" in kept
+    assert "api-1-b carries karpenter.sh/do-not-disrupt: true" in kept
+
+
+def test_a_closed_node_pool_keeps_nodes_with_pods_and_is_shown_with_its_nodes() -> None:
+    daemon = pod(meta={"ownerReferences": DAEMON})
+    busy = text_for(NodeFacts(now=NOW, node=karpenters_node(), pods=[pod()], node_pool=CLOSED_POOL))
+    empty = text_for(NodeFacts(now=NOW, node=karpenters_node(), pods=[daemon], node_pool=CLOSED_POOL))
+
+    assert "its NodePool lets only empty nodes go now" in busy
+    assert "only empty nodes" not in empty
+    assert "NodePool flexible: 3 of 20 nodes; budgets in force: Underutilized, Drifted 0; Empty 100%" in busy
+
+
+def test_a_node_that_karpenter_removes_says_so() -> None:
+    taints = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+
+    assert "is being removed by Karpenter now" in text_for(NodeFacts(now=NOW, node=karpenters_node(taints=taints)))

@@ -1,0 +1,100 @@
+"""Moves between groups of different provisioners: what each step does, and what nodes of both groups cost meanwhile.
+
+The steps: a group of the other provisioner is added, pools name it, the old group is removed. Nothing is interrupted.
+A group whose provisioner changes in place loses its nodes in the same `up`. Source: docs/how-to/karpenter-own.md.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+
+from ebbtide.preview.dangers.compared import Compared, counted, listed
+from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.prices import NoPrice, on_demand
+from ebbtide.provisioning_labels import Provisioner
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.packing import alike_nodes_needed, pod_requests
+from ebbtide.settings.placement import node_of, with_adopted_pools
+from ebbtide.units.durations import format_duration
+from ebbtide.units.money import dollars
+
+_PAGE = "docs/how-to/karpenter-own.md, Change the provisioner of a group"
+_NAMES = {Provisioner.KARPENTER: "Karpenter", Provisioner.CLUSTER_AUTOSCALER: "the cluster autoscaler"}
+
+
+def provisioner_dangers(compared: Compared) -> Iterator[Danger]:
+    """Yield the first step: a group beside one of the same kind, whose provisioner is another."""
+    old, new = compared.before.settings, compared.after.settings
+    for name, group in new.node_groups.items():
+        beside = [other for other in _rivals(new, name) if other in old.node_groups]
+        if name not in old.node_groups and beside:
+            yield Danger(
+                code=DangerCode.PROVISIONER_MOVES,
+                severity=Severity.NOTE,
+                subjects=(name,),
+                what=f"adds group {name} of {_NAMES[group.provisioner]} beside {listed(beside)}: the first step of a "
+                "move; no pod moves and no node goes",
+                impact="no node until a pod needs one; a service that waits may get one of each group, and the spare "
+                "one goes when it is empty",
+                fix=f"next: nodeGroup: {name} in the pools of {listed(beside)} ({_PAGE})",
+            )
+
+
+def changed_in_place(compared: Compared, name: str) -> str:
+    """Return the provisioner that an existing group changes to; empty if it does not change."""
+    old, new = (side.settings.node_groups.get(name) for side in (compared.before, compared.after))
+    return "" if old is None or new is None or old.provisioner is new.provisioner else new.provisioner.value
+
+
+def in_place_fix(name: str, provisioner: str, ends: str) -> str:
+    """`ends`: what happens to the pods of the old nodes."""
+    return (
+        f"keep {name}, and add a group with provisioner: {provisioner} beside it: three steps interrupt nothing "
+        f"({_PAGE}). In one step {ends}"
+    )
+
+
+def last_step(compared: Compared, name: str) -> str:
+    """Return how to remove a group whose successor has another provisioner; empty if it has none."""
+    old, new = compared.before.settings, compared.after.settings
+    if name not in old.node_groups or name in new.node_groups:
+        return ""
+    successors = [other for other in _rivals(old, name) if other in new.node_groups]
+    return (
+        f"the last step of a move to {listed(successors)}: do it outside business hours, when no worker is left on "
+        f"{name}. Services then go one by one, as their open budgets say, and both groups have nodes for minutes"
+        if successors
+        else ""
+    )
+
+
+def overlap(compared: Compared, before: str, after: str, names: Collection[str]) -> str:
+    """Return what the second step costs: pods leave group `before` for `after`, of another provisioner; else empty."""
+    old, new = compared.before.settings, compared.after.settings
+    group, successor = old.node_groups.get(before), new.node_groups.get(after)
+    if group is None or successor is None or group.provisioner is successor.provisioner:
+        return ""
+    pods = [(pod.size, pod.most) for pod in pod_requests(old) if pod.name in names]
+    nodes = min(group.max, alike_nodes_needed(node_of(group), pods))
+    pools = with_adopted_pools(old).workers
+    longest = max((pools[name].longest_job for name in names if name in pools), default=None)
+    until = "its jobs end" if longest is None else f"{format_duration(longest)} (longestJob)"
+    price = None
+    if longest is not None:
+        with suppress(NoPrice):
+            price = on_demand(old.region, group.types[0]) * nodes * longest.total_seconds() / 3600
+    cost = "" if price is None else f", {dollars(price)} at most"
+    return (
+        f"none needed: no job is interrupted. Workers on {before} end their jobs first, so up to "
+        f"{counted(nodes, 'node')} of {before} run beside those of {after} for up to {until}{cost}; they go when they "
+        f"are empty. Then remove {before} ({_PAGE})"
+    )
+
+
+def _rivals(settings: StackSettings, name: str) -> list[str]:
+    """The groups of the same kind with another provisioner."""
+    group = settings.node_groups[name]
+    return [
+        other
+        for other, rival in settings.node_groups.items()
+        if rival.kind is group.kind and rival.provisioner is not group.provisioner
+    ]
