@@ -154,7 +154,7 @@ def _from_prometheus(
     prometheus: str,
     token_file: Path | None,
     context: str | None,
-    kubeconfig: Path | None,
+    kubeconfig: str | None,
 ) -> "Ledger":
     if prometheus:
         try:

@@ -85,11 +85,11 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
     """
     file = read_month_file(path)
     entries = list(file.entries) if file else []
-    last = entries[-1] if entries else {}
+    last: Mapping[str, Any] = entries[-1] if entries else {}
     content = {name: document.get(name, last.get(name)) for name in _CONTENT}
     if entries and content == {name: last.get(name) for name in _CONTENT}:
         return False
-    entry = {
+    entry: dict[str, Any] = {
         "number": len(entries) + 1,
         "written": written.isoformat(timespec="seconds"),
         "previous": last.get("checksum", ""),

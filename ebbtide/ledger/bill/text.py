@@ -52,9 +52,9 @@ def bill_notes(billed: Billed) -> Iterator[str]:
     yield from billed.bill.notes
     found = billed.bill.commitments
     if found.utilisation is not None:
-        yield f"Savings Plans of the entire report: {percent(found.utilisation)} of {dollars(found.committed_usd)} used."
+        yield f"Savings Plans, entire report: {percent(found.utilisation)} of {dollars(found.committed_usd)} used."
     if found.unused_reservation_usd:
-        yield f"Reservations of the entire report: {dollars(found.unused_reservation_usd)} unused."
+        yield f"Reservations, entire report: {dollars(found.unused_reservation_usd)} unused."
     if found.coverage is not None:
         yield f"Commitments cover {percent(found.coverage)} of this stack's nodes at public prices, spot excluded."
     chosen = billed.advice.chosen if billed.advice else None
