@@ -17,7 +17,7 @@ from ebbtide.vocabulary.exporter import AdoptedRule
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-_CAPACITY_TYPE = "eks.amazonaws.com/capacityType"
+_CAPACITY_TYPES = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type")
 _ZONE = "topology.kubernetes.io/zone"
 _ENDED = ("Succeeded", "Failed")
 _TRUTH = {"True": True, "False": False}
@@ -88,7 +88,7 @@ def node(item: Json) -> Node:
         group=labels.get(NODE_GROUP, ""),
         kind=labels.get(NODE_KIND, ""),
         instance_type=labels.get(_INSTANCE_TYPE, ""),
-        capacity_type=labels.get(_CAPACITY_TYPE, ""),
+        capacity_type=next((labels[key] for key in _CAPACITY_TYPES if key in labels), ""),
         zone=labels.get(_ZONE, ""),
         capacity=Amounts(
             *(_number(capacity[key]) if key in capacity else None for key in ("cpu", "memory", GPU_RESOURCE))

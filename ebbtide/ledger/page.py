@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from ebbtide.files import write_file
 from ebbtide.ledger.bill.text import Billed, bill_notes, bill_rows, cause_rows
 from ebbtide.ledger.month import Ledger
 from ebbtide.ledger.text import by_group, gap_lines, headline, saved_text, share_text, span
-from ebbtide.report.charts.svg import ChartView
 from ebbtide.report.live.charts import LiveChart, Panel, draw, height_of, stacked
 from ebbtide.report.live.record import Band
 from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high
@@ -67,7 +67,7 @@ def _tiles(ledger: Ledger) -> list[Tile]:
         Tile(percent(1 - gap_hours / ledger.month.hours), "of the month recorded", several(len(ledger.gaps), "gap")),
         Tile(share_text(ledger, idle), "of the dollars idle", f"{dollars(idle)}: requested by no pod"),
     ]
-    return tiles + [Tile(saved_text(ledger, entry), "saved", f"against: {entry.name}") for entry in known[:2]]
+    return tiles + [Tile(saved_text(ledger, entry), "saved", f"against: {entry.name}") for entry in known[:1]]
 
 
 def _days(ledger: Ledger) -> Figure:
@@ -99,41 +99,23 @@ def _days(ledger: Ledger) -> Figure:
     plan = FigurePlan(
         heading="Dollars of each day",
         note="By group, as recorded: without boots, and without what may have run in a gap.",
-        draw=_drawer(chart),
+        draw=partial(draw, chart),
         height=high(height_of(chart)),
     )
     return figure_of("days", plan, _day_sheet(paid, days))
 
 
-def _drawer(chart: LiveChart):
-    def picture(view: ChartView) -> str:
-        return draw(chart, view)
-
-    return picture
-
-
 def _day_sheet(paid: Mapping[str, Mapping[date, float]], days: list[date]) -> Sheet:
+    def row(name: str, *some: date) -> SheetRow:
+        usd = [sum(by_day.get(day, 0.0) for day in some) for by_day in paid.values()]
+        return SheetRow(name, [*map(dollars, usd), dollars(sum(usd))])
+
     return Sheet(
         caption="Dollars of each day by group",
         over="day",
         columns=[*paid, "total"],
-        rows=[
-            SheetRow(
-                f"{day:%a} {day}",
-                [
-                    *(dollars(by_day.get(day, 0.0)) for by_day in paid.values()),
-                    dollars(sum(by_day.get(day, 0.0) for by_day in paid.values())),
-                ],
-            )
-            for day in days
-        ],
-        total=SheetRow(
-            "total",
-            [
-                *(dollars(sum(by_day.values())) for by_day in paid.values()),
-                dollars(sum(sum(by_day.values()) for by_day in paid.values())),
-            ],
-        ),
+        rows=[row(f"{day:%a} {day}", day) for day in days],
+        total=row("total", *days),
     )
 
 
@@ -143,16 +125,9 @@ def _paid(ledger: Ledger) -> Sheet:
         group: sum(row.hours for row in ledger.paid if row.group == group and row.capacity_type == "spot")
         for group in groups
     }
-    lines = [
-        ("assumed plan", ["", "", dollars(ledger.plan_usd), "", ""]) if ledger.plan_usd else None,
-        *(
-            (
-                f"gap {gap.begin:%m-%d %H:%M} to {gap.end:%m-%d %H:%M} UTC",
-                ["", "", span(gap.low_usd, gap.high_usd), "", ""],
-            )
-            for gap in ledger.gaps
-        ),
-    ]
+    lines = {"assumed plan": dollars(ledger.plan_usd)} if ledger.plan_usd else {}
+    for gap in ledger.gaps:
+        lines[f"gap {gap.begin:%m-%d %H:%M} to {gap.end:%m-%d %H:%M} UTC"] = span(gap.low_usd, gap.high_usd)
     return Sheet(
         caption="By group, at the prices below",
         over="group",
@@ -165,7 +140,7 @@ def _paid(ledger: Ledger) -> Sheet:
                 )
                 for group, row in groups.items()
             ),
-            *(SheetRow(*line) for line in lines if line is not None),
+            *(SheetRow(name, ["", "", usd, "", ""]) for name, usd in lines.items()),
         ],
         total=SheetRow(
             "total",

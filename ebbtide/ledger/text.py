@@ -1,6 +1,8 @@
 """The ledger as text for a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from rich.console import Group, RenderableType
 
@@ -76,23 +78,18 @@ def by_group(rows: Iterable[NodeHours]) -> Mapping[str, NodeHours]:
     """Return the sum of each group; the other fields are those of one of its rows."""
     sums: dict[str, NodeHours] = {}
     for row in rows:
-        before = sums.get(row.group)
-        sums[row.group] = row if before is None else added(before, row)
+        so_far = sums.get(row.group)
+        sums[row.group] = (
+            row if so_far is None else replace(row, **{name: _sum(name, so_far, row) for name in _AMOUNTS})
+        )
     return sums
 
 
-def added(first: NodeHours, second: NodeHours) -> NodeHours:
-    return NodeHours(
-        day=first.day,
-        group=first.group,
-        category=first.category,
-        instance_type=first.instance_type,
-        capacity_type=first.capacity_type,
-        hours=first.hours + second.hours,
-        usd=first.usd + second.usd,
-        boots=first.boots + second.boots,
-        boot_usd=first.boot_usd + second.boot_usd,
-    )
+_AMOUNTS = ("hours", "usd", "boots", "boot_usd")
+
+
+def _sum(name: str, first: NodeHours, second: NodeHours) -> Any:
+    return getattr(first, name) + getattr(second, name)
 
 
 def span(low: float | None, high: float | None) -> str:

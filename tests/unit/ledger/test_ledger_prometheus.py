@@ -1,7 +1,8 @@
 """`ebbtide ledger` on made-up months in a real Prometheus."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ def ledger(folder: Path, *words: str) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["ledger", str(file), *words])
 
 
-def served(known: KnownMonth, folder: Path, retention: str = "100d") -> Iterator[str]:
+@contextmanager
+def served(known: KnownMonth, folder: Path, retention: str = "100d") -> Generator[str]:
     known.write(folder)
     with prometheus(folder, {}, retention=retention) as url:
         yield url
@@ -36,12 +38,14 @@ def served(known: KnownMonth, folder: Path, retention: str = "100d") -> Iterator
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield from served(WHOLE, tmp_path_factory.mktemp("whole"))
+    with served(WHOLE, tmp_path_factory.mktemp("whole")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def torn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield from served(TORN, tmp_path_factory.mktemp("torn"))
+    with served(TORN, tmp_path_factory.mktemp("torn")) as url:
+        yield url
 
 
 def document(result: Result) -> dict[str, Any]:
@@ -79,7 +83,7 @@ def test_with_missing_days_the_truth_lies_in_the_range_of_the_ledger(torn: str, 
 def test_days_that_prometheus_no_longer_keeps_are_a_gap(tmp_path: Path) -> None:
     """Prometheus states its retention, and a query beyond it is not asked."""
     kept = (datetime.now(UTC) - LAST.begin).days - 5
-    for url in served(WHOLE, tmp_path, retention=f"{kept}d"):
+    with served(WHOLE, tmp_path, retention=f"{kept}d") as url:
         found = document(ledger(tmp_path, "--prometheus", url, "--json", "-"))
 
     assert len(found["gaps"]) == 1
@@ -89,7 +93,7 @@ def test_days_that_prometheus_no_longer_keeps_are_a_gap(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(240)
 def test_two_clusters_with_the_label_of_one_customer_are_refused(tmp_path: Path) -> None:
-    for url in served(KnownMonth(month=LAST, clusters=2, scale=0.1), tmp_path):
+    with served(KnownMonth(month=LAST, clusters=2, scale=0.1), tmp_path) as url:
         result = ledger(tmp_path, "--prometheus", url)
 
     assert result.exit_code == 1
