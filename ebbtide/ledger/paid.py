@@ -157,20 +157,17 @@ def _bounded(
     for life in lives:
         key = life.key
         hours = overlap((life.begin, life.end), gap) / _HOUR_S
-        usd = rates.usd(key, gap[0])
+        prices = [rates.usd(key, at) for at in gap]  # when it changed in between is not known
         on_plan = planned and key.group in shapes and key.capacity_type != "spot"
-        low += hours * usd * (plan_share(settings, key.group) if on_plan else 1.0)
-        high += hours * usd
+        low += hours * min(prices) * (plan_share(settings, key.group) if on_plan else 1.0)
+        high += hours * max(prices)
         sure[key.group] = sure.get(key.group, 0.0) + hours
-        dearest[key.group] = max(dearest.get(key.group, 0.0), usd)
+        dearest[key.group] = max(dearest.get(key.group, 0.0), *prices)
     length = (gap[1] - gap[0]) / _HOUR_S
     for name in {*shapes, *peaks}:
         most = shapes[name].max if name in shapes else peaks[name]
-        usd = [
-            rates.listed_usd(kind.name, gap[0])
-            for kind in (shapes[name].types if name in shapes else ())
-            if kind.name in rates.listed
-        ]
+        kinds = [kind.name for kind in (shapes[name].types if name in shapes else ()) if kind.name in rates.listed]
+        usd = [rates.listed_usd(kind, at) for kind in kinds for at in gap]
         high += max(0.0, most * length - sure.get(name, 0.0)) * max([*usd, dearest.get(name, 0.0)])
     begin, end = (datetime.fromtimestamp(at, UTC) for at in gap)
     first_kept = bool(forgotten) and not any(life.begin < gap[0] for life in lives)

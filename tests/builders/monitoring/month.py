@@ -25,8 +25,8 @@ GROUPS = """
 aws:region: us-east-1
 ebbtide:nodeGroups:
   fixed: { instanceTypes: [m7i.2xlarge], min: 3, max: 4 }
-  flexible: { instanceTypes: [m7i.4xlarge], max: 14 }
-  spot: { kind: spot, instanceTypes: [m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge], max: 6 }
+  flexible: { instanceTypes: [m7i.4xlarge], max: 24 }
+  spot: { kind: spot, instanceTypes: [m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge], max: 8 }
 ebbtide:workloads:
   api: { category: flexible, image: "example.com/api:1", replicas: 3, cpu: 2, memory: 8Gi }
 """
@@ -153,14 +153,15 @@ class KnownMonth:
         reborn = self._at(14, 3.3)
         yield self._run("ip-10-0-0-9", "fixed", self.begin - 90_000, reborn)
         yield self._run("ip-10-0-0-9", "fixed", reborn + 400, self.end + 5_000)
+        yield self._run("ip-10-1-0-0", "flexible", self.begin - 50_000, self.end + 70_000)  # of the service
         days = round(self.month.hours / 24)
         for day in range(days):
             busy = 0.3 if day % 7 > 4 else 1.0
-            for number in range(round(12 * busy * self.scale)):
+            for number in range(round(20 * busy * self.scale)):
                 born = self._at(day, chance.uniform(6, 15))
                 length = chance.choice((0.4, 0.8, 2.5, 5.0, 9.0)) * 3600 * chance.uniform(0.8, 1.2)
-                yield self._run(f"ip-10-1-{day}-{number}", "flexible", born, born + length)
-            for number in range(round(5 * busy * self.scale)):
+                yield self._run(f"ip-10-1-{day + 1}-{number}", "flexible", born, born + length)
+            for number in range(round(6 * busy * self.scale)):
                 born = self._at(day, chance.uniform(0, 22))
                 yield self._run(f"ip-10-2-{day}-{number}", "spot", born, born + chance.uniform(600, 14_000))
 
@@ -183,8 +184,8 @@ class KnownMonth:
         return any(begin <= (at - self.begin) / 3600 < end for begin, end in self.holes)
 
     def _wanted(self) -> Iterator[tuple[float, int]]:
-        """Three workers for each flexible or spot node."""
-        lives = [(run.created, run.end) for run in self.runs if run.key.group != "fixed"]
+        """Three workers for each flexible node but the one of the service."""
+        lives = [(run.created, run.end) for run in self.runs if run.key.group == "flexible"][1:]
         changes = sorted([(begin, 3) for begin, _ in lives] + [(end, -3) for _, end in lives])
         steps, workers, place = round(self.month.hours) * 15, 0, 0
         for step in range(steps):

@@ -33,6 +33,13 @@ def test_a_node_reports_its_capacity_and_not_its_allocatable_part() -> None:
     assert found.created == 1795413480.0
 
 
+def test_a_node_of_karpenter_reports_its_capacity_type() -> None:
+    item = objects.node(**{"karpenter.sh/capacity-type": "spot"})
+    del item["metadata"]["labels"]["eks.amazonaws.com/capacityType"]
+
+    assert node(item).capacity_type == "spot"
+
+
 @pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
 def test_a_node_that_is_silent_is_not_ready(status: str, ready: bool) -> None:
     item = objects.node()
