@@ -233,3 +233,43 @@ def test_locks_that_did_not_change_are_not_proposed(monkeypatch: pytest.MonkeyPa
     ran = run(text, {"BRANCH": "dependencies/locks"})
 
     assert (ran.status, ran.asked) == (0, ["git diff --quiet -- tools/locks"])
+
+
+@pytest.mark.parametrize(
+    ("bill", "more"), [("", []), ("s3://bills/cur/data", ["s3 cp", "--bill bill"])], ids=["no bill", "a bill"]
+)
+def test_a_ledger_is_read_with_the_bill_of_its_month(
+    bill: str, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path(monkeypatch, aws="")
+
+    ran = run(
+        script("ledger", "read", "ledger"), {"STACK": "acme", "CLUSTER": "acme", "BILL": bill, "MONTH": "2026-11"}
+    )
+
+    asked = "\n".join(ran.asked)
+    assert ran.status == 0
+    assert "aws eks update-kubeconfig --name acme" in asked
+    assert "ledger acme --month 2026-11 --write" in asked
+    assert all(part in asked for part in more)
+    assert ("BILLING_PERIOD=2026-11/" in asked) is bool(more)
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_ledgers_are_proposed_in_one_pull_request_if_one_is_new(changed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each artifact holds all ledgers of the checkout; only those of its own stack count."""
+    [text] = [step for step in steps_of("ledger", "propose") if step]
+    for stack in ("acme", "demo"):
+        folder = Path(f"ledgers/ledger-{stack}/{stack}")
+        folder.mkdir(parents=True)
+        (folder / "2026-11.json").write_text(stack)
+    old = Path("ledgers/ledger-demo/acme/2026-11.json")
+    old.parent.mkdir()
+    old.write_text("older")
+    on_path(monkeypatch, git='[ "$1" != diff ]' if changed else "", gh='[ "$2" != list ] || echo 0')
+
+    ran = run(text, {"BRANCH": "ledger/months"})
+
+    assert ran.status == 0
+    assert ("git push --force origin ledger/months" in ran.asked) is changed
+    assert Path("stacks/ledger/acme/2026-11.json").read_text() == "acme"

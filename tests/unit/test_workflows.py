@@ -49,7 +49,7 @@ def rights(permissions: dict[str, str]) -> set[str]:
 
 
 def test_there_is_a_workflow_for_each_part_of_a_change() -> None:
-    assert {"ci", "preview", "up", "drift", "release", "dependencies"} <= {file.stem for file in FILES}
+    assert {"ci", "preview", "up", "drift", "ledger", "release", "dependencies"} <= {file.stem for file in FILES}
 
 
 @ALL
@@ -131,6 +131,7 @@ def test_a_job_with_more_rights_than_to_read_runs_no_code_of_a_pull_request(file
         ("up", "plan", {"deployments: read"}),
         *(("up", wave, {"id-token: write"}) for wave in Wave),
         ("drift", "drift", {"id-token: write"}),
+        ("ledger", "read", {"id-token: write"}),
     ],
 )
 def test_a_job_has_the_rights_that_its_work_needs(name: str, job: str, more: set[str]) -> None:
@@ -142,11 +143,12 @@ def test_what_comments_may_do_nothing_else() -> None:
 
 
 def test_no_other_job_of_a_change_has_rights_of_its_own() -> None:
-    names = ("ci", "preview", "up", "drift", "dependencies")
+    names = ("ci", "preview", "up", "drift", "ledger", "dependencies")
     own = {f"{name}.{job}" for name in names for job, it in named(name)["jobs"].items() if "permissions" in it}
 
     waves = {f"up.{wave}" for wave in Wave}
-    assert own == {"preview.plan", "preview.comment", "up.plan", *waves, "drift.drift", "dependencies.propose"}
+    writing = {"dependencies.propose", "ledger.propose"}
+    assert own == {"preview.plan", "preview.comment", "up.plan", *waves, "drift.drift", "ledger.read", *writing}
 
 
 def test_what_proposes_new_dependencies_runs_none_of_them() -> None:
@@ -157,6 +159,13 @@ def test_what_proposes_new_dependencies_runs_none_of_them() -> None:
     assert propose["needs"] == "lock"
     assert rights(propose["permissions"]) == {"contents: write", "pull-requests: write"}
     assert not re.search(r"\b(make|pip|uv|python)\b", text.replace("`make lock LOCK=--upgrade`", ""))
+
+
+def test_what_proposes_ledgers_runs_nothing_of_the_repository() -> None:
+    propose = named("ledger")["jobs"]["propose"]
+
+    assert rights(propose["permissions"]) == {"contents: write", "pull-requests: write"}
+    assert not any(re.search(r"\b(make|python|\.venv)\b", step.get("run", "")) for step in propose["steps"])
 
 
 def test_one_check_stands_for_all_tiers() -> None:

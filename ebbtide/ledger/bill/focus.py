@@ -1,8 +1,8 @@
 """The bill as a FOCUS 1.2 dataset: one row for each kind of charge of the month, nodes divided among their causes.
 
-All columns of feature level "mandatory" are there, with two conditional ones that AWS' prices call for. Identifiers of
-accounts, resources and commitments are left out or replaced, so conditional columns for them are missing. Columns
-with the prefix `x_` hold the allocation.
+All columns of feature level "mandatory" are there, and others that need no identifier. The columns for ids of
+accounts, resources, invoices and commitments are missing, or hold another name. Columns with the prefix `x_` hold the
+allocation.
 Source: FinOps Open Cost and Usage Specification 1.2, columns and attributes.
 """
 
@@ -26,6 +26,7 @@ COLUMNS = (
     "ChargeCategory",
     "ChargeClass",
     "ChargeDescription",
+    "ChargeFrequency",
     "ChargePeriodEnd",
     "ChargePeriodStart",
     "ContractedCost",
@@ -40,6 +41,7 @@ COLUMNS = (
     "RegionId",
     "ServiceCategory",
     "ServiceName",
+    "ServiceSubcategory",
     "x_Customer",
     "x_NodeGroup",
     "x_InstanceType",
@@ -52,17 +54,18 @@ Cell: TypeAlias = str | float | None
 
 _AWS, _TIME = "AWS", "%Y-%m-%dT%H:%M:%SZ"
 _SERVICES = {
-    Part.NODES: ("Compute", "Amazon Elastic Compute Cloud"),
-    Part.CLUSTER: ("Compute", "Amazon Elastic Kubernetes Service"),
-    Part.VOLUMES: ("Storage", "Amazon Elastic Block Store"),
-    Part.NAT: ("Networking", "Amazon Virtual Private Cloud"),
-    Part.BALANCERS: ("Networking", "Elastic Load Balancing"),
-    Part.TRAFFIC: ("Networking", "AWS Data Transfer"),
-    Part.ADDRESSES: ("Networking", "Amazon Virtual Private Cloud"),
-    Part.CACHE: ("Databases", "Amazon ElastiCache"),
-    Part.PLANS: ("Compute", "Savings Plans and reservations"),
-    Part.OTHER: ("Other", "Other AWS services"),
+    Part.NODES: ("Compute", "Virtual Machines", "Amazon Elastic Compute Cloud"),
+    Part.CLUSTER: ("Compute", "Containers", "Amazon Elastic Kubernetes Service"),
+    Part.VOLUMES: ("Storage", "Block Storage", "Amazon Elastic Block Store"),
+    Part.NAT: ("Networking", "Network Infrastructure", "Amazon Virtual Private Cloud"),
+    Part.BALANCERS: ("Networking", "Application Networking", "Elastic Load Balancing"),
+    Part.TRAFFIC: ("Networking", "Network Connectivity", "AWS Data Transfer"),
+    Part.ADDRESSES: ("Networking", "Network Infrastructure", "Amazon Virtual Private Cloud"),
+    Part.CACHE: ("Databases", "Caching", "Amazon ElastiCache"),
+    Part.PLANS: ("Compute", "Other (Compute)", "Savings Plans and reservations"),
+    Part.OTHER: ("Other", "Other (Other)", "Other AWS services"),
 }
+_FREQUENCY = {Charge.USAGE: "Usage-Based", Charge.PURCHASE: "Recurring"}
 
 
 def focus_text(bill: Bill, ledger: Ledger) -> str:
@@ -129,7 +132,7 @@ def _fixed(bill: Bill) -> dict[str, Cell]:
 def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, Cell]:
     category = Charge.USAGE if key.charge is Charge.REFUND else key.charge
     has_quantity = category in (Charge.USAGE, Charge.PURCHASE)
-    service, name = _SERVICES[key.part]
+    service, kind, name = _SERVICES[key.part]
     what = key.instance_type or key.part
     return {
         "BilledCost": amounts.billed_usd * fraction,
@@ -139,11 +142,13 @@ def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, Cell]:
         "ChargeCategory": category,
         "ChargeClass": "Correction" if key.correction else None,
         "ChargeDescription": f"{what}, {key.charge.lower()}, {key.pricing.lower()}",
+        "ChargeFrequency": _FREQUENCY.get(category, "One-Time"),
         "PricingCategory": key.pricing if has_quantity else None,
         "PricingQuantity": amounts.quantity * fraction if has_quantity else None,
         "PricingUnit": key.unit if has_quantity else None,
         "ServiceCategory": service,
         "ServiceName": name,
+        "ServiceSubcategory": kind,
     }
 
 

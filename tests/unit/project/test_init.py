@@ -15,7 +15,7 @@ from ebbtide.settings import load_stack
 from tests.paths import ROOT
 
 NAME = f"ebbtide-{__version__}-py3-none-any.whl"
-WORKFLOWS = ("drift", "preview", "up")
+WORKFLOWS = ("drift", "ledger", "preview", "up")
 
 
 @pytest.fixture

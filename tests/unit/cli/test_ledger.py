@@ -1,0 +1,87 @@
+"""`ebbtide ledger` on a committed month, so that no Prometheus takes part: the bill, FOCUS, the file, all stacks."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.__main__ import app
+from ebbtide.ledger.month import Month, ledger_json
+from ebbtide.ledger.month_file import add_entry, month_path
+from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
+from tests.builders.monitoring.month import stack
+from tests.unit.ledger.test_bill_documents import LEDGER
+
+DAY = datetime(2026, 10, 2, tzinfo=UTC)
+MONTH = month_path(Path(), "acme", "2026-10")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("Pulumi.yaml").write_text("name: platform\n")
+    Path("stacks").mkdir()
+    Path("stacks/Pulumi.acme.yaml").write_text(stack())
+    october = replace(LEDGER, month=Month(year=2026, month=10, zone="Europe/Berlin"))
+    add_entry(MONTH, {"ledger": ledger_json(october)}, datetime(2026, 11, 4, tzinfo=UTC))
+    write_csv(Path("cur.csv.gz"), known_month(DAY))
+
+
+def ledger(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["ledger", *arguments], catch_exceptions=False)
+
+
+def test_a_bill_is_shown_exported_and_kept_without_a_secret() -> None:
+    outputs = ["--report", "ledger.html", "--json", "ledger.json", "--focus", "focus.csv"]
+
+    done = ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write", *outputs)
+
+    assert done.exit_code == 0, done.output
+    assert "the bill's nodes less the ledger's" in done.output
+    assert [entry["bill"] is None for entry in json.loads(MONTH.read_text())["entries"]] == [True, False]
+    files = [Path(name).read_text() for name in ("ledger.html", "ledger.json", "focus.csv", MONTH)]
+    assert not [secret for secret in SECRETS for text in (done.output, *files) if secret in text]
+
+
+def test_late_credits_are_one_more_entry_and_no_news_is_none() -> None:
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    again = ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    write_csv(Path("cur.csv.gz"), [*known_month(DAY), apart(DAY, "Credit", -1.0)])
+    late = ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+
+    assert f"unchanged: {MONTH}" in again.output
+    assert f"written: {MONTH}" in late.output
+    assert len(json.loads(MONTH.read_text())["entries"]) == 3
+
+
+def test_a_bad_bill_is_one_message_without_the_account_in_its_name() -> None:
+    columns = [name for name in COLUMNS if name != "line_item_resource_id"]
+    write_csv(Path(f"{ACCOUNT}-cur.csv"), known_month(DAY), columns)
+
+    done = ledger("acme", "--month", "2026-10", "--bill", f"{ACCOUNT}-cur.csv")
+
+    message = "no column line_item_resource_id: wanted an export with INCLUDE_RESOURCES (resource ids)"
+    assert (done.exit_code, done.output) == (1, f"…-cur.csv:1: {message}\n")
+
+
+def test_all_committed_months_are_one_table() -> None:
+    done = ledger("--all", "--json", "-")
+
+    assert (done.exit_code, [entry["stack"] for entry in json.loads(done.output)["stacks"]]) == (0, ["acme"])
+    assert ledger("--all", "--month", "2026-09").output.startswith("found no 2026-09 in stacks/ledger")
+
+
+@pytest.mark.parametrize("arguments", [[], ["acme", "--all"], ["acme", "--focus", "x.csv"], ["--all", "--write"]])
+def test_options_that_contradict_each_other_are_refused(arguments: list[str]) -> None:
+    assert ledger(*arguments).exit_code == 2
+
+
+def test_a_month_that_was_changed_by_hand_is_refused() -> None:
+    MONTH.write_text(MONTH.read_text().replace("train", "serve"))
+
+    done = ledger("acme", "--month", "2026-10")
+
+    assert (done.exit_code, "entry 1: wanted the checksum of its content" in done.output) == (1, True)
