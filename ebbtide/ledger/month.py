@@ -165,15 +165,16 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
     }
     month = {"name": ledger.month.name, "zone": ledger.month.zone, "begin": ledger.month.begin, "end": ledger.month.end}
     document = {"schema": SCHEMA, **asdict(ledger), "month": month, "totals": totals, "saved": saved}
-    return cast("dict[str, Any]", _plain(document))
+    return cast("dict[str, Any]", plain(document))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a value as JSON has it: dollars and hours with four digits, instants and days as text."""
     match value:
         case dict():
-            return {str(key): _plain(entry) for key, entry in cast("dict[object, object]", value).items()}
+            return {str(key): plain(entry) for key, entry in cast("dict[object, object]", value).items()}
         case list() | tuple():
-            return [_plain(entry) for entry in cast("list[object]", value)]
+            return [plain(entry) for entry in cast("list[object]", value)]
         case date():
             return value.isoformat()
         case float():

@@ -6,27 +6,29 @@ counted apart and never divided.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ebbtide.ledger.bill.lines import (
     APART,
+    Amounts,
     Charge,
-    Dollars,
     Part,
     Pricing,
-    dollars_of,
+    charges_of,
     instance_type_of,
     is_spot,
     part_of,
 )
 from ebbtide.ledger.bill.report import BillInvalid, Faults, Row, read_rows
-from ebbtide.ledger.month import Month
+from ebbtide.ledger.month import Month, plain
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import with_node_sets
+
+T = TypeVar("T")
 
 SOURCE = "AWS Cost and Usage Report 2.0"
 SPOT, ON_DEMAND = "spot", "on-demand"  # as in the ledger's rows
@@ -47,22 +49,6 @@ class BillKey:
     capacity_type: str
     unit: str
     correction: bool  # of an earlier billing period
-
-
-@dataclass(slots=True)
-class Amounts:
-    quantity: float = 0.0
-    listed_usd: float = 0.0
-    contracted_usd: float = 0.0
-    billed_usd: float = 0.0
-    effective_usd: float = 0.0
-
-    def add(self, quantity: float, dollars: Dollars) -> None:
-        self.quantity += quantity
-        self.listed_usd += dollars.listed
-        self.contracted_usd += dollars.contracted
-        self.billed_usd += dollars.billed
-        self.effective_usd += dollars.effective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,24 +83,22 @@ class Bill:
     shared_usd: Mapping[Charge, float]  # of rows without a tag of any customer, effective
     usage: Mapping[tuple[datetime, str], float]  # nodes by hour and group
     rows: int
-    files: int
 
     @property
     def parts(self) -> Mapping[Part, float]:
         """Effective dollars of each line, without what is apart."""
-        sums = dict.fromkeys(Part, 0.0)
-        for key, amounts in self.lines.items():
-            if key.charge not in APART:
-                sums[key.part] += amounts.effective_usd
-        return {part: usd for part, usd in sums.items() if usd}
+        return self._sums(Part, lambda key: None if key.charge in APART else key.part)
 
     @property
     def apart(self) -> Mapping[Charge, float]:
-        sums = dict.fromkeys(APART, 0.0)
+        return self._sums(APART, lambda key: key.charge)
+
+    def _sums(self, names: Iterable[T], name_of: Callable[[BillKey], T | None]) -> Mapping[T, float]:
+        sums = dict.fromkeys(names, 0.0)
         for key, amounts in self.lines.items():
-            if key.charge in APART:
-                sums[key.charge] += amounts.effective_usd
-        return {charge: usd for charge, usd in sums.items() if usd}
+            if (name := name_of(key)) in sums:
+                sums[name] += amounts.effective
+        return {name: usd for name, usd in sums.items() if usd}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -178,24 +162,23 @@ class _Sums:
         group = tags.get(_GROUP, "") if part is Part.NODES else ""
         group = group if group in self.groups else ""
         quantity = row.amount("line_item_usage_amount")
-        parts = dollars_of(row)
-        if part is Part.NODES and any(dollars.charge is Charge.USAGE for dollars in parts):
-            self._node(row, begin, end, group, quantity)
-        for dollars in parts:
+        for charge, pricing, amounts in charges_of(row):
+            if part is Part.NODES and charge is Charge.USAGE:
+                self._node(row, begin, end, group, quantity)
             key = BillKey(
                 day=self.month.day_of(begin),
                 part=part,
-                charge=dollars.charge,
-                pricing=dollars.pricing,
+                charge=charge,
+                pricing=pricing,
                 group=group,
                 instance_type=instance_type_of(row) if part is Part.NODES else "",
                 capacity_type=(SPOT if is_spot(row) else ON_DEMAND) if part is Part.NODES else "",
                 unit=_UNITS.get(row.text("pricing_unit"), "Hours" if part is Part.NODES else "Units"),
-                correction=dollars.charge is Charge.REFUND and begin < period,
+                correction=charge is Charge.REFUND and begin < period,
             )
-            plain = dollars.charge is Charge.ADJUSTMENT and not row.text("line_item_net_unblended_cost")
-            sums = self.discounts if plain else self.lines
-            sums.setdefault(key, Amounts()).add(quantity, dollars)
+            amounts.quantity = quantity
+            sums = self.discounts if _is_bare_discount(row, charge) else self.lines
+            sums.setdefault(key, Amounts(0.0, 0.0, 0.0, 0.0)).add(amounts)
 
     def _node(self, row: Row, begin: datetime, end: datetime, group: str, hours: float) -> None:
         if end - begin > _HOUR:
@@ -208,11 +191,11 @@ class _Sums:
             self.usage[hour, group] = self.usage.get((hour, group), 0.0) + hours
 
     def _share(self, row: Row) -> None:
-        for dollars in dollars_of(row):
-            if dollars.charge is Charge.ADJUSTMENT and not row.text("line_item_net_unblended_cost"):
-                self.shared_discounts += dollars.effective
+        for charge, _, amounts in charges_of(row):
+            if _is_bare_discount(row, charge):
+                self.shared_discounts += amounts.effective
             else:
-                self.shared[dollars.charge] = self.shared.get(dollars.charge, 0.0) + dollars.effective
+                self.shared[charge] = self.shared.get(charge, 0.0) + amounts.effective
 
     def _commitment(self, row: Row) -> None:
         kind = row.text("line_item_line_item_type")
@@ -220,14 +203,12 @@ class _Sums:
             self.committed += row.amount("savings_plan_total_commitment_to_date")
             self.used += row.amount("savings_plan_used_commitment")
         elif kind == "RIFee":
-            self.unused_reservation += sum(dollars.effective for dollars in dollars_of(row))
+            self.unused_reservation += sum(amounts.effective for _, _, amounts in charges_of(row))
 
-    def bill(self, files: int) -> Bill:
+    def bill(self) -> Bill:
         if not self.has_net:  # net costs have the discounts already
             self.lines.update(self.discounts)
             self.shared[Charge.ADJUSTMENT] = self.shared.get(Charge.ADJUSTMENT, 0.0) + self.shared_discounts
-        nodes = [(key, amounts) for key, amounts in self.lines.items() if key.part is Part.NODES]
-        usage = [(key, amounts) for key, amounts in nodes if key.charge is Charge.USAGE]
         return Bill(
             month=self.month,
             region=self.settings.region,
@@ -237,15 +218,21 @@ class _Sums:
                 committed_usd=self.committed,
                 used_usd=self.used,
                 unused_reservation_usd=self.unused_reservation,
-                covered_usd=sum(part.listed_usd for key, part in usage if key.pricing is Pricing.COMMITTED),
-                uncovered_usd=sum(part.listed_usd for key, part in usage if key.pricing is Pricing.STANDARD),
+                covered_usd=self._listed(Pricing.COMMITTED),
+                uncovered_usd=self._listed(Pricing.STANDARD),
             ),
             nodes=len(self.nodes),
             accounts=len(self.accounts),
             shared_usd={charge: usd for charge, usd in self.shared.items() if usd},
             usage=self.usage,
             rows=self.rows,
-            files=files,
+        )
+
+    def _listed(self, pricing: Pricing) -> float:
+        return sum(
+            amounts.listed
+            for key, amounts in self.lines.items()
+            if (key.part, key.charge, key.pricing) == (Part.NODES, Charge.USAGE, pricing)
         )
 
 
@@ -268,27 +255,29 @@ def read_bill(files: Sequence[Path], settings: StackSettings, month: Month) -> B
     if not sums.accounts:
         raise BillInvalid(f"--bill: no row of {month.name} has the tag ebbtide.dev/customer={settings.customer}")
     faults.refuse()
-    return sums.bill(len(files))
+    return sums.bill()
 
 
 def bill_json(bill: Bill) -> dict[str, Any]:
     """Return plain values: dollars by line, and what is apart."""
-    return {
+    found = bill.commitments
+    document = {
         "source": f"{SOURCE}, {bill.rows} rows",
         "billing_period": bill.month.name,
-        "usd": {str(part): round(usd, 4) for part, usd in bill.parts.items()},
-        "apart_usd": {str(charge): round(usd, 4) for charge, usd in bill.apart.items()},
-        "shared_usd": {str(charge): round(usd, 4) for charge, usd in bill.shared_usd.items()},
-        "commitments": {name: round(usd, 4) for name, usd in asdict(bill.commitments).items()}
-        | {"coverage": _rounded(bill.commitments.coverage), "utilisation": _rounded(bill.commitments.utilisation)},
+        "usd": dict(bill.parts),
+        "apart_usd": dict(bill.apart),
+        "shared_usd": dict(bill.shared_usd),
+        "commitments": {**asdict(found), "coverage": found.coverage, "utilisation": found.utilisation},
         "nodes": bill.nodes,
         "accounts": bill.accounts,
-        "notes": list(bill.notes),
+        "notes": bill.notes,
     }
+    return cast("dict[str, Any]", plain(document))
 
 
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 4)
+def _is_bare_discount(row: Row, charge: Charge) -> bool:
+    """True for a discount that other rows may hold too, in their net cost."""
+    return charge is Charge.ADJUSTMENT and not row.text("line_item_net_unblended_cost")
 
 
 def _plain(key: str) -> str:

@@ -7,11 +7,11 @@ The ledger's boots, gaps and assumed plan have no counterpart in the bill and ar
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
-from ebbtide.ledger.bill.bill import SPOT, Amounts, Bill, BillKey
-from ebbtide.ledger.bill.lines import Charge, Part, Pricing
-from ebbtide.ledger.month import Ledger
+from ebbtide.ledger.bill.bill import SPOT, Bill, BillKey
+from ebbtide.ledger.bill.lines import Amounts, Charge, Part, Pricing
+from ebbtide.ledger.month import Ledger, plain
 
 _CENT = 0.005
 
@@ -39,7 +39,7 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         for key, amounts in bill.lines.items()
         if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
     }
-    total = sum(amounts.effective_usd for amounts in nodes.values())
+    total = sum(amounts.effective for amounts in nodes.values())
     sums: dict[str, float] = {}
     for name, usd in _causes(ledger, nodes):
         sums[name] = sums.get(name, 0.0) + usd
@@ -70,9 +70,9 @@ def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[
         kind = key.instance_type, key.capacity_type
         hours, usd = recorded.get(kind, (0.0, 0.0))
         if (key.day.year, key.day.month) != (ledger.month.year, ledger.month.month):
-            yield "hours of the billing month outside the ledger's", amounts.effective_usd
+            yield "hours of the billing month outside the ledger's", amounts.effective
         elif not hours:
-            yield "instance types that were not recorded", amounts.effective_usd
+            yield "instance types that were not recorded", amounts.effective
         else:
             at_ledger = usd / hours * amounts.quantity
             billed[kind] += amounts.quantity
@@ -86,18 +86,13 @@ def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[
 def _priced(key: BillKey, amounts: Amounts, at_ledger: float) -> Iterator[tuple[str, float]]:
     """Yield what parts the bill's dollars from the same hours at the ledger's price."""
     if key.capacity_type == SPOT:
-        yield "spot prices", amounts.effective_usd - at_ledger
+        yield "spot prices", amounts.effective - at_ledger
         return
     committed = key.pricing is Pricing.COMMITTED
-    off = amounts.effective_usd - amounts.listed_usd
+    off = amounts.effective - amounts.listed
     yield ("Savings Plans and reservations" if committed else "negotiated discounts"), off
-    yield "the bill's public prices against the ledger's", amounts.listed_usd - at_ledger
+    yield "the bill's public prices against the ledger's", amounts.listed - at_ledger
 
 
 def difference_json(difference: Difference) -> dict[str, Any]:
-    causes = [
-        {"name": cause.name, "low_usd": round(cause.low_usd, 4), "high_usd": round(cause.high_usd, 4)}
-        for cause in difference.causes
-    ]
-    totals = {name: round(usd, 4) for name, usd in asdict(difference).items() if name != "causes"}
-    return {**totals, "causes": causes}
+    return cast("dict[str, Any]", plain(asdict(difference)))

@@ -12,44 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.ledger.bill.bill import Amounts, Bill, BillKey, period_of
-from ebbtide.ledger.bill.lines import Charge, Part
+from ebbtide.ledger.bill.bill import Bill, BillKey, period_of
+from ebbtide.ledger.bill.lines import Amounts, Charge, Part
 from ebbtide.ledger.month import Ledger, Share
 
-COLUMNS = (
-    "BilledCost",
-    "BillingAccountId",
-    "BillingAccountName",
-    "BillingCurrency",
-    "BillingPeriodEnd",
-    "BillingPeriodStart",
-    "ChargeCategory",
-    "ChargeClass",
-    "ChargeDescription",
-    "ChargeFrequency",
-    "ChargePeriodEnd",
-    "ChargePeriodStart",
-    "ContractedCost",
-    "EffectiveCost",
-    "InvoiceIssuerName",
-    "ListCost",
-    "PricingCategory",
-    "PricingQuantity",
-    "PricingUnit",
-    "ProviderName",
-    "PublisherName",
-    "RegionId",
-    "ServiceCategory",
-    "ServiceName",
-    "ServiceSubcategory",
-    "x_Customer",
-    "x_NodeGroup",
-    "x_InstanceType",
-    "x_CapacityType",
-    "x_Workload",
-    "x_WorkloadCategory",
-    "x_Idle",
-)
 Cell: TypeAlias = str | float | None
 
 _AWS, _TIME = "AWS", "%Y-%m-%dT%H:%M:%SZ"
@@ -70,10 +36,11 @@ _FREQUENCY = {Charge.USAGE: "Usage-Based", Charge.PURCHASE: "Recurring"}
 
 def focus_text(bill: Bill, ledger: Ledger) -> str:
     """Return the dataset as CSV; a null is an empty cell."""
+    rows = [*focus_rows(bill, ledger)]
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_text(row[column]) for column in COLUMNS] for row in focus_rows(bill, ledger))
+    writer.writerow(rows[0])
+    writer.writerows(map(_text, row.values()) for row in rows)
     return out.getvalue()
 
 
@@ -90,12 +57,7 @@ def _by_month(bill: Bill) -> Mapping[BillKey, Amounts]:
     begin, _ = period_of(bill.month)
     sums: dict[BillKey, Amounts] = {}
     for key, amounts in bill.lines.items():
-        total = sums.setdefault(replace(key, day=begin.date()), Amounts())
-        total.quantity += amounts.quantity
-        total.listed_usd += amounts.listed_usd
-        total.contracted_usd += amounts.contracted_usd
-        total.billed_usd += amounts.billed_usd
-        total.effective_usd += amounts.effective_usd
+        sums.setdefault(replace(key, day=begin.date()), Amounts(0.0, 0.0, 0.0, 0.0)).add(amounts)
     return sums
 
 
@@ -135,10 +97,10 @@ def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, Cell]:
     service, kind, name = _SERVICES[key.part]
     what = key.instance_type or key.part
     return {
-        "BilledCost": amounts.billed_usd * fraction,
-        "ContractedCost": amounts.contracted_usd * fraction,
-        "EffectiveCost": amounts.effective_usd * fraction,
-        "ListCost": amounts.listed_usd * fraction,
+        "BilledCost": amounts.billed * fraction,
+        "ContractedCost": amounts.contracted * fraction,
+        "EffectiveCost": amounts.effective * fraction,
+        "ListCost": amounts.listed * fraction,
         "ChargeCategory": category,
         "ChargeClass": "Correction" if key.correction else None,
         "ChargeDescription": f"{what}, {key.charge.lower()}, {key.pricing.lower()}",

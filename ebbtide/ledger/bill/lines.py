@@ -8,6 +8,7 @@ Source: AWS Data Exports User Guide, columns of line items, Savings Plans and re
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from ebbtide.ledger.bill.report import Row
 
@@ -64,16 +65,28 @@ _COMMITMENTS = {"SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "RIFee"}
 _TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dollars:
-    """`listed`: public on-demand price. `contracted`: before commitments. `effective`: amortised."""
+@dataclass(slots=True)
+class Amounts:
+    """US dollars, and a quantity in the unit of the price.
 
-    charge: Charge
-    pricing: Pricing
+    Listed: the public on-demand price. Contracted: before commitments. Effective: amortised.
+    """
+
     listed: float
     contracted: float
     billed: float
     effective: float
+    quantity: float = 0.0
+
+    def add(self, other: "Amounts") -> None:
+        self.listed += other.listed
+        self.contracted += other.contracted
+        self.billed += other.billed
+        self.effective += other.effective
+        self.quantity += other.quantity
+
+
+Charged: TypeAlias = tuple[Charge, Pricing, Amounts]
 
 
 def part_of(row: Row) -> Part:
@@ -99,22 +112,23 @@ def is_spot(row: Row) -> bool:
     return "SpotUsage" in row.text("line_item_usage_type")
 
 
-def dollars_of(row: Row) -> tuple[Dollars, ...]:
+def charges_of(row: Row) -> tuple[Charged, ...]:
     """Return the charges of one row: none for a negation, two for a fee whose commitment was not used up."""
     unblended = row.amount("line_item_unblended_cost")
     net = row.amount("line_item_net_unblended_cost", "line_item_unblended_cost")
     listed = row.amount("pricing_public_on_demand_cost")
     kind = row.text("line_item_line_item_type")
+    same = Amounts(net, net, net, net)
     match kind:
         case "Usage":
             pricing = Pricing.DYNAMIC if is_spot(row) else Pricing.STANDARD
-            return (_charge(Charge.USAGE, net, listed=listed, pricing=pricing),)
+            return ((Charge.USAGE, pricing, Amounts(listed, net, net, net)),)
         case "SavingsPlanCoveredUsage":
             columns = ("savings_plan_net_savings_plan_effective_cost", "savings_plan_savings_plan_effective_cost")
-            return (_covered(listed, unblended, 0.0, row.needed(*columns)),)
+            return ((Charge.USAGE, Pricing.COMMITTED, Amounts(listed, unblended, 0.0, row.needed(*columns))),)
         case "DiscountedUsage":
-            columns = ("reservation_net_effective_cost", "reservation_effective_cost")
-            return (_covered(listed, listed, net, row.needed(*columns)),)
+            effective = row.needed("reservation_net_effective_cost", "reservation_effective_cost")
+            return ((Charge.USAGE, Pricing.COMMITTED, Amounts(listed, listed, net, effective)),)
         case "SavingsPlanNegation":
             return ()
         case "SavingsPlanRecurringFee":
@@ -124,57 +138,26 @@ def dollars_of(row: Row) -> tuple[Dollars, ...]:
             return _fee(net, _unused_reservation(row))
         case "SavingsPlanUpfrontFee":
             return _fee(net, 0.0)
+        case "Fee" if row.text("reservation_reservation_a_r_n"):
+            return _fee(net, 0.0)
         case "Fee":
-            if row.text("reservation_reservation_a_r_n"):
-                return _fee(net, 0.0)
-            return (_charge(Charge.PURCHASE, net),)
+            return ((Charge.PURCHASE, Pricing.STANDARD, same),)
         case "Tax" | "Credit" | "Refund":
-            return (_charge(Charge(kind), net),)
+            return ((Charge(kind), Pricing.STANDARD, same),)
         case _ if kind.endswith("Discount"):
-            return (_charge(Charge.ADJUSTMENT, net),)
+            return ((Charge.ADJUSTMENT, Pricing.STANDARD, same),)
         case _:
             row.fault("line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)")
             return ()
 
 
-def _charge(charge: Charge, usd: float, *, listed: float | None = None, pricing: Pricing = Pricing.STANDARD) -> Dollars:
-    return Dollars(
-        charge=charge,
-        pricing=pricing,
-        listed=usd if listed is None else listed,
-        contracted=usd,
-        billed=usd,
-        effective=usd,
-    )
-
-
-def _covered(listed: float, contracted: float, billed: float, effective: float) -> Dollars:
-    return Dollars(
-        charge=Charge.USAGE,
-        pricing=Pricing.COMMITTED,
-        listed=listed,
-        contracted=contracted,
-        billed=billed,
-        effective=effective,
-    )
-
-
-def _fee(billed: float, unused: float) -> tuple[Dollars, ...]:
+def _fee(billed: float, unused: float) -> tuple[Charged, ...]:
     """Return the fee, whose cost is in the hours that it covers, and the part that covered none."""
-    fee = Dollars(
-        charge=Charge.PURCHASE,
-        pricing=Pricing.STANDARD,
-        listed=billed,
-        contracted=billed,
-        billed=billed,
-        effective=0.0,
-    )
-    return (fee, _covered(0.0, 0.0, 0.0, unused)) if unused > 0 else (fee,)
+    fee = (Charge.PURCHASE, Pricing.STANDARD, Amounts(billed, billed, billed, 0.0))
+    rest = (Charge.USAGE, Pricing.COMMITTED, Amounts(0.0, 0.0, 0.0, unused))
+    return (fee, rest) if unused > 0 else (fee,)
 
 
 def _unused_reservation(row: Row) -> float:
-    upfront, fee = (
-        "reservation_{}unused_amortized_upfront_fee_for_billing_period",
-        "reservation_{}unused_recurring_fee",
-    )
-    return sum(row.needed(column.format("net_"), column.format("")) for column in (upfront, fee))
+    columns = ("unused_amortized_upfront_fee_for_billing_period", "unused_recurring_fee")
+    return sum(row.needed(f"reservation_net_{column}", f"reservation_{column}") for column in columns)
