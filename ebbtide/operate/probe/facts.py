@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from components.cluster.karpenter.pools import CLASS_API, class_name
 from components.definitions import crds
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
@@ -19,7 +20,7 @@ from ebbtide.settings.file.keys import REDIS_PASSWORD
 from ebbtide.settings.sections.redis import token_fault
 from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
-from ebbtide.vocabulary.node_pools import API as KARPENTER_API
+from ebbtide.vocabulary.node_pools import PATH as NODE_POOLS
 
 MAX_NODES = 50
 _PARALLEL = 8  # requests at a time: a distant API server takes a tenth of a second for each
@@ -28,7 +29,7 @@ _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _REVIEW_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MAX_DEPLOYMENTS = 500
-_NODE_POOLS, _KARPENTER = f"/apis/{KARPENTER_API}/nodepools", "app.kubernetes.io/name=karpenter"
+_NODE_CLASSES, _KARPENTER = f"/apis/{CLASS_API}/ec2nodeclasses", "app.kubernetes.io/name=karpenter"
 
 
 RAY_POLICY = "ebbtide-rayclusters"
@@ -126,7 +127,7 @@ class NodePoolWant(NamedTuple):
     """A NodePool whose disruption budgets the workload controller writes."""
 
     name: str
-    node_set: str  # its key in the stack file
+    node_set: str  # its key in the stack file; "" if the stack creates the NodePool
     workers: bool  # jobs run on its nodes
 
 
@@ -169,6 +170,7 @@ class Facts:
     external_metrics: Answer = None  # the APIService
     gateway_class: Answer = None
     node_pools: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name
+    node_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by the name of a stack's NodePool
     karpenter: Answer = None  # a list of its Deployments
 
 
@@ -205,7 +207,9 @@ def facts_of(
         states = {want: pool.submit(_state, api, want) for want in objects}
         reads = {name: pool.submit(read, api, path) for name, path in paths.items()}
         spaces = {want.namespace: pool.submit(read, api, f"/api/v1/namespaces/{want.namespace}") for want in ray}
-        pools = {want.name: pool.submit(read, api, f"{_NODE_POOLS}/{want.name}") for want in node_pools}
+        pools = {want.name: pool.submit(read, api, f"{NODE_POOLS}/{want.name}") for want in node_pools}
+        created = [want.name for want in node_pools if not want.node_set]
+        classes = {name: pool.submit(read, api, f"{_NODE_CLASSES}/{class_name(name)}") for name in created}
         karpenter = pool.submit(read, api, "/apis/apps/v1/deployments", labelSelector=_KARPENTER) if pools else None
         answers = {name: read.result() for name, read in reads.items()}
         return Facts(
@@ -229,6 +233,7 @@ def facts_of(
             external_metrics=answers.get("external"),
             gateway_class=answers.get("class"),
             node_pools={name: read.result() for name, read in pools.items()},
+            node_classes={name: read.result() for name, read in classes.items()},
             karpenter=karpenter and karpenter.result(),
         )
 

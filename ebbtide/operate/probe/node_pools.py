@@ -5,27 +5,36 @@ budget releases.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
+from components.cluster.karpenter.pools import class_name
 from controllers.adapters.kube_api import Json
 from controllers.workloads.nodes.budgets import conflict, observed
-from ebbtide.operate.objects import at, labels_of, rows_at
+from ebbtide.operate.objects import at, labels_of, quantity, rows_at
 from ebbtide.operate.probe.facts import Denied, NodePoolWant
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
+from ebbtide.provisioning_labels import CUSTOMER
+from ebbtide.vocabulary.labels import GPU_RESOURCE
 from ebbtide.vocabulary.node_pools import API
 
 OLDEST, NEWEST = (1, 13), (1, 14)
+_POLICY = "PREFERENCE_POLICY"
 _AUTO_MODE = "eks.amazonaws.com"
 
 
 def node_pools(probed: Probed) -> Iterator[Finding]:
-    wants, facts = probed.wants.node_pools, probed.facts
+    facts = probed.facts
+    yield from _taken_names(probed)
+    wants = [want for want in probed.wants.node_pools if want.node_set]
     if not wants:
         return
     if API not in facts.apis:
         yield missing("karpenter", f"no {API}, which cluster.nodePools needs; install Karpenter, or remove nodePools")
         return
     yield _version(facts.karpenter)
+    yield from _preferences(facts.karpenter)
+    yield from _limits(probed, wants)
     for want in wants:
         answer, subject = facts.node_pools.get(want.name), f"nodepool {want.name}"
         if isinstance(answer, Denied):
@@ -35,6 +44,57 @@ def node_pools(probed: Probed) -> Iterator[Finding]:
         else:
             faults = [*_faults(want, answer)]
             yield from faults or [ok(subject, "its disruption budgets are free for Ebbtide")]
+
+
+def _taken_names(probed: Probed) -> Iterator[Finding]:
+    """Yield objects of others with the names that the stack gives to its own."""
+    facts, customer = probed.facts, probed.wants.customer
+    for want in probed.wants.node_pools:
+        if want.node_set:
+            continue
+        named = {
+            f"nodepool {want.name}": facts.node_pools.get(want.name),
+            f"ec2nodeclass {class_name(want.name)}": facts.node_classes.get(want.name),
+        }
+        for subject, answer in named.items():
+            if isinstance(answer, dict) and labels_of(answer).get(CUSTOMER) != customer:
+                yield missing(
+                    subject,
+                    f"it is there without the label {CUSTOMER}: {customer}, so it belongs to somebody else; rename the "
+                    f"group {want.name}, or remove the object",
+                )
+
+
+def _preferences(deployments: Json | Denied | None) -> Iterator[Finding]:
+    for item in rows_at(deployments, "items") if isinstance(deployments, dict) else ():
+        containers = rows_at(item, "spec", "template", "spec", "containers")
+        values = [env.get("value") for each in containers for env in rows_at(each, "env") if env.get("name") == _POLICY]
+        if containers and values != ["Ignore"]:
+            found = ", ".join(map(str, values)) or "none, which means Respect"
+            yield note(
+                "karpenter preferences",
+                f"wanted {_POLICY}=Ignore, found {found}: pods that prefer to be apart get a node each, which stays",
+            )
+
+
+def _limits(probed: Probed, wants: Sequence[NodePoolWant]) -> Iterator[Finding]:
+    """Compare the NodePools of each set with all pods that may run there. A NodePool without a limit has no end."""
+    for node_set in dict.fromkeys(want.node_set for want in wants):
+        pools = {want.name: probed.facts.node_pools.get(want.name) for want in wants if want.node_set == node_set}
+        pods = probed.wants.pods.get(node_set, ())
+        needs = {
+            "cpu": (Decimal(sum(pod.cpu * pod.most for pod in pods)) / 1000, "CPU"),
+            "memory": (Decimal(sum(pod.memory * pod.most for pod in pods)) * 2**20, "bytes of memory"),
+            GPU_RESOURCE: (Decimal(sum(pod.gpu * pod.most for pod in pods)), "GPUs"),
+        }
+        for resource, (needed, unit) in needs.items():
+            limits = [at(pool, "spec", "limits", resource) for pool in pools.values()]
+            if None not in limits and (most := sum(map(quantity, limits), Decimal(0))) < needed:
+                yield note(
+                    f"nodepools {', '.join(pools)} limits",
+                    f"wanted {resource} for {needed:f} {unit}, which all pods of {node_set} request at their most, "
+                    f"found {most:f}: jobs will wait although their pool may still grow",
+                )
 
 
 def _version(deployments: Json | Denied | None) -> Finding:

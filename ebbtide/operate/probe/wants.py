@@ -199,11 +199,12 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
 
 
 def _node_pools(modelled: StackSettings) -> Iterator[NodePoolWant]:
-    """Yield the NodePools of an existing cluster. `modelled` has adopted pools too."""
+    """Yield an existing cluster's NodePools, and those that the stack creates. `modelled` has adopted pools too."""
     jobs = (modelled.workers, modelled.jobs, modelled.cron_jobs, *(ray.groups for ray in modelled.ray.values()))
     with_jobs = {pod.node_group for group in jobs for pod in group.values()}
     for node_set, names in modelled.cluster.node_pools.items():
         yield from (NodePoolWant(name, node_set, workers=node_set in with_jobs) for name in names)
+    yield from (NodePoolWant(name, "", workers=name in with_jobs) for name in modelled.karpenter_groups)
 
 
 def _adopted(settings: StackSettings) -> Iterator[AdoptedWant]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
-from ebbtide.prices import estimates_text, priced_regions, shipped_on_demand
+from ebbtide.prices import estimates_text, priced_regions, shipped_on_demand, usable
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.celery_command import celery_options
 from ebbtide.settings.checks.foreseen import policy_breaches
@@ -22,7 +22,7 @@ from ebbtide.settings.packing import (
     pod_requests,
     room_for_next,
 )
-from ebbtide.settings.placement import room_on_disk, takes
+from ebbtide.settings.placement import copies, fits, offered, room_on_disk, takes
 from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
 from ebbtide.settings.sections.adopted import Replicas, deployment_of, without_replicas
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -106,6 +106,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_pools(settings),
         *_about_adopted_pools(settings),
         *_about_room(settings),
+        *_about_sizes(settings),
         *spot_cautions(settings),
         *_about_policies(settings, day),
         *_about_exceptions(settings, day),
@@ -590,6 +591,27 @@ def _about_room(settings: StackSettings) -> Iterator[Caution]:
                 "jobs and requests will wait although what serves them may still grow"
             )
             yield Caution("node-group.too-small", f"nodeGroups.{name}.max", text)
+
+
+def _about_sizes(settings: StackSettings) -> Iterator[Caution]:
+    """Compare the sizes of Karpenter's groups with their pods. `max` counts nodes of any size, and Karpenter launches
+    the cheapest ones that fit the pods which wait at that moment.
+    """
+    for name, group in settings.karpenter_groups.items():
+        pods = [pod for pod in pod_requests(settings) if name in pod.groups]
+        rooms = {kind.name: offered(usable(kind), group.reserved) for kind in reversed(group.types)}
+        fitting = [[room for room in rooms.values() if fits(pod.size, room)] for pod in pods]
+        if unused := [kind for kind, room in rooms.items() if pods and not any(room in each for each in fitting)]:
+            text = f"no pod of the stack fits {', '.join(unused)}: its nodes would run pods of others only"
+            yield Caution("node-group.type-without-pods", f"nodeGroups.{name}.instanceTypes", text)
+        alone = [(pod, each[0]) for pod, each in zip(pods, fitting, strict=True) if each and [*pod.groups] == [name]]
+        needed = sum(-(-pod.most // copies(pod.size, room)) for pod, room in alone)
+        if needed > group.max >= nodes_at_maximum(settings).get(name, 0):
+            text = (
+                f"{group.max} nodes of any size, while its pods need {needed} if Karpenter launches the smallest that "
+                "fit; jobs would then wait although their pool may still grow"
+            )
+            yield Caution("node-group.small-nodes", f"nodeGroups.{name}.max", text)
 
 
 def _about_releases(settings: StackSettings) -> Iterator[Caution]:

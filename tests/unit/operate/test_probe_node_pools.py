@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from ebbtide.operate.probe.wants import Wants
+from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.node_pools import CLOSED
+from tests.builders.settings import loaded, shortest
 from tests.unit.operate.test_probe import GROUPS, CannedCluster, findings, groups, wants
 
 POOL = "/apis/karpenter.sh/v1/nodepools/general"
@@ -28,14 +29,18 @@ def node_pool(manager: str = "kubectl", how: str = "Update", **changes: Any) -> 
     return {"metadata": {"name": "general", "resourceVersion": "1", "managedFields": managed}, "spec": spec}
 
 
-def karpenter(version: str) -> dict[str, Any]:
+def karpenter(version: str, policy: str | None = "Ignore") -> dict[str, Any]:
     labels = {"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/version": version}
-    return {"items": [{"metadata": {"name": "karpenter", "labels": labels}}]}
+    env = [] if policy is None else [{"name": "PREFERENCE_POLICY", "value": policy}]
+    spec = {"template": {"spec": {"containers": [{"name": "controller", "env": env}]}}}
+    return {"items": [{"metadata": {"name": "karpenter", "labels": labels}, "spec": spec}]}
 
 
-def said(tmp_path: Path, pool: Any = None, version: str = "1.14.1", *, api: bool = True) -> dict[str, str]:
+def said(
+    tmp_path: Path, pool: Any = None, version: str = "1.14.1", *, api: bool = True, policy: str | None = "Ignore"
+) -> dict[str, str]:
     served = groups(*GROUPS, *(["karpenter.sh/v1"] if api else []))
-    answers = {"/apis": served, POOL: pool or node_pool(), DEPLOYMENTS: karpenter(version)}
+    answers = {"/apis": served, POOL: pool or node_pool(), DEPLOYMENTS: karpenter(version, policy)}
     return findings(CannedCluster(answers), asked(tmp_path))
 
 
@@ -101,3 +106,43 @@ def test_each_setting_that_contradicts_business_hours_is_one_line(
 
     assert [*lines] == [f"nodepool general {what}"]
     assert all(word in lines[f"nodepool general {what}"] for word in words)
+
+
+@pytest.mark.parametrize(("policy", "found"), [(None, "none, which means Respect"), ("Respect", "found Respect")])
+def test_preferences_that_hold_nodes_apart_are_named(tmp_path: Path, policy: str | None, found: str) -> None:
+    line = said(tmp_path, policy=policy)["karpenter preferences"]
+
+    assert line.startswith("note: wanted PREFERENCE_POLICY=Ignore")
+    assert found in line
+    assert "karpenter preferences" not in said(tmp_path)
+
+
+def test_limits_below_what_the_pods_may_request_are_named(tmp_path: Path) -> None:
+    def limited(cpu: str) -> dict[str, str]:
+        pool = node_pool()
+        return said(tmp_path, {**pool, "spec": {**pool["spec"], "limits": {"cpu": cpu}}})
+
+    subject = "nodepools general limits"
+    assert limited("1")[subject].startswith("note: wanted cpu for ")
+    assert "found 1: jobs will wait" in limited("1")[subject]
+    assert subject not in limited("1k")
+
+
+def of_stack(tmp_path: Path, customer: str) -> dict[str, str]:
+    """What is said of a stack with its own Karpenter, whose NodePool and EC2NodeClass exist with this label."""
+    text = shortest(more="ebbtide:nodeGroups: { flexible: { max: 4, provisioner: karpenter } }")
+    named = {"metadata": {"name": "flexible", "labels": {"ebbtide.dev/customer": customer}}}
+    answers = {
+        "/apis/karpenter.sh/v1/nodepools/flexible": named,
+        "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/ebbtide-flexible": named,
+    }
+    lines = findings(CannedCluster(answers), wants_of(loaded(text, tmp_path), ()))
+    return {subject: line for subject, line in lines.items() if "flexible" in subject}
+
+
+def test_objects_of_others_with_the_names_of_the_stacks_own_are_named(tmp_path: Path) -> None:
+    others = of_stack(tmp_path, "somebody")
+
+    assert set(others) == {"nodepool flexible", "ec2nodeclass ebbtide-flexible"}
+    assert all("belongs to somebody else; rename the group flexible" in line for line in others.values())
+    assert of_stack(tmp_path, loaded(shortest(), tmp_path).customer) == {}

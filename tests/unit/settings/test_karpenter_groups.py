@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.provisioning_labels import Provisioner
+from ebbtide.settings import warnings_of
 from ebbtide.settings.placement import node_of
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
@@ -91,3 +92,25 @@ def test_another_instance_type_keeps_the_provisioner(tmp_path: Path) -> None:
     group = loaded(groups("gpu: { max: 4 }"), tmp_path).node_groups["gpu"]
 
     assert group.with_types(("g6.4xlarge",)).provisioner is Provisioner.KARPENTER
+
+
+def cautions(types: str, most: int, tmp_path: Path) -> dict[str, str]:
+    """Cautions of a stack with four workers of 4 CPUs and 16 GiB."""
+    text = groups(f"flexible: {{ instanceTypes: [{types}], max: {most} }}")
+    return {it.code: it.text for it in warnings_of(loaded(text, tmp_path))}
+
+
+def test_a_type_that_no_pod_fits_is_named(tmp_path: Path) -> None:
+    found = cautions("m7i.xlarge, m7i.2xlarge, m7i.4xlarge", 20, tmp_path)
+
+    assert found["node-group.type-without-pods"].startswith("no pod of the stack fits m7i.xlarge:")
+    assert "node-group.type-without-pods" not in cautions("m7i.2xlarge, m7i.4xlarge", 20, tmp_path)
+
+
+def test_a_maximum_that_suffices_only_for_large_nodes_is_named(tmp_path: Path) -> None:
+    """Three workers fit on the larger node, and one on the smaller."""
+    sizes, code = "m7i.2xlarge, m7i.4xlarge", "node-group.small-nodes"
+
+    assert "its pods need 4 if Karpenter launches the smallest" in cautions(sizes, 3, tmp_path)[code]
+    assert code not in cautions(sizes, 4, tmp_path)
+    assert {code, "node-group.too-small"} & set(cautions(sizes, 1, tmp_path)) == {"node-group.too-small"}
