@@ -5,15 +5,16 @@ A group that Karpenter provides is a NodePool with the types that its stack file
 after the pods' budgets open until `drain_guard` before business hours.
 
 The strategies `karpenter` and `karpenter-defaults` also change the provisioner of flexible and GPU groups that have
-the cluster autoscaler. Their NodePools have types of the group's processor and generation. Fixed groups stay managed
-groups, and so do spot groups.
+the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups.
 
-`karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours. Its GPU nodes have one GPU
-each, since Karpenter packs pods before it looks at prices.
+`karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours, and the types of the stack
+file. It is not offered other sizes: Karpenter packs pods before it looks at prices. A smaller node for one worker costs
+more per worker, and a larger one is paid until its last job ends.
 
-`karpenter-defaults` is Karpenter as shipped (budget 10 %, no wait before consolidation, all sizes), with KEDA's
-ScaledJobs: every 5 s each queue is polled, each job gets a pod, and the pod ends with it. These pods have
-`karpenter.sh/do-not-disrupt`, so no job is interrupted. Flexible pods may move at any time, one of each workload.
+`karpenter-defaults` is Karpenter as shipped (budget 10 %, no wait before consolidation, all sizes of the processor and
+generation of the group's type), with KEDA's ScaledJobs: every 5 s each queue is polled, each job gets a pod, and the
+pod ends with it. These pods have `karpenter.sh/do-not-disrupt`, so no job is interrupted. Flexible pods may move at any
+time, one of each workload.
 """
 
 import math
@@ -56,14 +57,13 @@ _STACK = (
     "and the strategies with a mixed group have nodes of the largest type instead."
 )
 _OURS = (
-    "karpenter: Karpenter 1.14 has the flexible and GPU groups, each a NodePool of the types that the group lists for "
-    "Karpenter, or of the processor and generation of the group's type, no larger, with as many GPUs; by day it "
-    "removes empty nodes alone, in the window as many nodes at a time as parallelDrains."
+    "karpenter: Karpenter 1.14 has the flexible and GPU groups, each a NodePool of the types that the group lists; by "
+    "day it removes empty nodes alone, in the window as many nodes at a time as parallelDrains."
 )
 _DEFAULTS = (
-    "karpenter-defaults: the same NodePools with all sizes and a budget of 10 % at any time; a ScaledJob of KEDA for "
-    f"each pool, polled every {POLL_S:g} s, one pod with do-not-disrupt for each job, and one pod of a flexible "
-    "workload at a time may move."
+    "karpenter-defaults: NodePools of all sizes of the processor and generation of the group's type, with a budget of "
+    f"10 % at any time; a ScaledJob of KEDA for each pool, polled every {POLL_S:g} s, one pod with do-not-disrupt for "
+    "each job, and one pod of a flexible workload at a time may move."
 )
 
 _Offers: TypeAlias = tuple[tuple[InstanceType, float], ...]  # with dollars an hour
@@ -85,27 +85,9 @@ def each_type(settings: StackSettings) -> Topology:
 
 
 def our_node_pools(settings: StackSettings) -> Topology:
-    def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
-        if group.by_karpenter:
-            return _stack_pool(name, group, types)
-        largest = group.types[0]
-        return NodePoolModel(
-            name=name,
-            types=tuple(
-                kind
-                for kind in types
-                if kind.counts("gpu") == largest.gpu and kind.counts("cpu_m") <= largest.vcpu * 1000
-            ),
-            weight=group.growth_priority,
-            limits=_limits(group),
-            budgets=BY_DAY,
-        )
-
-    def offers(region: str, group: NodeGroupSettings) -> _Offers:
-        return (_listed if group.by_karpenter else _alike)(region, group)
-
+    """The stack with `provisioner: karpenter` in every flexible and GPU group, and no other change."""
     groups = {**_movable(settings), **settings.karpenter_groups}
-    return _with_node_pools(settings, groups, offers, pool, _OURS)
+    return _with_node_pools(settings, groups, _listed, _stack_pool, _OURS)
 
 
 def default_node_pools(settings: StackSettings) -> Topology:

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.advice.savings.advice import savings_advice
 from ebbtide.advice.savings.usage import usage_of
-from ebbtide.prices import instance_type, on_demand
+from ebbtide.prices import on_demand
 from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -43,16 +43,19 @@ def test_flexible_and_gpu_groups_become_node_pools_and_fixed_ones_stay(strategy:
 
     assert [group.name for group in plan.groups] == ["fixed"]
     assert [pool.name for pool in plan.node_pools] == ["flexible", "gpu"]
-    assert plan.rates["flexible/m7i.xlarge"].usd_per_hour(1) == on_demand("us-east-1", "m7i.xlarge")
+    assert plan.rates["gpu/g5.2xlarge"].usd_per_hour(1) == on_demand("us-east-1", "g5.2xlarge")
 
 
-def test_our_nodes_are_no_larger_than_the_groups_and_have_one_gpu_each() -> None:
-    ours, defaults = (cluster_plan(stack_with_gpus(), strategy) for strategy in BOTH)
+def test_our_nodes_are_those_of_the_stack_file_and_those_of_the_defaults_have_any_size() -> None:
+    stack = stack_with_gpus()
+    ours, defaults = (cluster_plan(stack, strategy) for strategy in BOTH)
 
-    assert {"m7i.large", "c7i.2xlarge", "r7i.4xlarge"} <= types(ours, "flexible")
-    assert {"m7i.8xlarge", "m7i.24xlarge", "m6i.large"} & types(ours, "flexible") == set()
-    assert "m7i.24xlarge" in types(defaults, "flexible")
-    assert {instance_type(name).gpu for name in types(ours, "gpu")} == {1}
+    assert {pool.name: types(ours, pool.name) for pool in ours.node_pools} == {
+        name: set(stack.node_groups[name].instance_types) for name in ("flexible", "gpu")
+    }
+    assert {pool.name: pool.limits for pool in ours.node_pools}["gpu"] == {"nodes": 4}
+    assert {"m7i.large", "c7i.2xlarge", "r7i.4xlarge", "m7i.24xlarge"} <= types(defaults, "flexible")
+    assert "m6i.large" not in types(defaults, "flexible")
     assert "g5.12xlarge" in types(defaults, "gpu")
     assert {name.partition(".")[0] for name in types(defaults, "gpu")} == {"g5"}
 
