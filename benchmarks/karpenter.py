@@ -62,7 +62,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     waits = {strategy: _waits(found) for strategy, found in of.items()}
     best = min(RIVALS, key=lambda strategy: usd[strategy])
     ratio = usd[OURS] / usd[best]
-    longer = [pool for pool, wait in waits[OURS].items() if wait > min(waits[each][pool] for each in RIVALS)]
+    longer = [pool for pool, wait in waits[OURS].items() if wait > waits[best][pool]]
     losses = max(row["interrupted"] + row["evictions"] for row in of[OURS])
     scope = "all" if SCOPES[rows[0]["case"]["scope"]] is None else f"up to {rows[0]['case']['scope']}"
     for strategy, found in of.items():

@@ -70,8 +70,8 @@ def node_pool(name: str, group: NodeGroupSettings, *, weight: int, zones: Sequen
         "limits": {"nodes": str(group.max)},
         "disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
-            # An idle worker stays for its stabilization window. To keep its node longer costs 5 % more in replays,
-            # at equal waits (docs/evidence/karpenter-model.md).
+            # An idle worker stays for its stabilization window. To keep its node longer costs 5 % more in replays, and
+            # shortens waits only for jobs that return within minutes (docs/evidence/karpenter-model.md).
             "consolidateAfter": "0s",
             "budgets": CLOSED,
         },
