@@ -5,13 +5,10 @@ whose business hours change. That nothing moves is shown by looks of Karpenter t
 by time. `-s` prints what Karpenter and the controllers did (docs/evidence/karpenter.md).
 """
 
-import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from itertools import chain
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +23,16 @@ from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
 from ebbtide.settings.process_documents import workloads_config
-from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.documents import dump
-from ebbtide.vocabulary.labels import CATEGORY, CLOSER, CONTROLLER, NAMESPACE, NODE_GROUP, WORKLOAD, WORKLOADS
+from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, NODE_GROUP, WORKLOAD
 from ebbtide.vocabulary.node_pools import CLOSED, budgets_for
-from ebbtide.vocabulary.windows import BusinessHours, DatedInterval, WeeklyInterval
-from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.control_plane import eventually
-from tests.builders.operation import ALWAYS_NIGHT, Process
+from tests.builders.operation import ALWAYS_NIGHT
 from tests.builders.redis import endpoint
 from tests.builders.settings import loaded
 from tests.control_plane.support import karpenter as support
-from tests.control_plane.support.karpenter import GPU_TAINT, PODS, SLOW, TYPES, Watched, labels, looked_again
-from tests.paths import ROOT
+from tests.control_plane.support.controllers import Controllers
+from tests.control_plane.support.karpenter import GPU_TAINT, PODS, SLOW, TYPES, Watched, labels, looked_again, told
+from tests.control_plane.support.nodes import ALWAYS_DAY
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.timeout(900)]
 
@@ -63,7 +57,6 @@ config:
     train:
       { source: { queues: [train] }, image: "train:1", max: 4, cpu: 2, memory: 4Gi, gpu: 1, longestJob: 12h }
 """
-ALWAYS_DAY = BusinessHours(timezone="UTC", week=tuple(WeeklyInterval(day, 0, 24 * 60) for day in range(7)))
 OPEN = budgets_for(5)
 FOREIGN = [{"nodes": "1"}]
 OTHERS = 2  # pods of a team's Deployment on nodes whose NodePool is always open
@@ -93,74 +86,6 @@ class Course:
     closed_by_closer: Budgets
 
 
-@dataclass(frozen=True)
-class Program:
-    """One of the controllers, as `tests.builders.operation.Process` wants it."""
-
-    plane: ControlPlane
-    folder: Path
-    file: Path
-    apps: str = NAMESPACE
-
-
-class Controllers:
-    """The scaler and the workload controller of an installed stack, and the closer, with their own accounts."""
-
-    def __init__(self, plane: ControlPlane, scaler: ControllerConfig, workloads: WorkloadsConfig, folder: Path) -> None:
-        self._plane, self._scaler, self._workloads = plane, scaler, workloads
-        self._files = (folder / "scaler.json", folder / "workloads.json")
-        self._folder, self.running = folder, dict[str, Process]()
-
-    def write(self, hours: BusinessHours) -> None:
-        """Both documents with these hours, swapped as Kubernetes does with a mounted ConfigMap."""
-        for file, config in zip(self._files, (self._scaler, self._workloads), strict=True):
-            new = file.with_suffix(".new")
-            new.write_text(dump(replace(config, hours=hours)), encoding="utf-8")
-            new.replace(file)
-
-    def start(self) -> None:
-        programs = {CONTROLLER: "controllers", WORKLOADS: "controllers.workloads"}
-        for file, (account, module) in zip(self._files, programs.items(), strict=True):
-            program = Program(self._plane, self._folder, file)
-            kubeconfig = self._plane.kubeconfig_as(NAMESPACE, account)
-            self.running[account] = Process(account, program, kubeconfig=kubeconfig, module=module)  # pyright: ignore[reportArgumentType] - all that it takes
-        for account, process in self.running.items():
-            eventually(process.leads, what=f"{account} to lead")
-
-    def kill(self) -> None:
-        for process in self.running.values():
-            process.kill()
-
-    def about(self, pool: str) -> Mapping[str, Any]:
-        """What the workload controller says of a NodePool."""
-        found: list[Mapping[str, Any]] = self.running[WORKLOADS].status().get("workloads", [])
-        return next((each for each in found if each["name"] == pool), dict[str, Any]())
-
-    def writes(self) -> list[tuple[datetime, str]]:
-        """When they wrote budgets, and which."""
-        logs = [process.log.read_text(encoding="utf-8").splitlines() for process in self.running.values()]
-        said = [json.loads(line) for line in chain(*logs) if '"acted"' in line and "udget" in line]
-        return [
-            (datetime.fromisoformat(it["at"]), f"{it.get('change') or it['budget']}: {it['reason']}") for it in said
-        ]
-
-    def close(self) -> "subprocess.CompletedProcess[str]":
-        """As cron would."""
-        scaler, workloads = map(str, self._files)
-        kubeconfig = str(self._plane.kubeconfig_as(NAMESPACE, CLOSER))
-        command = ["-m", "controllers.closer", "--config", scaler, "--workloads", workloads, "--kubeconfig", kubeconfig]
-        return subprocess.run(
-            [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=SLOW, check=False
-        )
-
-    def soon(self) -> BusinessHours:
-        """Hours that begin so soon that NodePools are closed, but not yet the pods' budgets."""
-        early, late = self._workloads.drain_guard, self._scaler.closing_guard
-        opening = datetime.now(UTC) + late + (early - late) / 2
-        start = opening.hour * 60 + opening.minute
-        return replace(ALWAYS_NIGHT, open_dates=frozenset({DatedInterval(opening.date(), start, start + 600)}))
-
-
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     if lacking := [*missing(), *missing(OF_KARPENTER)]:
@@ -184,21 +109,20 @@ def played(plane: ControlPlane, karpenter: Karpenter, redis: EmbeddedRedis, fold
     support.fill(plane, "flexible", 3)
     support.fill(plane, "open", OTHERS + 1)
     controllers, begun = installed(plane, loaded(STACK, folder), redis, folder), datetime.now(UTC)
-    controllers.write(ALWAYS_DAY)
     try:
         controllers.start()
         return observed(plane, karpenter, controllers)
     except (ApiError, AssertionError) as error:
-        error.add_note(told(begun, karpenter, controllers))
+        error.add_note(told(begun, karpenter.commands(), controllers.writes()))
         raise
     finally:
         controllers.kill()
 
 
 def installed(plane: ControlPlane, settings: StackSettings, redis: EmbeddedRedis, folder: Path) -> Controllers:
-    stack = install(plane, settings, folder / "stack")
-    scaler = replace(stack.config_with(endpoint(redis)), resync=timedelta(seconds=1))
-    return Controllers(plane, scaler, workloads_config(settings, lambda _: ""), folder)
+    stack, controllers = install(plane, settings, folder / "stack"), Controllers(plane, folder)
+    controllers.follow(stack.config_with(endpoint(redis)), workloads_config(settings, lambda _: ""), ALWAYS_DAY)
+    return controllers
 
 
 def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers) -> Course:
@@ -235,7 +159,7 @@ def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers
     looked_again(karpenter)
     morning, pods_budget = support.placed(plane), allowed(plane)
 
-    print(told(begun, karpenter, controllers))
+    print(told(begun, karpenter.commands(), controllers.writes()))
     controllers.write(ALWAYS_NIGHT)
     eventually(lambda: karpenter.budgets("flexible") == OPEN, what="the NodePool to open again")
     controllers.kill()
@@ -259,12 +183,6 @@ def observed(plane: ControlPlane, karpenter: Karpenter, controllers: Controllers
         closer=closer,
         closed_by_closer=karpenter.budgets("flexible"),
     )
-
-
-def told(begun: datetime, karpenter: Karpenter, controllers: Controllers) -> str:
-    """What Karpenter and the workload controller did, with seconds since the big pods had ended."""
-    rows = [*karpenter.commands(), *controllers.writes()]
-    return "\n".join(f"{(at - begun).total_seconds():6.1f} s  {what}" for at, what in sorted(rows) if at >= begun)
 
 
 def allowed(plane: ControlPlane) -> int:

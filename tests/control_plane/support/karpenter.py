@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from threading import Thread
 from typing import Any
 
@@ -138,3 +139,9 @@ def set_allowed(plane: ControlPlane, namespace: str, name: str, allowed: int) ->
 def _is_seen(found: Json, allowed: int) -> bool:
     status = found["status"]
     return status["observedGeneration"] == found["metadata"]["generation"] and status["disruptionsAllowed"] == allowed
+
+
+def told(begun: datetime, *happened: list[tuple[datetime, str]]) -> str:
+    """What Karpenter and the controllers did, with seconds since `begun`."""
+    rows = sorted(row for rows in happened for row in rows)
+    return "\n".join(f"{(at - begun).total_seconds():6.1f} s  {what}" for at, what in rows if at >= begun)

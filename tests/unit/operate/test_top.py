@@ -107,6 +107,16 @@ def test_a_controller_that_does_not_answer_leaves_its_queues_unknown(cluster: Ca
     assert "? queues and reasons: the controller does not answer: pod ebbtide-controller-a:" in result.output
 
 
+def test_after_a_destroy_that_was_cut_off_nodes_and_their_price_are_shown(cluster: CannedApi, tmp_path: Path) -> None:
+    cluster.objects = {"/api/v1/nodes": cluster.objects["/api/v1/nodes"], "/api/v1/pods": {"items": []}}
+
+    result = top(cluster, tmp_path, "--once")
+
+    assert result.exit_code == 0, result.output
+    assert row_of(result, "flexible")[:4] == ["flexible", "flexible", "2", "1"]
+    assert row_of(result, "flexible")[-1] == "0.40"
+
+
 def test_nodes_that_may_not_be_read_are_named_and_the_rest_is_shown(cluster: CannedApi, tmp_path: Path) -> None:
     del cluster.objects["/api/v1/nodes"]
 

@@ -176,6 +176,8 @@ def test_in_doubt_it_closes(scene: Scene) -> None:
 def test_a_hold_closes_and_a_pause_leaves_it_alone(scene: Scene) -> None:
     scene.ours(OPEN, **{KEEP_UNTIL: "2026-01-06T00:00:00Z"})
     assert scene.value(NIGHT) == CLOSED
+    scene.ours(CLOSED, **{KEEP_UNTIL: "2026-01-05T02:00:00Z"})  # has ended
+    assert scene.value(NIGHT) == OPEN
     scene.ours(OPEN, **{PAUSED: "an upgrade"})
     assert (scene.why(NIGHT), scene.why(DAY)) == ("paused-by-an-operator", "paused-by-an-operator")
 

@@ -24,13 +24,14 @@ from control_plane.plane.binaries import KARPENTER, binaries, module_files
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.mode import PLAYED, Mode
 from control_plane.plane.probes import free_ports, says_ok, text_at
-from ebbtide.prices import instance_type, on_demand
+from ebbtide.prices import instance_type, on_demand, spot_typical
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 NODE_POOLS, NODE_CLAIMS = "/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1/nodeclaims"
 POOL_LABEL = "karpenter.sh/nodepool"
 DISRUPTED = "karpenter.sh/disrupted"
 _NODE_CLASSES = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
+_CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 _NODES = "/api/v1/nodes"
 _REGION, _ZONE = "us-east-1", "us-east-1a"
 
@@ -66,7 +67,7 @@ class NodePool:
             "karpenter.sh/capacity-type": ("on-demand",),
         }
         spec = {
-            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "nodeClassRef": _CLASS,
             "requirements": [{"key": key, "operator": "In", "values": [*values]} for key, values in one_of.items()],
             "taints": [dict(taint) for taint in self.taints],
             "expireAfter": "Never",
@@ -156,6 +157,13 @@ class Karpenter:
         return {node["metadata"]["name"]: node for node in items}
 
 
+def of_kwok(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a NodePool with the one KWOKNodeClass; other objects are unchanged."""
+    if item["kind"] == "NodePool":
+        item["spec"]["template"]["spec"]["nodeClassRef"] = _CLASS
+    return item
+
+
 def define(plane: ControlPlane) -> None:
     """Apply Karpenter's CRDs and the one KWOKNodeClass."""
     module = module_files(KARPENTER)
@@ -169,16 +177,17 @@ def define(plane: ControlPlane) -> None:
 def _machine(name: str) -> dict[str, Any]:
     kind = instance_type(name)
     resources = {"cpu": str(kind.vcpu), "memory": f"{kind.memory_mib}Mi", "pods": str(kind.max_pods)}
-    where = {"topology.kubernetes.io/zone": _ZONE, "karpenter.sh/capacity-type": "on-demand"}
-    offering = {
-        "Price": on_demand(_REGION, kind),
-        "Available": True,
-        "Requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in where.items()],
-    }
+    prices = {"on-demand": on_demand(_REGION, kind), "spot": spot_typical(_REGION, kind)}
     return {
         "name": name,
         "architecture": kind.arch,
         "operatingSystems": ["linux"],
         "resources": resources | ({GPU_RESOURCE: str(kind.gpu)} if kind.gpu else {}),
-        "offerings": [offering],
+        "offerings": [_offering(capacity, price) for capacity, price in prices.items()],
     }
+
+
+def _offering(capacity: str, price: float) -> dict[str, Any]:
+    where = {"topology.kubernetes.io/zone": _ZONE, "karpenter.sh/capacity-type": capacity}
+    requirements = [{"key": key, "operator": "In", "values": [value]} for key, value in where.items()]
+    return {"Price": price, "Available": True, "Requirements": requirements}
