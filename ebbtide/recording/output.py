@@ -19,9 +19,11 @@ from components.ownership import KINDS_OF_FIELD, REPLICAS, REPLICAS_OWNER
 from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.recording.graph import mermaid
 from ebbtide.recording.needed_secrets import needed_secrets, secret_of
+from ebbtide.recording.record import without_garbage_collection
 from ebbtide.recording.resources import Resource, as_json
 
 
+@without_garbage_collection()
 def output_files(resources: Sequence[Resource]) -> dict[str, str]:
     """Path to text."""
     files = {f"kubernetes/{name}": text for name, text in manifests(resources).items()}

@@ -61,14 +61,14 @@ class Recording:
 
 def record(settings: StackSettings) -> tuple[Resource, ...]:
     """The resources of a customer's stack, each after what it depends on."""
-    with _without_garbage_collection():
+    with without_garbage_collection():
         from infra.stack import compose  # imports both providers, which takes half a second
 
         return record_program(lambda: compose(settings), stack=settings.stack).resources
 
 
 @contextmanager
-def _without_garbage_collection() -> Generator[None]:
+def without_garbage_collection() -> Generator[None]:
     """Turn garbage collection off: the SDKs' half a million live objects would cost a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -99,7 +99,7 @@ def record_directory(
         pulumi.runtime.set_all_config(dict(config), list(secret_keys))
         runpy.run_path(str(directory), run_name="__main__")
 
-    with _without_garbage_collection():  # the program turns it off for its process, and this process continues
+    with without_garbage_collection():  # the program turns it off for its process, and this process continues
         return record_program(program, stack=stack)
 
 

@@ -21,6 +21,7 @@ from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.ports import Outcome, Scale, SetBudget, Unknown
 from ebbtide.operate.release import AUTOSCALER
+from ebbtide.recording.record import without_garbage_collection
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.builders.control_plane import eventually
@@ -124,6 +125,7 @@ def followed(plane: ControlPlane, folder: Path) -> str:
     return accepted
 
 
+@without_garbage_collection()
 def objects_in(folder: Path) -> list[Json]:
     """What `ebbtide render` wrote, in the order in which kubectl takes it."""
     files = sorted((folder / "kubernetes").iterdir())

@@ -125,6 +125,12 @@ def test_it_opens_after_the_pods_budgets_are_observed_as_open(scene: Scene) -> N
     assert scene.value(NIGHT) == OPEN
 
 
+def test_pods_budgets_that_cannot_be_read_are_not_open(scene: Scene) -> None:
+    scene.ours(CLOSED)
+    scene.pdbs.why = "no answer"
+    assert scene.why(NIGHT) == "pods-budgets-not-open"
+
+
 def test_it_closes_as_soon_as_a_pods_budget_closes_but_not_while_a_status_lags(scene: Scene) -> None:
     scene.ours(OPEN)
     scene.pods_budget(1, settled=False)
@@ -218,6 +224,12 @@ def test_a_write_is_not_repeated_before_the_watch_shows_it(scene: Scene) -> None
     scene.ours(OPEN)
     scene.keeper.wrote(scene.wrote(DAY), Outcome.DONE, "")
     assert scene.look(DAY + timedelta(seconds=1)).write is None
+
+
+def test_after_a_write_on_an_old_version_it_lists_again(scene: Scene) -> None:
+    scene.ours(OPEN)
+    scene.keeper.wrote(scene.wrote(DAY), Outcome.STALE, "")
+    assert scene.cache.reconnects == 1
 
 
 def test_an_open_one_is_closed_even_if_it_cannot_be_read(scene: Scene) -> None:
