@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ebbtide.prices import Capacity, UnknownInstanceType, instance_type
-from ebbtide.provisioning_labels import ARCH, INSTANCE_TYPE, POOL, NodeKind
+from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, POOL, NodeKind
 from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, adopted_pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
@@ -229,8 +229,12 @@ def _of_nodes(resource: Resource, field: str) -> object:
         return value_at(resource.inputs, "spec.template.metadata.labels")
     if field == "taints":
         return value_at(resource.inputs, "spec.template.spec.taints")
-    requirements = mappings(value_at(resource.inputs, "spec.template.spec.requirements"))
-    return next((it.get("values") for it in requirements if it.get("key") == INSTANCE_TYPE), None)
+    return _required(resource, INSTANCE_TYPE)
+
+
+def _required(node_pool: Resource, key: str) -> object:
+    requirements = mappings(value_at(node_pool.inputs, "spec.template.spec.requirements"))
+    return next((it.get("values") for it in requirements if it.get("key") == key), None)
 
 
 def kubernetes_minor(version: object) -> int | None:
@@ -240,7 +244,9 @@ def kubernetes_minor(version: object) -> int | None:
 
 
 def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone:
-    labels = texts(_of_nodes(resource, "labels"))
+    labels = dict(texts(_of_nodes(resource, "labels")))
+    if resource.type == NODE_POOL_TYPE:  # Karpenter labels its nodes so; how pods choose a provisioner
+        labels |= {CAPACITY_TYPE: value for value in words(_required(resource, CAPACITY_TYPE))[:1]}  # noqa: B035
     names = tuple(words(_of_nodes(resource, "instanceTypes")))
     in_pool = value_at(resource.inputs, "spec.limits.nodes")
     reserved = Reserved() if of_file is None else of_file.reserved

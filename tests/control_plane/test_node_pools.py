@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from control_plane.plane.driver import ControlPlane
 
+from components.controller.admission import unchanged
+from components.controller.node_pool_rules import budget_rules
 from controllers.adapters.kube_api import MERGE_PATCH, ApiError, Json, KubeApi
 from controllers.workloads.nodes.budgets import applied
 from ebbtide.vocabulary.labels import CLOSER, WORKLOADS
 from ebbtide.vocabulary.node_pools import CLOSED, budgets_for
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process
-from tests.control_plane.support.nodes import ALWAYS_DAY, NODE_POOLS, NodeScene, make_node_scene
+from tests.control_plane.support.nodes import ALWAYS_DAY, NODE_POOLS, NodeScene, definition, make_node_scene
 
 pytestmark = pytest.mark.control_plane
 
@@ -138,6 +140,15 @@ REFUSED: dict[str, Callable[[NodeScene, KubeApi], Json]] = {
         NODE_POOLS, {**scene.node_pool(), "metadata": {"name": f"new-{scene.pool}"}}
     ),
 }
+
+
+def test_the_policy_names_every_other_field_of_a_node_pool() -> None:
+    """CEL cannot list them, so a new release of Karpenter may have one more."""
+    schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    disruption = {f"disruption.{name}" for name in schema["disruption"]["properties"]} - {"disruption.budgets"}
+
+    for name in (schema.keys() - {"disruption"}) | disruption:
+        assert unchanged(f"spec.{name}") in budget_rules([]), name
 
 
 def test_the_accounts_write_the_two_values_and_nothing_else(scene: NodeScene) -> None:

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,12 +13,15 @@ from components.cluster.karpenter.interruptions import EVENTS
 from components.cluster.karpenter.pools import class_name, node_class, node_pool, weights
 from components.cluster.karpenter.rights import CLUSTER_RULES, NAMESPACE_RULES, CloudScope, cloud_rights
 from components.ownership import DISRUPTION_BUDGETS
+from ebbtide.policies.judging import judge
 from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.recorded import record
+from tests.builders.settings import loaded, shortest
 from tests.builders.stack import Recorded, group_settings, stack_settings
 
 SCOPE = CloudScope(
@@ -250,3 +255,32 @@ def test_karpenter_may_put_pods_that_prefer_a_spread_on_one_node(stack: Recorded
 
 def test_a_stack_without_karpenter_has_nothing_of_it() -> None:
     assert not [it for it in record(stack_settings()) if "karpenter" in it.urn.lower() or "NodePool" in it.type]
+
+
+def test_flexible_pods_choose_a_provisioner_by_the_label_of_karpenters_nodes(tmp_path: Path) -> None:
+    """As while a stack moves from one to the other; the checks and the policies agree."""
+    required_terms = (
+        "requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [TERM] }] }"
+    )
+    without = required_terms.replace("TERM", "{ key: karpenter.sh/capacity-type, operator: DoesNotExist }")
+    pods = {
+        "either": "",
+        "there": "pod: { nodeSelector: { karpenter.sh/capacity-type: on-demand } }",
+        "back": f"pod: {{ affinity: {{ nodeAffinity: {{ {without} }} }} }}",
+    }
+    size = "category: flexible, image: 'example.com/a:1', cpu: 1, memory: 1Gi, replicas: 2"
+    general = "{ kind: flexible, instanceTypes: [m7i.4xlarge], max: 4, provisioner: karpenter }"
+    more = f"ebbtide:nodeGroups: {{ flexible: {{ max: 4 }}, general: {general} }}\nebbtide:workloads:"
+    settings = loaded(
+        shortest(more=more + "".join(f"\n  {name}: {{ {size}, {pod} }}" for name, pod in pods.items())), tmp_path
+    )
+    resources = record(settings)
+    state = StackState(settings, resources)
+
+    homes = {it.name: {group.name for group in state.groups_for(it)} for it in state.pods}
+    assert {name: homes[name] for name in pods} == {
+        "either": {"flexible", "general"},
+        "there": {"general"},
+        "back": {"flexible"},
+    }
+    assert "EB013" not in {broken.id for broken in judge(settings, resources, date(2026, 11, 26))}

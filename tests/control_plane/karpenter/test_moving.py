@@ -2,7 +2,8 @@
 
 Karpenter, kube-scheduler and Ebbtide's processes are real. The NodePools are the stack's own, with a KWOKNodeClass in
 place of the EC2NodeClass. The cluster autoscaler is the simulator's model of it, with real objects and in faster time.
-A worker is a process that ends after SIGTERM when its job has ended. `-s` prints the nodes at each step
+It knows no node affinity, so the test adds the nodes of `web` on the way back as the real one would. A worker is a
+process that ends after SIGTERM when its job has ended. `-s` prints the nodes at each step
 (docs/evidence/karpenter.md).
 """
 
@@ -96,12 +97,14 @@ MOVED = STACK.format(
     group="general",
     selector="pod: { nodeSelector: { karpenter.sh/capacity-type: on-demand } }",
 )
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+NOT_KARPENTERS = "{ matchExpressions: [{ key: karpenter.sh/capacity-type, operator: DoesNotExist }] }"
 BACK = STACK.format(
     image=IMAGE,
     provisioner="karpenter",
     beside=BESIDE,
     group="flexible",
-    selector="pod: { nodeSelector: { eks.amazonaws.com/capacityType: ON_DEMAND } }",
+    selector=f"pod: {{ affinity: {{ nodeAffinity: {{ {REQUIRED}: {{ nodeSelectorTerms: [{NOT_KARPENTERS}] }} }} }} }}",
 )
 OPEN = budgets_for(1)
 DRIFT = {"spec": {"template": {"metadata": {"annotations": {"image": "newer"}}}}}
@@ -313,6 +316,8 @@ def observed(live: Live, karpenter: Karpenter, stack: ExitStack) -> Course:
     watched.begin(4)
     live.job_ends.touch()
     live.up(BACK, ALWAYS_DAY)
+    for number in (1, 2):
+        add_for_web(live, group, f"flexible-of-web-{number}")
     back = live.waits_for({**everywhere, "web": "flexible", "prep": "flexible"})
     live.note("`up` by day for the way back")
     eventually(lambda: "general" not in live.in_use(), what="Karpenter's empty nodes to go", patience=SLOW)
@@ -340,6 +345,22 @@ def observed(live: Live, karpenter: Karpenter, stack: ExitStack) -> Course:
         at_end=live.in_use(),
         workers=kubelet.history(),
     )
+
+
+def add_for_web(live: Live, group: GroupModel, name: str) -> None:
+    """A node for a pod that waits; return when a second pod fills it."""
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+    def waiting() -> bool:
+        items = live.plane.api.get(pods, labelSelector=f"{WORKLOAD}=web", fieldSelector="spec.nodeName=")["items"]
+        return any(it.get("reason") == "Unschedulable" for pod in items for it in pod["status"].get("conditions", ()))
+
+    def there() -> int:
+        return sum(node == name for _, node in live.placed().values())
+
+    eventually(waiting, what="a pod that waits for a node", patience=SLOW)
+    live.plane.add_node(name, labels=group.labels, cpu=f"{group.cpu_m}m", memory=f"{group.memory_mib}Mi")
+    eventually(lambda: there() == 2, what=f"{name} to be full")
 
 
 def alone(live: Live, group: str) -> list[str] | None:
