@@ -1,6 +1,6 @@
 """Moves between groups of different provisioners: what each step does, and what nodes of both groups cost meanwhile.
 
-The steps: a group of the other provisioner is added, pools name it, the old group is removed. Nothing is interrupted.
+The steps: a group of the other provisioner is added, pools name it and services select its nodes, the old one goes. Nothing is interrupted.
 A group whose provisioner changes in place loses its nodes in the same `up`. Source: docs/how-to/karpenter-own.md.
 """
 
@@ -35,7 +35,8 @@ def provisioner_dangers(compared: Compared) -> Iterator[Danger]:
                 "move; no pod moves and no node goes",
                 impact="no node until a pod needs one; a service that waits may get one of each group, and the spare "
                 "one goes when it is empty",
-                fix=f"next: nodeGroup: {name} in the pools of {listed(beside)} ({_PAGE})",
+                fix=f"next: nodeGroup: {name} in the pools of {listed(beside)}, and its label in flexible workloads "
+                f"({_PAGE})",
             )
 
 
