@@ -37,6 +37,7 @@ from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, as_json
+from ebbtide.simulator.strategies.table import other_provisioner
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.simulator.world.failures import Failures
 
@@ -52,6 +53,10 @@ def _shift(text: str) -> timedelta:
 
 _STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; further stacks are compared with the first."
 _ALIGNED = "Local time of the trace's first second; default: its dates, or busy hours aligned with business hours."
+_STRATEGIES = (
+    "May be repeated; default: all but -spot and karpenter-defaults; of karpenter and managed-groups the one that the "
+    "stack does not have."
+)
 _REPORT = "Write an HTML page; with --service and a .svg name, only the chart of one day."
 _DESCRIBE = "Describe a trace and the saving that scaling can reach, instead of a replay."
 
@@ -74,9 +79,7 @@ def simulate(
     timezone: Timezone = None,
     max_job: MaxJob = None,
     queues: Queues = None,
-    strategy: Annotated[
-        list[Strategy] | None, typer.Option(help="May be repeated; default: all but -spot and Karpenter's.")
-    ] = None,
+    strategy: Annotated[list[Strategy] | None, typer.Option(help=_STRATEGIES)] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same figures.")] = 0,
     report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_REPORT)] = None,
     no_rollouts: Annotated[
@@ -181,6 +184,8 @@ def simulate(
         _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
         return
     write_page = None if report is None else _page_writer(report)
+    if not strategy and (other := other_provisioner(settings[0])) is not None:
+        options = replace(options, strategies=(*options.strategies, other))
     replay = replay_with_bars(settings[0], jobs, options)
     if write_page is not None:
         write_page([replay])

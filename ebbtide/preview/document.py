@@ -202,7 +202,7 @@ class Simulated:
     interrupted: tuple[int | None, int] = (None, 0)
     unfinished: tuple[int | None, int] = (None, 0)  # still waiting or running when the last day ends
     coverage: tuple[float | None, float] = (None, 1.0)
-    note: str = ""  # why the side before was not replayed, overloads, and jobs that no pool takes
+    note: str = ""  # why the side before was not replayed, overloads, jobs that no pool takes, the other provisioner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ class Strategy(StrEnum):
     FIXED_FLEXIBLE = "fixed-flexible"
     FIXED_FLEXIBLE_SPOT = "fixed-flexible-spot"
     KARPENTER = "karpenter"
+    MANAGED_GROUPS = "managed-groups"
     CLUSTER_AUTOSCALING = "cluster-autoscaling"
     WORKER_AUTOSCALING = "worker-autoscaling"
     FIXED_FLEET = "fixed-fleet"
@@ -31,9 +32,12 @@ class Strategy(StrEnum):
 BASELINE = Strategy.FIXED_FLEET
 """Savings are relative to this strategy."""
 
-_ONLY_IF_NAMED = (Strategy.FIXED_FLEXIBLE_SPOT, Strategy.KARPENTER, Strategy.KARPENTER_DEFAULTS)
+OTHER_PROVISIONER = (Strategy.KARPENTER, Strategy.MANAGED_GROUPS)
+"""The product with one provisioner for all flexible and GPU groups; a stack is compared with the one that it lacks."""
+
+_ONLY_IF_NAMED = (Strategy.FIXED_FLEXIBLE_SPOT, *OTHER_PROVISIONER, Strategy.KARPENTER_DEFAULTS)
 DEFAULT_STRATEGIES = tuple(strategy for strategy in Strategy if strategy not in _ONLY_IF_NAMED)
-"""The strategies that run the stack unchanged."""
+"""The strategies that run the stack unchanged; `simulate` adds the other provisioner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -279,6 +279,8 @@ def _assumptions(settings: StackSettings, usage: Usage, eligible: Mapping[str, f
     )
     yield "Each group's nodes are of its first instance type; AWS may give another one, at another price."
     yield "If the load halves or doubles, every group does in every hour, those with a min too."
+    if usage.provisioner:
+        yield usage.provisioner
     if usage.hours < FEWEST_HOURS:
         yield f"{usage.hours} hours are less than two weeks: a floor over so few nights proves little."
     if usage.missing_hours:

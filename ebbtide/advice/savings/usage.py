@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ebbtide.report.pages.sentences import provisioner_line
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.results import Replay, Series, Strategy
 from ebbtide.simulator.trace.table import Number, TraceError, header_text, open_table
@@ -32,6 +33,7 @@ class Usage:
     missing_hours: int = 0
     source: str
     overload: str = ""  # of a replay whose demand exceeds the stack
+    provisioner: str = ""  # what the other provisioner would cost in that replay
 
     @property
     def hours(self) -> int:
@@ -127,4 +129,4 @@ def usage_of(found: Replay, settings: StackSettings) -> Usage:
     hours = settings.business_hours.hours(range(found.start.year - 1, found.start.year + 2))
     series = found.strategies[Strategy.FIXED_FLEXIBLE.value].series
     usage = replayed_usage(series, found.start, found.days * DAY_S, hours, f"a replay of {found.trace}")
-    return replace(usage, overload="; ".join(map(str, found.overloads)))
+    return replace(usage, overload="; ".join(map(str, found.overloads)), provisioner=provisioner_line(found))

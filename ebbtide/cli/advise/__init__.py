@@ -32,6 +32,7 @@ from ebbtide.cli.options import (
 from ebbtide.settings import StackSettings
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.simulator.results import Strategy
+from ebbtide.simulator.strategies.table import other_provisioner
 from ebbtide.simulator.trace.queues import BY_FIT, served_by_none
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 
@@ -81,10 +82,11 @@ def savings(
         if usage is not None:
             usage_hours = read_usage(usage, settings)
         else:
+            other = other_provisioner(settings)
             options = ReplayOptions(
                 days=days,
                 max_job_s=None if max_job is None else max_job.total_seconds(),
-                strategies=(Strategy.FIXED_FLEXIBLE,),
+                strategies=(Strategy.FIXED_FLEXIBLE, *((other,) if other else ())),
             )
             jobs = read_with_bar(str(trace), reading, [settings])
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)

@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 
 from ebbtide.advice.comparison import replay_each
 from ebbtide.preview.document import Simulated, SimulatedService, SimulatedServices
-from ebbtide.report.pages.sentences import BY_QUEUE, queue_line, slow_line
+from ebbtide.report.pages.sentences import BY_QUEUE, provisioner_line, queue_line, slow_line
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
+from ebbtide.simulator.replay import replay
 from ebbtide.simulator.results import Replay, Strategy
 from ebbtide.simulator.services.replay import ServiceCourse, ServiceOptions, replay_service, service_course
 from ebbtide.simulator.services.results import ServiceResult
 from ebbtide.simulator.services.strategies import ServiceStrategy
 from ebbtide.simulator.setup import ReplayError, ReplayOptions
+from ebbtide.simulator.strategies.table import other_provisioner
 from ebbtide.simulator.trace.counted import RequestTrace
 from ebbtide.simulator.trace.traces import Trace
 
@@ -57,21 +59,28 @@ def simulated(before: StackSettings | None, after: StackSettings, trace: Trace, 
 def _notes(replay: Replay) -> list[str]:
     overloaded = [f"Demand exceeds the stack: {overload}." for overload in replay.overloads]
     slow, line = slow_line(replay), queue_line(replay)
-    return [*overloaded, *([slow] if slow else []), *([] if line == BY_QUEUE else [line])]
+    other = provisioner_line(replay)
+    return [*overloaded, *([slow] if slow else []), *([] if line == BY_QUEUE else [line]), *([other] if other else [])]
 
 
 def _replays(
     before: StackSettings | None, after: StackSettings, trace: Trace, options: ReplayOptions
 ) -> tuple[list[Replay], str]:
     """The replays of both sides, or that of the later side with the reason why the other is missing."""
+    other = other_provisioner(after)
+
+    def play(stack: StackSettings, trace: Trace, options: ReplayOptions) -> Replay:
+        more = (other,) if other is not None and stack is after else ()
+        return replay(stack, trace, replace(options, strategies=(*options.strategies, *more)))
+
     note = ""
     if before is not None:
         try:
-            return replay_each((before, after), trace, options), ""
+            return replay_each((before, after), trace, options, play), ""
         except ReplayError as error:
             note = f"not replayed before the change: {error}"  # used only if the side after it can be replayed
     try:
-        return replay_each((after,), trace, options), note
+        return replay_each((after,), trace, options, play), note
     except ReplayError as error:
         raise Unreplayable(str(error)) from None
 

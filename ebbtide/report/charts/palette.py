@@ -85,6 +85,7 @@ _STRATEGIES = {
     PRODUCT: "k3",
     "fixed-flexible-spot": "k8",
     "karpenter": "k10",
+    "managed-groups": "k10",  # never beside karpenter, unless both are named
     BOUND: "k5",
 }
 

@@ -8,7 +8,7 @@ from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, StrategyResult, UnpricedGroup
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, OTHER_PROVISIONER, Replay, StrategyResult, UnpricedGroup
 from ebbtide.simulator.trace.queues import BY_FIT
 from ebbtide.simulator.world.pools import Unfit
 
@@ -69,6 +69,27 @@ def slow_line(replay: Replay) -> str | None:
         if result.wait_p95_s > _LONG_WAIT_S
     ]
     return f"The p95 wait is long: {', '.join(slow)}." if slow else None
+
+
+def provisioner_line(replay: Replay) -> str:
+    """Compare the product with the other provisioner; empty without it, or without prices."""
+    product = replay.strategies.get(PRODUCT)
+    for name in OTHER_PROVISIONER:
+        other = replay.strategies.get(name)
+        if product is not None and other is not None and product.usd and other.usd is not None:
+            change = other.usd / product.usd - 1
+            return (
+                f"{_PROVISIONERS[name]} the same load costs {dollars(other.usd)} instead of {dollars(product.usd)} "
+                f"({change:+.1%}) in the replay, at a p95 wait of {duration(other.wait_p95_s)} instead of "
+                f"{duration(product.wait_p95_s)}."
+            )
+    return ""
+
+
+_PROVISIONERS = {
+    OTHER_PROVISIONER[0]: "With Karpenter for all flexible and GPU groups",
+    OTHER_PROVISIONER[1]: "With the cluster autoscaler for all groups",
+}
 
 
 def empty_nodes(replay: Replay, name: str) -> str:
@@ -266,6 +287,7 @@ def command(replay: Replay) -> str:
         words.append("--no-rollouts")
     for name, value in replay.failures.items():
         words += [f"--{name.removesuffix('_s').replace('_', '-')}", f"{value:g}{'s' if name.endswith('_s') else ''}"]
-    if set(replay.strategies) != set(DEFAULT_STRATEGIES):
+    others = set(OTHER_PROVISIONER) & set(replay.strategies)
+    if len(others) > 1 or set(replay.strategies) - others != set(DEFAULT_STRATEGIES):
         words += [word for name in replay.strategies for word in ("--strategy", name)]
     return shlex.join([*words, "--report", "report.html"])

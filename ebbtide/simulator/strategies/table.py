@@ -3,8 +3,8 @@
 `fixed-flexible` is the product. Two strategies are steps on the way to it: the same workers and the same cluster
 autoscaler on one mixed group (`cluster-autoscaling`), and also with budgets that never open (`worker-autoscaling`).
 `keda-defaults` runs the latter under KEDA, with an autoscaler on its defaults. `fixed-flexible-spot` is the product on
-a changed stack, with workers on spot nodes and checkpoints; `karpenter` and `karpenter-defaults` have another node
-autoscaler. These three run only if they are named. The fleets scale nothing, and
+a changed stack, with workers on spot nodes and checkpoints; `karpenter`, `managed-groups` and `karpenter-defaults`
+have one provisioner for all groups. These run only if they are named. The fleets scale nothing, and
 the bound is calculated: no strategy that keeps the stack's groups can cost less without queueing.
 """
 
@@ -64,6 +64,7 @@ STRATEGIES: Mapping[Strategy, Definition] = {
     Strategy.FIXED_FLEXIBLE: Definition(stack_nodes, opened, with_windows, EBBTIDE),
     Strategy.FIXED_FLEXIBLE_SPOT: Definition(spot_groups, opened, with_windows, EBBTIDE),
     Strategy.KARPENTER: Definition(our_node_pools, opened, with_windows, EBBTIDE),
+    Strategy.MANAGED_GROUPS: Definition(separate_groups, opened, production, EBBTIDE),
     Strategy.CLUSTER_AUTOSCALING: Definition(mixed_group, opened, production, EBBTIDE),
     Strategy.WORKER_AUTOSCALING: Definition(mixed_group, closed, production, EBBTIDE),
     Strategy.FIXED_FLEET: Definition(separate_groups, closed, keep_smallest_fleet, EBBTIDE),
@@ -103,6 +104,13 @@ class StrategyResults:
             result_of=self.of,
             progress=self._progress,
         )
+
+
+def other_provisioner(settings: StackSettings) -> Strategy | None:
+    """Return the product with the provisioner that the stack does not have; None on an existing cluster."""
+    if settings.cluster.context is not None:
+        return None
+    return Strategy.MANAGED_GROUPS if settings.karpenter_groups else Strategy.KARPENTER
 
 
 def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
-from ebbtide.simulator.results import DEFAULT_STRATEGIES
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
 from tests.paths import ROOT
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
@@ -35,7 +35,9 @@ def test_a_replay_prints_a_table_and_writes_its_files_whole(tmp_path: Path, trac
     assert result.exit_code == 0, result.output
     assert "fixed-flexible" in result.stdout
     document = json.loads(figures.read_text(encoding="utf-8"))
-    assert list(document["strategies"]) == [strategy.value for strategy in DEFAULT_STRATEGIES]
+    assert list(document["strategies"]) == [
+        strategy.value for strategy in Strategy if strategy in (*DEFAULT_STRATEGIES, Strategy.KARPENTER)
+    ]
     assert document["strategies"]["fixed-flexible"]["jobs_done"] == 12
     assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert [path.name for path in figures.parent.iterdir()] == ["figures.json"]  # nothing partial is left

@@ -8,6 +8,7 @@ from ebbtide.advice.savings.advice import savings_advice
 from ebbtide.advice.savings.usage import usage_of
 from ebbtide.prices import on_demand
 from ebbtide.provisioning_labels import NodeKind, Provisioner
+from ebbtide.report.pages.sentences import provisioner_line
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.simulator.cluster.karpenter.model import DEFAULT_BUDGETS
@@ -15,7 +16,7 @@ from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy
 from ebbtide.simulator.strategies.karpenter import BY_DAY
-from ebbtide.simulator.strategies.table import cluster_plan
+from ebbtide.simulator.strategies.table import cluster_plan, other_provisioner
 from ebbtide.simulator.trace.jobs import Job, Trace
 from ebbtide.simulator.world.failures import Failures, accidents_of
 from ebbtide.simulator.world.world import ClusterPlan
@@ -156,6 +157,15 @@ def test_karpenter_and_the_product_are_one_on_a_stack_with_karpenter() -> None:
     assert product == ours
 
 
+def test_the_other_provisioner_is_the_one_that_the_stack_does_not_have() -> None:
+    managed = cluster_plan(with_karpenter(), Strategy.MANAGED_GROUPS)
+
+    assert other_provisioner(a_stack()) is OURS
+    assert other_provisioner(with_karpenter()) is Strategy.MANAGED_GROUPS
+    assert (managed.node_pools, [group.name for group in managed.groups]) == ((), ["fixed", "flexible"])
+    assert cluster_plan(a_stack(), Strategy.MANAGED_GROUPS) == cluster_plan(a_stack(), Strategy.FIXED_FLEXIBLE)
+
+
 def test_small_nodes_reserve_what_the_kubelet_of_the_largest_reserves() -> None:
     mixed, alone = (
         cluster_plan(with_karpenter(instance_types=names), Strategy.FIXED_FLEXIBLE)
@@ -189,9 +199,8 @@ def played_with_karpenter() -> Replay:
     workloads = {f"api-{number}": a_workload(Category.FLEXIBLE) for number in range(4)}
     stack = with_karpenter()
     stack = stack.model_copy(update={"workloads": {**stack.workloads, **workloads}})
-    options = ReplayOptions(
-        days=2, strategies=(Strategy.FIXED_FLEXIBLE, Strategy.ZERO_WAIT_BOUND, Strategy.FIXED_FLEET), rollouts=False
-    )
+    strategies = (Strategy.FIXED_FLEXIBLE, Strategy.ZERO_WAIT_BOUND, Strategy.FIXED_FLEET, Strategy.MANAGED_GROUPS)
+    options = ReplayOptions(days=2, strategies=strategies, rollouts=False)
     return replay(stack, Trace(name="steady", jobs=jobs), options)
 
 
@@ -219,3 +228,5 @@ def test_savings_advice_knows_the_types_that_ran() -> None:
 
     assert advice.on_demand_usd is not None
     assert not advice.unpriced
+    assert provisioner_line(replayed) in advice.assumptions
+    assert provisioner_line(replayed).startswith("With the cluster autoscaler for all groups the same load costs $")
