@@ -1,11 +1,12 @@
 """The monthly cost of a stack: each node group at its minimum, at its maximum and at a stated usage.
 
 An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. If a group may get
-one of several instance types, the most expensive counts, since AWS chooses. A plan covers only a group's `min`; further
-nodes are on demand (`ebbtide.prices.rates`). Spot groups always have the typical spot price, since no plan covers
-them. The nodes' disks are one line: a disk is billed as long as its node exists. Further lines are the same at any
-size: the EKS control plane, NAT gateways with their addresses, interface endpoints, the key of the cluster's secrets,
-the queues' volume or ElastiCache nodes, and the disks of stateful services, which are billed by size.
+one of several instance types, the most expensive counts, since AWS or Karpenter chooses; a Karpenter group has a note
+with the range. A plan covers only a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot groups
+always have the typical spot price, since no plan covers them. The nodes' disks are one line: a disk is billed as long
+as its node exists. Further lines are the same at any size: the EKS control plane, NAT gateways with their addresses,
+interface endpoints, the key of the cluster's secrets, the queues' volume or ElastiCache nodes, and the disks of
+stateful services, which are billed by size.
 
 Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
 customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` names those of
@@ -35,6 +36,7 @@ from ebbtide.settings.sections.network import called_services
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.redis import RedisKind
 from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
+from ebbtide.units.money import dollars
 
 SPOT = "spot, typical"
 DISKS = "node disks"
@@ -123,7 +125,8 @@ def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) ->
 def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
     rate, note = None, ""
     try:
-        rate = _dearest([_rate(kind, group, settings) for kind in group.types])
+        rates = [_rate(kind, group, settings) for kind in group.types]
+        rate, note = _dearest(rates), _range(group, rates)
     except NoPrice as unknown:
         note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
@@ -148,6 +151,18 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         note=note,
         estimated=bool(estimates),
     )
+
+
+def _range(group: NodeGroupSettings, rates: Sequence[GroupRate]) -> str:
+    """Return the costs of a Karpenter group of several types; the table has the dearest."""
+    least, most = (_month(end(rates, key=_above), group.max * HOURS_PER_MONTH) for end in (min, max))
+    if not group.by_karpenter or least is None or most is None or least == most:
+        return ""
+    return f"{dollars(least)} to {dollars(most)} at max, by the types that Karpenter chooses"
+
+
+def _above(rate: GroupRate) -> float:
+    return rate.above_usd
 
 
 def _no_price(region: str) -> str:

@@ -42,6 +42,15 @@ def test_one_bill_by_hand(tmp_path: Path) -> None:
     assert not bill["fixed"].approximate
 
 
+def test_a_group_of_karpenter_with_several_sizes_has_the_range_of_its_cost(tmp_path: Path) -> None:
+    sizes = "flexible: { instanceTypes: [m7i.4xlarge, m7i.2xlarge], max: 10, provisioner: karpenter }"
+    bill = lines(shortest(more=f"ebbtide:nodeGroups: {{ {sizes} }}"), tmp_path)
+
+    assert bill["flexible"].usd_at_max == pytest.approx(5886.72)
+    assert bill["flexible"].note == "$2,943 to $5,887 at max, by the types that Karpenter chooses"
+    assert lines(shortest(more=GROUPS), tmp_path)["flexible"].note == ""
+
+
 def test_a_plan_is_cheaper_approximate_and_as_old_as_its_discount(tmp_path: Path) -> None:
     text = shortest(more=GROUPS + "    ebbtide:costs: { pricingAssumption: compute-1y-no-upfront }")
 
