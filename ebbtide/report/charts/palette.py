@@ -41,6 +41,7 @@ LIGHT: Mapping[str, str] = {
     "k8": "#1f7f86",
     "k9": "#9a4a3c",
     "k10": "#5a5fb0",
+    "k11": "#6f7330",
 }
 DARK: Mapping[str, str] = {
     "paper": "#131a24",
@@ -73,6 +74,7 @@ DARK: Mapping[str, str] = {
     "k8": "#4fb5bd",
     "k9": "#d9806f",
     "k10": "#8f95e0",
+    "k11": "#a9ad5c",
 }
 _GROUPS = {"fixed": "g0", "flexible": "g1", "gpu": "g2", "gpu-large": "g3", "spot": "g4"}
 _STRATEGIES = {
@@ -85,7 +87,7 @@ _STRATEGIES = {
     PRODUCT: "k3",
     "fixed-flexible-spot": "k8",
     "karpenter": "k10",
-    "managed-groups": "k10",  # never beside karpenter, unless both are named
+    "managed-groups": "k11",
     BOUND: "k5",
 }
 

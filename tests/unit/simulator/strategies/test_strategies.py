@@ -16,7 +16,7 @@ from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.simulator.cluster.scheduler import group_takes
 from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
 from ebbtide.simulator.strategies.constant import fleet_groups
-from ebbtide.simulator.strategies.plans import FLAGS, MIXED, separate_groups, without_spot_price
+from ebbtide.simulator.strategies.plans import FLAGS, MIXED, mixed_group, without_spot_price
 from ebbtide.simulator.strategies.table import STRATEGIES, cluster_plan
 from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND, Category
 from tests.builders.simulator import a_pool, a_stack, a_workload
@@ -78,7 +78,7 @@ def test_a_pod_goes_to_nodes_of_its_processor_under_every_strategy(strategy: Str
     plan = cluster_plan(stack, strategy)
 
     takers = {pod.name: {group.name for group in plan.groups if group_takes(group, pod)} for pod, _ in plan.workloads}
-    separate = STRATEGIES[strategy].topology is separate_groups
+    separate = STRATEGIES[strategy].topology is not mixed_group
     usual, either = ("flexible", {"flexible", "graviton"}) if separate else (MIXED, {MIXED})
     assert takers == {"amd64": {usual}, "arm64": {"graviton"}, "any": either}
 
