@@ -77,7 +77,8 @@ def _days(ledger: Ledger) -> Figure:
     paid: dict[str, dict[date, float]] = {}
     for row in ledger.paid:
         by_day = paid.setdefault(row.group or "no group", {})
-        by_day[row.day] = by_day.get(row.day, 0.0) + row.usd
+        if row.hours:  # a node that joined in a gap has a row for its boot
+            by_day[row.day] = by_day.get(row.day, 0.0) + row.usd
     recorded = tuple(any(day in by_day for by_day in paid.values()) for day in days)
     band = Band(
         values={
