@@ -47,7 +47,7 @@ class Recording:
 
 def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording | Unknown:
     """Return what was recorded; unknown if Prometheus is not to be trusted or has nothing of the month."""
-    reader = _Reader(prometheus, Metrics(customer), month)
+    reader = MonthReader(prometheus, Metrics(customer), month)
     try:
         return prometheus.doubt() or reader.two_clusters() or reader.recording()
     except _NoAnswer as error:
@@ -61,13 +61,25 @@ class _NoAnswer(Exception):
 
 
 @dataclass(slots=True)
-class _Reader:
+class MonthReader:
     prometheus: Prometheus
     of: Metrics
     month: Month
+    step: timedelta = _STEP
     forgotten: str = ""
 
     def recording(self) -> Recording:
+        """Read all; raises an error that `read_month` turns into an answer."""
+        return Recording(
+            source=self.prometheus.where,
+            sightings=self.sightings(),
+            prices=self._steps("instance_type", self._priced(), _PRICE_STEP),
+            wanted=self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP),
+            requests=self._requests(),
+            forgotten=self.forgotten,
+        )
+
+    def sightings(self) -> Sightings:
         sees = self.of("exporter_sees", what="nodes")
         looks = [at for line in self._daily(f"max(timestamp({sees}) * ({sees} == bool 1))") for at in _values(line)]
         if not any(looks):
@@ -91,17 +103,10 @@ class _Reader:
         born = f"max by (node) (max_over_time({self.of('node_created_timestamp_seconds')}[10m]))"
         for line in self._daily(born, _PRICE_STEP):
             created.setdefault(line.labels.get("node", ""), set()).update(_values(line))
-        return Recording(
-            source=self.prometheus.where,
-            sightings=Sightings(
-                looks=sorted({at for at in looks if at}),
-                seen={key: sorted(times) for key, times in seen.items()},
-                created={node: sorted(times) for node, times in created.items()},
-            ),
-            prices=self._steps("instance_type", self._priced(), _PRICE_STEP),
-            wanted=self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP),
-            requests=self._requests(),
-            forgotten=self.forgotten,
+        return Sightings(
+            looks=sorted({at for at in looks if at}),
+            seen={key: sorted(times) for key, times in seen.items()},
+            created={node: sorted(times) for node, times in created.items()},
         )
 
     def two_clusters(self) -> Unknown | None:
@@ -169,7 +174,8 @@ class _Reader:
             line for begin, end in _days(begin, end) for line in self._known(self._asked(expression, begin, end, step))
         ]
 
-    def _daily(self, expression: str, step: timedelta = _STEP) -> Iterator[Series]:
+    def _daily(self, expression: str, step: timedelta | None = None) -> Iterator[Series]:
+        step = step or self.step
         for begin, end in _days(self.month.begin - _SLOW_STEP, self.month.end + _SLOW_STEP):
             yield from self._known(self._asked(expression, begin, end - step, step))
 

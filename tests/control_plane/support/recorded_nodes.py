@@ -6,14 +6,22 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 from urllib.parse import quote
 
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
 from ebbtide.demo.embedded import free_port
+from ebbtide.ledger.lives import clipped, lives_of
+from ebbtide.ledger.month import Month
+from ebbtide.ledger.reading import MonthReader
+from ebbtide.monitoring.client import Prometheus
+from ebbtide.monitoring.links import HttpLink
+from ebbtide.monitoring.rules import Metrics
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.exporter import ExporterConfig
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -24,14 +32,23 @@ _LOOK = 0.1  # seconds between two looks at the nodes
 _INFO = f'ebbtide_node_info{{customer="{CUSTOMER["replacement"]}"}}'
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Night:
+    """What the reader needs of a month."""
+
+    begin: datetime
+    end: datetime
+    name: str = "the night"
+
+
 class RecordedNodes:
-    """From its start to `stop`: seconds that nodes were there, counted twice."""
+    """From its start to `stop`: seconds that nodes were there, counted three times."""
 
     def __init__(self, api: KubeApi, prometheus: str) -> None:
         self._api, self._prometheus, self._over = api, prometheus, threading.Event()
-        self.lived, self.recorded = timedelta(), timedelta()
+        self.lived, self.recorded, self.in_ledger = timedelta(), timedelta(), timedelta()
         eventually(self._known, what="Prometheus to know the nodes")
-        self._began = time.monotonic()
+        self._began, self._begin = time.monotonic(), datetime.now(UTC)
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
@@ -42,6 +59,16 @@ class RecordedNodes:
         length = int((time.monotonic() - self._began) * 1000)
         (found,) = self._ask(f"sum(count_over_time({_INFO}[{length}ms]))")
         self.recorded = timedelta(seconds=float(found["value"][1]))  # a sample a second
+        self.in_ledger = self._lives(self._begin, self._begin + timedelta(milliseconds=length))
+
+    def _lives(self, begin: datetime, end: datetime) -> timedelta:
+        """As the ledger reads them, with a reading a second."""
+        customer = CUSTOMER["replacement"]
+        source = Prometheus(HttpLink(self._prometheus), customer, lambda: datetime.now(UTC))
+        night = cast("Month", _Night(begin=begin, end=end))
+        reader = MonthReader(source, Metrics(customer), night, step=timedelta(seconds=1))
+        lives = clipped(lives_of(reader.sightings()), (begin.timestamp(), end.timestamp()))
+        return timedelta(seconds=sum(life.end - life.begin for life in lives))
 
     def _known(self) -> bool:
         nodes = self._api.get("/api/v1/nodes")["items"]
