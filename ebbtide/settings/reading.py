@@ -291,7 +291,9 @@ class Sections:
         gpus_needed = len(sections) <= len(PODS) or any(placed.pod.gpu.count for placed in pods)
         cluster = fields["cluster"]
         default = Provisioner.CLUSTER_AUTOSCALER if cluster is None else cluster.provisioner
-        return filled_groups(self._mapping(GROUPS), gpus_wanted=gpus_needed, provisioner=default)
+        return filled_groups(
+            self._mapping(GROUPS), gpus_wanted=gpus_needed, provisioner=default, region=fields["region"]
+        )
 
     def _read_all(self, key: str, model: type[_Section], entries: Mapping[str, object]) -> dict[str, _Section]:
         valid: dict[str, _Section] = {}

@@ -1,7 +1,8 @@
 """Moves between groups of different provisioners: what each step does, and what nodes of both groups cost meanwhile.
 
-The steps: a group of the other provisioner is added, pools name it and services select its nodes, the old one goes. Nothing is interrupted.
-A group whose provisioner changes in place loses its nodes in the same `up`. Source: docs/how-to/karpenter-own.md.
+The steps: a group of the other provisioner is added, pools name it and services select its nodes, the old one goes.
+Nothing is interrupted. A group whose provisioner changes in place loses its nodes in the same `up`.
+Source: docs/how-to/karpenter-own.md.
 """
 
 from collections.abc import Collection, Iterator

@@ -13,6 +13,7 @@ from ebbtide.prices import InstanceType, instance_type, instance_type_names, nea
 from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
+from ebbtide.settings.sections.families import families_name_the_types, types_of_families
 from ebbtide.settings.sections.shapes import NodeSetShape, NodeShape, Reserved
 from ebbtide.settings.sections.types import Count, Positive, acted_on
 
@@ -88,6 +89,16 @@ def _karpenter_scales_from_zero(provisioner: Provisioner, kind: NodeKind, least:
         raise wanted("node-group.karpenter-min", "0: Karpenter keeps no minimum of nodes", example="0", at="min")
 
 
+def _families_are_for_karpenter(families: Sequence[str], provisioner: Provisioner) -> None:
+    if families and provisioner is not Provisioner.KARPENTER:
+        raise wanted(
+            "node-group.families-without-karpenter",
+            "instanceTypes, or provisioner: karpenter: the cluster autoscaler takes types of one size only",
+            example="[m7i.4xlarge, m6i.4xlarge]",
+            at="families",
+        )
+
+
 PROVISIONERS = acted_on(
     *Provisioner,
     planned={"auto-mode": "EKS Auto Mode replaces each node after at most 21 days, busy or not"},
@@ -102,6 +113,8 @@ class NodeGroupSettings(Settings):
         Check(("kind", "min"), _fixed_nodes_stay),
         Check(("provisioner", "kind", "min"), _karpenter_scales_from_zero),
         Check(("instance_types", "shape"), _types_are_known_or_described),
+        Check(("families", "provisioner"), _families_are_for_karpenter),
+        Check(("families", "cpu", "instance_types"), families_name_the_types),
     )
 
     kind: NodeKind = Field(
@@ -117,6 +130,15 @@ class NodeGroupSettings(Settings):
         description="interchangeable instance types with equal CPU, memory and GPUs; with provisioner karpenter "
         "one type may be larger than the others; default: by kind",
         examples=["[m7i.4xlarge, m6i.4xlarge]"],
+    )
+    families: tuple[Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})], ...] = Field(
+        default=(),
+        description="with provisioner karpenter: all instance types of these families within `cpu`, in place of "
+        "instanceTypes",
+        examples=["[m7i, m6i]"],
+    )
+    cpu: Annotated[str, BeforeValidator(str), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]})] = (
+        Field(default="", description="CPUs of a node, least and most, with `families`", examples=["4-32"])
     )
     shape: NodeShape | None = Field(
         default=None,
@@ -215,10 +237,15 @@ _GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
 }
 
 
-def filled_group(name: str, group: object, provisioner: Provisioner = Provisioner.CLUSTER_AUTOSCALER) -> object:
+def filled_group(
+    name: str,
+    group: object,
+    provisioner: Provisioner = Provisioner.CLUSTER_AUTOSCALER,
+    region: str = DEFAULT_REGION,
+) -> object:
     """Return a group with its kind and the kind's defaults. Values that are not mappings are unchanged.
 
-    `provisioner` is the cluster's default.
+    `provisioner` is the cluster's default. `families` become the region's instance types.
     """
     if not isinstance(group, Mapping):
         return group
@@ -228,6 +255,8 @@ def filled_group(name: str, group: object, provisioner: Provisioner = Provisione
     kind = filled.get("kind")
     # A kind that is missing or wrong is one fault: the keys that would follow from it are filled in all the same.
     valid_kind = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
+    if "instanceTypes" not in filled and (types := types_of_families(filled, region)):
+        filled["instanceTypes"] = types
     filled = {**_GROUPS[valid_kind], **filled}
     if valid_kind is not NodeKind.FIXED and provisioner is Provisioner.KARPENTER:
         filled.setdefault("provisioner", provisioner.value)
@@ -238,13 +267,17 @@ def filled_group(name: str, group: object, provisioner: Provisioner = Provisione
 
 
 def filled_groups(
-    groups: Mapping[str, object], *, gpus_wanted: bool, provisioner: Provisioner = Provisioner.CLUSTER_AUTOSCALER
+    groups: Mapping[str, object],
+    *,
+    gpus_wanted: bool,
+    provisioner: Provisioner = Provisioner.CLUSTER_AUTOSCALER,
+    region: str = DEFAULT_REGION,
 ) -> dict[str, object]:
     """Return the file's groups with defaults, and a default group for each missing kind that is needed.
 
     Fixed nodes run system pods and the controller; flexible ones are always needed.
     """
-    filled = {name: filled_group(name, group, provisioner) for name, group in groups.items()}
+    filled = {name: filled_group(name, group, provisioner, region) for name, group in groups.items()}
     present = [
         cast("Mapping[str, object]", group).get("kind") for group in filled.values() if isinstance(group, Mapping)
     ]

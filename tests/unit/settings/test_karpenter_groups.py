@@ -51,6 +51,37 @@ def test_what_karpenter_cannot_do_is_refused_once(text: str, code: str, at: str,
     assert problem_of(groups(text), tmp_path).tells(code, at)
 
 
+def test_families_stand_for_their_types_in_the_range_of_cpus(tmp_path: Path) -> None:
+    stack = loaded(groups("flexible: { families: [m7i, m6i], cpu: 8-16, max: 4 }"), tmp_path)
+
+    assert sorted(stack.node_groups["flexible"].instance_types) == [
+        *("m6i.2xlarge", "m6i.4xlarge", "m7i.2xlarge", "m7i.4xlarge")
+    ]
+    one = loaded(groups("flexible: { families: [m7i], cpu: 16, max: 4 }"), tmp_path)
+    assert one.node_groups["flexible"].instance_types == ("m7i.4xlarge",)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("flexible: { families: [m7i, m7x], cpu: 8-16 }", "node-group.no-types", "m7x"),
+        ("flexible: { families: [m7i], cpu: 3 }", "node-group.no-types", "families"),
+        ("flexible: { families: [m7i], cpu: 8, instanceTypes: [c7i.2xlarge] }", "node-group.no-types", "c7i"),
+        ("flexible: { families: [m7i] }", "node-group.families", "cpu missing"),
+        ("flexible: { families: [m7i], cpu: 4+ }", "node-group.families", "cpu 4+"),
+        ("flexible: { cpu: 4-8 }", "node-group.families", "families []"),
+    ],
+)
+def test_families_that_name_no_types_are_refused_once(text: str, code: str, words: str, tmp_path: Path) -> None:
+    assert problem_of(groups(text), tmp_path).tells(code, "nodeGroups.flexible", words)
+
+
+def test_families_need_karpenter(tmp_path: Path) -> None:
+    text = groups("flexible: { families: [m7i], cpu: 16, max: 4 }", cluster="zones: [a, b]")
+
+    assert problem_of(text, tmp_path).tells("node-group.families-without-karpenter", "nodeGroups.flexible.families")
+
+
 def test_auto_mode_is_refused_for_the_cluster_with_its_reason(tmp_path: Path) -> None:
     text = shortest(more="ebbtide:cluster: { provisioner: auto-mode }")
 
