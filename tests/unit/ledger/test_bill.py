@@ -1,5 +1,6 @@
 """A bill: its lines, what is apart, the same in each format, and what it refuses."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,17 @@ def test_each_format_is_the_same_bill(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, known_month())
 
     assert bill_json(read_bill([path], SETTINGS, MONTH)) == bill_json(bill_of(tmp_path, *known_month()))
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_parquet(tmp_path / "cur.parquet", known_month())
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(BillInvalid) as invalid:
+        read_bill([path], SETTINGS, MONTH)
+    assert invalid.value.lines == (
+        "cur.parquet: Parquet needs pyarrow, which is not installed; pip install 'ebbtide[parquet]'",
+    )
 
 
 def test_an_export_in_several_files_is_one_bill(tmp_path: Path) -> None:

@@ -178,6 +178,14 @@ def test_focus_divides_nodes_among_workloads_and_loses_no_dollar(tmp_path: Path)
     assert sum(float(row["EffectiveCost"]) for row in rows) == pytest.approx(total)
 
 
+def test_focus_bills_what_the_invoice_has_for_the_stack(tmp_path: Path) -> None:
+    """An hour under a plan is billed by the plan's fee, which belongs to the organisation."""
+    rows = focus_of(tmp_path, *known_month())
+
+    hourly = 0.80 + 0.10 + 0.10 + 0.02 + 0.045 + 0.0225 + 0.03
+    assert sum(float(row["BilledCost"]) for row in rows) == pytest.approx(24 * hourly - 5 - 2 + 3)
+
+
 def document_of(folder: Path, ledger: Ledger, *rows: Cells) -> dict[str, Any]:
     bill = bill_of(folder, *rows)
     difference = difference_json(difference_of(ledger, bill))
