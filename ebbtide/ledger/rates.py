@@ -45,21 +45,18 @@ def rates_of(
     shapes = with_node_sets(settings).node_groups
     listed: dict[str, Steps] = {}
     missing: list[str] = []
-    group_of = {key.instance_type: key.group for key in keys}
-    for group in shapes.values():  # also of types that did not run: fleets are made of them
-        group_of.setdefault(group.types[0].name, "")
-    for name, group in group_of.items():
+    ran = {key.instance_type: key.group for key in keys}
+    fleets = {shape.types[0].name: group for group, shape in shapes.items()}
+    for name, group in {**fleets, **ran}.items():
         own = shapes[group].types[0].usd_per_hour if group in shapes else None
         if not replaced and recorded.get(name):
             listed[name] = recorded[name]
             continue
         try:
-            usd = own if own is not None else on_demand(settings.region, name)
+            listed[name] = ((0.0, own if own is not None else on_demand(settings.region, name)),)
         except NoPrice as error:
-            if group or name not in {shape.types[0].name for shape in shapes.values()}:
+            if name in ran:
                 missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {error}")
-            continue
-        listed[name] = ((0.0, usd),)
     shares = {name: share for name in listed if (share := _spot_share(settings.region, name)) is not None}
     return Rates(listed=listed, spot_share=shares), tuple(missing)
 

@@ -87,7 +87,7 @@ def told_by(receiver: str) -> str:
 def test_one_of_its_own_needs_nothing_more(tmp_path: Path) -> None:
     section = loaded(bundled(), tmp_path).monitoring
 
-    assert (section.prometheus, section.kept_for, section.storage_mib) == ("bundled", timedelta(days=30), 51200)
+    assert (section.prometheus, section.kept_for, section.storage_mib) == ("bundled", timedelta(days=45), 51200)
     assert list(section.secret_references()) == []
 
 
