@@ -1,11 +1,12 @@
 """The workload controller: a second process of the controller's image, for Ray clusters, floors and NodePools.
 
 It writes the spec of Ray clusters instead of `up` and sends them to sleep (docs/adr/0027), and it writes the floors of
-services (docs/adr/0030) and the disruption budgets of NodePools (docs/adr/0037). It has a separate account, Lease and
-rights: neither process may write the other's fields. It asks the head of each cluster what runs there, with the
-cluster's token.
+services (docs/adr/0030), the disruption budgets of NodePools (docs/adr/0037) and the replicas of workloads that sleep
+(docs/adr/0038). It has a separate account, Lease and rights: neither process may write the other's fields. It asks the
+head of each cluster what runs there, with the cluster's token.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from components.granting import grant, grant_everywhere
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import ASLEEP_FOR, CLOSER, EVENTS_OF_CLUSTER, NAMESPACE, WORKLOADS
-from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
+from ebbtide.vocabulary.workloads import FloorPolicy, SleepPolicy, WorkloadsConfig
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
@@ -76,6 +77,8 @@ class WorkloadController(ControlledProcess):
         config = args.config
         pools = sorted({pool for cluster in config.ray for pool in cluster.pools})
         reads = {budget.namespace: [rule("policy", "poddisruptionbudgets", _READ)] for budget in config.budgets}
+        for space, scaled in _scale_rules(config.sleepers).items():
+            reads[space] = [*reads.get(space, []), *scaled, *([] if space == NAMESPACE else [events()])]
         here, in_workers = reads.pop(NAMESPACE, []), reads.pop(WORKER_NAMESPACE, [])
         in_workers += [rule("apps", "deployments", _READ)] if pools else []
         rules: dict[str, tuple[pulumi.Input[str], list[PolicyRuleArgsDict]]] = {
@@ -145,6 +148,20 @@ def _ours(args: WorkloadControllerArgs) -> pulumi.Output[str]:
 
 def _system_rules() -> "list[PolicyRuleArgsDict]":
     return [*named("coordination.k8s.io", "leases", ["get", "update"], [NAME]), events()]
+
+
+def _scale_rules(policies: Sequence[SleepPolicy]) -> "dict[str, list[PolicyRuleArgsDict]]":
+    """Return rights by namespace: to watch, and to write replicas by name through `scale` only.
+
+    A right on Deployments themselves would also allow another image.
+    """
+    names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for policy in policies:
+        names[policy.namespace, f"{policy.kind.lower()}s"].append(policy.name)
+    rules: defaultdict[str, list[PolicyRuleArgsDict]] = defaultdict(list)
+    for (space, kind), scaled in names.items():
+        rules[space] += [rule("apps", kind, _READ), *named("apps", f"{kind}/scale", ["get", "patch"], scaled)]
+    return rules
 
 
 def _autoscaler_rules(floors: Sequence[FloorPolicy]) -> "list[PolicyRuleArgsDict]":

@@ -56,7 +56,7 @@ _REVISION_LABEL = {
     WorkloadKind.DEPLOYMENT: "pod-template-hash",
     WorkloadKind.STATEFUL_SET: "controller-revision-hash",
 }
-_FIELD_OWNER = {ReplicasOwner.CONTROLLER: FieldOwner.CONTROLLER, ReplicasOwner.HPA: FieldOwner.HPA}
+_FIELD_OWNER = {ReplicasOwner.CONTROLLER: FieldOwner.WORKLOADS, ReplicasOwner.HPA: FieldOwner.HPA}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,17 +159,23 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
 
 
 def _starts_later(args: WorkloadArgs) -> bool:
-    """Return True if `up` must not wait: for nodes to start, for no pods, or for objects that others create.
+    """Return True if `up` must not wait: for nodes to start, for no pods, now or while it sleeps, or for objects that
+    others create.
 
     Others can create objects in a namespace of the stack only after the first `up` has created the namespace.
     """
     settings = args.settings
     bought = bool(settings.gpu.count) or settings.on_spot
-    return bought or settings.replicas == 0 or needs_external_objects(settings, args.stack.secrets.keys)
+    return (
+        bought
+        or settings.replicas == 0
+        or settings.sleep.sleeps
+        or needs_external_objects(settings, args.stack.secrets.keys)
+    )
 
 
 def _replicas_options(args: WorkloadArgs, kind: str, *, parent: pulumi.Resource) -> pulumi.ResourceOptions:
-    owner = _FIELD_OWNER.get(args.settings.replicas_owner)
+    owner = _FIELD_OWNER.get(args.settings.replicas_writer)
     if owner is None:
         return pulumi.ResourceOptions(parent=parent)
     field = OwnedField(
@@ -187,8 +193,8 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
     annotations: dict[str, str] = {}
     if _starts_later(args):
         annotations[SKIP_AWAIT] = "true"
-    if args.settings.replicas_owner is not ReplicasOwner.PULUMI:
-        annotations[REPLICAS_OWNER] = args.settings.replicas_owner.value
+    if args.settings.replicas_writer is not ReplicasOwner.PULUMI:
+        annotations[REPLICAS_OWNER] = args.settings.replicas_writer.value
     metadata: ObjectMetaArgsDict = {"name": args.name, "namespace": args.namespace, "labels": args.identity.labels}
     return {**metadata, "annotations": annotations} if annotations else metadata
 

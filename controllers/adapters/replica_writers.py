@@ -71,12 +71,14 @@ def writers_of(metadata: Mapping[str, Any]) -> tuple[Writer, ...]:
     )
 
 
-def conflicting_manager(writers: Sequence[Writer], *, adopted: bool, differs: bool) -> str:
+def conflicting_manager(
+    writers: Sequence[Writer], *, adopted: bool = False, differs: bool = False, own: str = FIELD_MANAGER
+) -> str:
     """Return the first conflicting manager; empty if there is none.
 
-    `differs`: there is an agreed number, and the present one is another.
+    `differs`: there is an agreed number, and the present one is another. `own` is the caller's field manager.
     """
-    for writer in () if _is_ours(writers) else writers:
+    for writer in () if _is_ours(writers, own) else writers:
         by_hand = writer.name.startswith("kubectl") and writer.through_scale
         if by_hand or writer.name.startswith(_ASKED_BY_A_PERSON if adopted else _ONLY_DECLARE):
             continue
@@ -85,8 +87,8 @@ def conflicting_manager(writers: Sequence[Writer], *, adopted: bool, differs: bo
     return ""
 
 
-def _is_ours(writers: Sequence[Writer]) -> bool:
-    return any(writer.name == FIELD_MANAGER for writer in writers)
+def _is_ours(writers: Sequence[Writer], own: str = FIELD_MANAGER) -> bool:
+    return any(writer.name == own for writer in writers)
 
 
 def _is_later(time: str | None, created: str | None) -> bool:

@@ -1,4 +1,5 @@
-"""`python -m controllers.workloads --config FILE`: write Ray clusters, floors and NodePools while holding the Lease.
+"""`python -m controllers.workloads --config FILE`: write Ray clusters, floors, replicas and NodePools while holding the
+Lease.
 
 When the process stops, everything stays unchanged: awake clusters stay awake, sleeping ones stay asleep. The closer
 closes NodePools before business hours.
@@ -12,6 +13,7 @@ from controllers.workloads.floors.autoscalers import floors
 from controllers.workloads.loop import Loop, Tally, metrics, status
 from controllers.workloads.nodes.node_pools import node_pools
 from controllers.workloads.ray.clusters import ray_clusters
+from controllers.workloads.sleep.scales import sleepers
 from ebbtide.vocabulary.documents import encoded, load
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 
@@ -19,7 +21,7 @@ _PATIENCE = 120.0  # seconds without a reconcile after which the process is unhe
 
 
 def main(arguments: list[str]) -> int:
-    description = "Writes specs and sleep of Ray clusters, floors of services, and disruption budgets of NodePools."
+    description = "Writes Ray clusters, floors of services, sleep of workloads, and disruption budgets of NodePools."
     read = partial(load, WorkloadsConfig)
     return start(
         "controllers.workloads", description, "the workload controller's document", read, WorkloadProcess, arguments
@@ -32,7 +34,7 @@ class Term:
     def __init__(self, process: "WorkloadProcess", config: WorkloadsConfig) -> None:
         api, notify = process.api, process.waker.notify
         self._clock, self._doubt = process.clock, process.doubt
-        self._kinds = tuple(make(api, config, notify) for make in (ray_clusters, floors, node_pools))
+        self._kinds = tuple(make(api, config, notify) for make in (ray_clusters, floors, sleepers, node_pools))
         workloads = [workload for kind in self._kinds for workload in kind.workloads]
         self.loop = Loop(api, workloads, may_write=process.lease.held, tally=process.tally)
 

@@ -51,18 +51,27 @@ COMMANDS = {
     "ledger": Command("ebbtide.cli.ledger", "controller,simulate", "Show what a month cost, and what it saved."),
     "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
     "why": Command(
-        "ebbtide.cli.why", "controller", "Explain a pool, a budget, a node, a job, a Ray cluster, or a service."
+        "ebbtide.cli.why",
+        "controller",
+        "Explain a pool, a budget, a node, a job, a Ray cluster, a service, or a workload that sleeps.",
     ),
     "pause": Command(
-        "ebbtide.cli.holds", "controller", "Stop the controller from changing pools, budgets and Ray clusters."
+        "ebbtide.cli.holds",
+        "controller",
+        "Stop the controllers from changing pools, budgets, sleeping workloads and Ray clusters.",
     ),
-    "resume": Command("ebbtide.cli.holds", "controller", "End a pause, a keep or a wake."),
+    "resume": Command("ebbtide.cli.holds", "controller", "End a pause, a keep, a wake or a sleep."),
     "keep": Command(
         "ebbtide.cli.holds",
         "controller",
-        "Until a given time: no scale-down, no open budgets, no sleep of Ray clusters.",
+        "Until a given time: no scale-down, no open budgets, no sleep.",
     ),
-    "wake": Command("ebbtide.cli.holds", "controller", "Wake Ray clusters, and keep them awake until a given time."),
+    "wake": Command(
+        "ebbtide.cli.holds", "controller", "Wake Ray clusters and workloads, and keep them awake until a given time."
+    ),
+    "sleep": Command(
+        "ebbtide.cli.holds", "controller", "Let workloads sleep until a given time, also in business hours."
+    ),
     "maintenance": Command(
         "ebbtide.cli.maintenance",
         "controller",
@@ -77,7 +86,7 @@ PANELS = {
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices", "ledger"),
     "Operate": (
         *("status", "top", "why", "report"),
-        *("pause", "resume", "keep", "wake", "maintenance", "release", "probe", "adopt"),
+        *("pause", "resume", "keep", "wake", "sleep", "maintenance", "release", "probe", "adopt"),
     ),
     "Automation": ("changed", "dashboards"),
 }

@@ -1,9 +1,10 @@
-"""`ebbtide pause`, `keep`, `wake`, `resume` and `release`: the operator takes control from the controller, or returns
-it.
+"""`ebbtide pause`, `keep`, `wake`, `sleep`, `resume` and `release`: the operator takes control from the controllers, or
+returns it.
 
 `pause` closes budgets, so that a forgotten pause does not leave pods movable by day; a paused Ray cluster stays awake
 or asleep. `keep` ends by itself; until then workers may still be added, open budgets are closed, and Ray clusters are
-awake. A Ray cluster after `wake` is awake too, and may apply a new spec.
+awake. A Ray cluster after `wake` is awake too, and may apply a new spec. `wake` and `sleep` also decide about workloads
+that sleep; the later of the two commands counts.
 """
 
 from collections.abc import Iterable
@@ -25,23 +26,26 @@ from ebbtide.operate.ray.facts import ray_config_of, ray_facts, ray_targets
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.release import release as release_fields
 from ebbtide.operate.release import release_from_autoscaler
+from ebbtide.operate.sleepers import named_targets, sleeper_targets
 from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, WAKE_UNTIL
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import Wake
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="Worker pools, flexible workloads and Ray clusters; default: all."),
+    typer.Argument(metavar="NAME", help="Pools, flexible or sleeping workloads, Ray clusters; default: all."),
 ]
-Clusters = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Ray clusters; default: all.")]
+_WAKING = "Ray clusters and workloads that sleep; default: all."
+Waking = Annotated[list[str] | None, typer.Argument(metavar="NAME", help=_WAKING)]
+Sleeping = Annotated[list[str], typer.Argument(metavar="NAME", help="Workloads that sleep.")]
 Scaled = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="Worker pools and flexible workloads; default: all."),
+    typer.Argument(metavar="NAME", help="Worker pools, flexible and sleeping workloads; default: all."),
 ]
-_AUTOSCALER_HELP = "Release the autoscaler's ownership of replicas instead, for services that no longer scale."
+_AUTOSCALER_HELP = "Release replicas of services that no longer scale, and of workloads that no longer sleep."
 _UNTIL_HELP = "The customer's local time (23:00), a duration (2h), or ISO 8601."
 
 
@@ -54,7 +58,7 @@ def pause(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Stop the controller from changing pools, budgets and Ray clusters."""
+    """Stop the controllers from changing pools, budgets, sleeping workloads and Ray clusters."""
     if not why.strip():
         fail("--why: wanted a reason, which is shown with the pause", code=2)
     with cluster(kubeconfig, context) as api:
@@ -72,7 +76,7 @@ def keep(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Until a given time: no scale-down, no open budgets, no sleep of Ray clusters."""
+    """Until a given time: no scale-down, no open budgets, no sleep."""
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
         instant = _instant(until, config)
@@ -84,23 +88,48 @@ def keep(
 
 @command.command(epilog="Example: ebbtide wake flow --until 18:00")
 def wake(
-    names: Clusters = None,
+    names: Waking = None,
     *,
     until: Annotated[str, typer.Option("--until", help=_UNTIL_HELP)],
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Wake Ray clusters, and keep them awake until a given time."""
+    """Wake Ray clusters and workloads, and keep them awake until a given time."""
     with cluster(kubeconfig, context) as api:
         config, ray_config = controller_config_of(api, namespace), ray_config_of(api, namespace)
-        instant, targets = _instant(until, config), ray_targets(ray_config, names or ())
+        instant, all_targets = _instant(until, config), [*ray_targets(ray_config), *sleeper_targets(ray_config)]
+        targets = named_targets(all_targets, names or (), "Ray cluster and no workload that sleeps")
         title = f"awake until {spoken(instant, config.hours.timezone)}:"
-        _show(title, annotate(api, targets, {WAKE_UNTIL: rfc3339(instant)}), kinds="Ray clusters")
-        for facts in ray_facts(api, ray_config, datetime.now(UTC), names or ()):
-            if (sleep := ray_view(facts, config, None).sleep) is not None and Wake.MANUAL not in sleep.wake:
-                name = facts.policy.name
-                console().print(f"note: manual does not wake {name} (sleep.wake): ebbtide keep {name} --until {until}")
+        values = {WAKE_UNTIL: rfc3339(instant), SLEEP_UNTIL: None}
+        _show(title, annotate(api, targets, values), kinds="Ray clusters and no workloads that sleep")
+        unwoken = [] if ray_config is None else [policy.name for policy in ray_config.sleepers if not policy.manual]
+        unwoken += [
+            facts.policy.name
+            for facts in ray_facts(api, ray_config, datetime.now(UTC), names or ())
+            if (view := ray_view(facts, config, None)).sleep is not None and Wake.MANUAL not in view.sleep.wake
+        ]
+        for name in [name for name in unwoken if not names or name in names]:
+            console().print(f"note: manual does not wake {name} (sleep.wake): ebbtide keep {name} --until {until}")
+    _show_undo(names)
+
+
+@command.command(epilog="Example: ebbtide sleep hub --until 07:00")
+def sleep(
+    names: Sleeping,
+    *,
+    until: Annotated[str, typer.Option("--until", help=_UNTIL_HELP)],
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Let workloads sleep until a given time, also in business hours."""
+    with cluster(kubeconfig, context) as api:
+        config = controller_config_of(api, namespace)
+        instant, sleepers = _instant(until, config), sleeper_targets(ray_config_of(api, namespace))
+        targets = named_targets(sleepers, names, "workload with the key sleep")
+        title = f"asleep until {spoken(instant, config.hours.timezone)}, unless held:"
+        _show(title, annotate(api, targets, {SLEEP_UNTIL: rfc3339(instant), WAKE_UNTIL: None}))
     _show_undo(names)
 
 
@@ -112,13 +141,13 @@ def resume(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """End a pause, a keep or a wake."""
+    """End a pause, a keep, a wake or a sleep."""
     with cluster(kubeconfig, context) as api:
         targets = held(api, _targets(api, namespace, controller_config_of(api, namespace), names))
         if targets:
             _show("resumed:", resume_held(api, targets))
         else:
-            console().print("nothing to resume: none of these is paused, kept or woken")
+            console().print("nothing to resume: none of these is paused, kept, woken or asleep by command")
 
 
 @command.command(epilog="Example: ebbtide release train")
@@ -137,20 +166,22 @@ def release(
         if autoscaler:
             _show("", release_from_autoscaler(api, namespace, names or ()))
             return
-        targets = targets_of(controller_config_of(api, namespace), names or ())
+        sleepers = sleeper_targets(ray_config_of(api, namespace))
+        targets = targets_of(controller_config_of(api, namespace), names or (), sleepers)
         _show("", release_fields(api, namespace, targets))
 
 
 def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:
-    """The named targets, with Ray clusters if the user may list them."""
+    """The named targets, with Ray clusters and workloads that sleep if the user may read the document."""
     try:
-        ray = ray_targets(ray_config_of(api, namespace))
+        document = ray_config_of(api, namespace)
+        more = [*ray_targets(document), *sleeper_targets(document)]
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
         console().print(f"note: Ray clusters are not known: {one_line(error)}")
-        ray = []
-    return targets_of(config, names or (), ray)
+        more = []
+    return targets_of(config, names or (), more)
 
 
 def _instant(until: str, config: ControllerConfig) -> datetime:

@@ -23,6 +23,7 @@ from ebbtide.operate.ray.facts import ray_config_of, ray_facts
 from ebbtide.operate.ray.text import ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.operate.services import ServiceFacts, services_of
+from ebbtide.operate.sleepers import Row, sleeper_rows
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, from_url, server_view
 from ebbtide.operate.status_text import budget_table, head_lines, pool_table, server_lines, server_tables, warning_lines
 from ebbtide.operate.why.service import rows_of
@@ -143,17 +144,40 @@ class _NodePools:
             out.print(f"warning: nodepools: {self.pools.unread}", style="yellow")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sleepers:
+    """The workloads that sleep."""
+
+    rows: Sequence[Row]
+    unread: str
+
+    @property
+    def document(self) -> dict[str, object]:
+        return {
+            **({"sleepers": [row._asdict() for row in self.rows]} if self.rows else {}),
+            **({"whyNoSleepers": self.unread} if self.unread else {}),
+        }
+
+    def show(self, out: Console) -> None:
+        if self.rows:
+            out.print("")
+            out.print(table(("workload", "state", "pods", "until", "reason"), self.rows, fold=["reason"]))
+        if self.unread:
+            out.print(f"warning: workloads that sleep: {self.unread}", style="yellow")
+
+
 def _of_workloads(
     api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime
 ) -> tuple[_Part, ...]:
-    """Ray clusters and NodePools; a failure here does not hide other parts."""
+    """Ray clusters, workloads that sleep, and NodePools; a failure here does not hide other parts."""
     try:
         workloads = ray_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
         return (_Ray(unread=one_line(error)),)
     facts = ray_facts(api, workloads, now)
     views = [ray_view(cluster_facts, config, document) for cluster_facts in facts]
-    return _Ray(views, config.hours.timezone), _NodePools(node_pools_of(api, namespace, workloads))
+    sleepers = _Sleepers(*sleeper_rows(api, workloads, config.hours.timezone))
+    return _Ray(views, config.hours.timezone), sleepers, _NodePools(node_pools_of(api, namespace, workloads))
 
 
 def _show(document: Document, parts: Sequence[_Part], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`ebbtide why pool|budget|node|job|ray|service NAME`: explain an object in sentences."""
+"""`ebbtide why pool|budget|node|job|ray|service|workload NAME`: explain an object in sentences."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -8,6 +8,8 @@ import typer
 
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, Url, cluster
 from ebbtide.operate.api import controller_config_of
+from ebbtide.operate.ray.facts import ray_config_of
+from ebbtide.operate.sleepers import explain_sleeper
 from ebbtide.operate.why.job import explain_job, job_facts
 from ebbtide.operate.why.node import explain_node, node_facts
 from ebbtide.operate.why.pools_and_budgets import explain_budget, explain_pool, status_or_reason
@@ -25,6 +27,7 @@ class What(StrEnum):
     JOB = "job"
     RAY = "ray"
     SERVICE = "service"
+    WORKLOAD = "workload"
 
 
 @command.command(epilog="Example: ebbtide why node ip-10-0-1-23.ec2.internal")
@@ -39,12 +42,14 @@ def why(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = NAMESPACE,
 ) -> None:
-    """Explain the state of a pool, a budget, a node, a job, a Ray cluster, or a service."""
+    """Explain the state of a pool, a budget, a node, a job, a Ray cluster, a service, or a workload that sleeps."""
     with cluster(kubeconfig, context) as api:
         if what is What.NODE:
             lines = explain_node(node_facts(api, name, namespace))
         elif what is What.SERVICE:
             lines = explain_service(api, namespace, name)
+        elif what is What.WORKLOAD:
+            lines = explain_sleeper(api, ray_config_of(api, namespace), name, datetime.now(UTC))
         elif what is What.JOB:
             config, now = controller_config_of(api, namespace), datetime.now(UTC)
             job = job_facts(api, config, name)
@@ -63,6 +68,7 @@ def why(
             lines = explain(api, config, name, document)
             if silence:
                 lines.append(f"the controller does not answer ({silence}), so what it sees and wants is not known")
+        lines = [*lines]
     out = console()
     for line in lines:
         out.print(line)

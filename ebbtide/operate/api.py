@@ -42,7 +42,7 @@ class CannotOperate(Exception):
 class Target:
     """One object that a command acts on."""
 
-    kind: str  # "pool", "budget" or "ray"
+    kind: str  # "pool", "budget", "workload" or "ray"
     name: str
     path: str
 
@@ -153,14 +153,19 @@ def budget_path(budget: BudgetPolicy) -> str:
 def targets_of(config: ControllerConfig, names: Sequence[str], more: Sequence[Target] = ()) -> list[Target]:
     """Return the named pools and controller-opened budgets; without names, all.
 
-    `more` are Ray clusters, for commands that accept them. Raises `CannotOperate` for an unknown name.
+    `more` are Ray clusters and workloads that sleep, for commands that accept them. Raises `CannotOperate` for an
+    unknown name.
     """
     targets = [Target("pool", pool.name, deployment_path(pool)) for pool in config.pools]
     targets += [*(Target("budget", budget.name, budget_path(budget)) for budget in config.budgets), *more]
     unknown = sorted(set(names) - {target.name for target in targets})
     if unknown:
         have = ", ".join(sorted({target.name for target in targets})) or "none"
-        kinds = "no worker pool, flexible budget or Ray cluster" if more else "no worker pool and no flexible budget"
+        kinds = (
+            "no worker pool, flexible budget, sleeping workload or Ray cluster"
+            if more
+            else "no worker pool and no flexible budget"
+        )
         raise CannotOperate(f"{kinds} is called {' or '.join(unknown)}; there are: {have}", 2)
     return [target for target in targets if not names or target.name in names]
 

@@ -1,4 +1,4 @@
-"""An operator's holds on a pool, a budget or a Ray cluster, as annotations.
+"""An operator's holds on a pool, a budget, a workload or a Ray cluster, as annotations.
 
 An annotation can be set while the controller is down, and is visible to everybody.
 """
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import MANAGER, Target, find, one_line
 from ebbtide.operate.objects import annotations_of
-from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, WAKE_UNTIL
+from ebbtide.operate.sleepers import KIND as SLEEPER
+from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL
 
 _HOLDS = (PAUSED, KEEP_UNTIL)
-_RAY_HOLDS = (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL)
+_HOLDS_OF = {"ray": (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL), SLEEPER: (*_HOLDS, WAKE_UNTIL, SLEEP_UNTIL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +55,4 @@ def held(api: KubeApi, targets: Sequence[Target]) -> list[Target]:
 
 
 def _annotations_for(target: Target) -> Sequence[str]:
-    return _RAY_HOLDS if target.kind == "ray" else _HOLDS
+    return _HOLDS_OF.get(target.kind, _HOLDS)

@@ -3,8 +3,8 @@
 Afterwards another manager can apply them without a conflict. A running controller would take them back at its next
 write, so it must be stopped, or the object paused, first.
 
-The same holds for the replicas of a service whose autoscaler was removed: the autoscaler stays among the owners, and
-each later change of the number would conflict with it.
+The same holds for the replicas of a service whose autoscaler was removed, or of a workload that no longer sleeps: the
+autoscaler or the workload controller stays among the owners, and each later change of the number would conflict.
 
 The trap: the usual way to give up a field, an apply *without* it, resets the value (replicas to 1, or to 0 on the scale
 subresource) or removes it (maxUnavailable). Editing `managedFields` leaves the value alone.
@@ -18,7 +18,8 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import MANAGER, CannotOperate, Target, find, leader, one_line
 from ebbtide.operate.holds import Result
 from ebbtide.operate.objects import annotations_of
-from ebbtide.vocabulary.labels import CONTROLLER, FIELD_MANAGER, PAUSED
+from ebbtide.operate.sleepers import KIND as SLEEPER
+from ebbtide.vocabulary.labels import FIELD_MANAGER, PAUSED, WORKLOADS
 
 Entry = Mapping[str, Any]
 
@@ -29,21 +30,26 @@ AUTOSCALER = "kube-controller-manager"
 """Field manager of HPAs, including those that KEDA creates."""
 
 _SERVICE = "service"
-_OWNERS = {"pool": FIELD_MANAGER, "budget": FIELD_MANAGER, _SERVICE: AUTOSCALER}
-_WHOSE = {FIELD_MANAGER: "the controller's", AUTOSCALER: "an autoscaler's"}
+_OWNERS = {"pool": FIELD_MANAGER, "budget": FIELD_MANAGER, SLEEPER: WORKLOADS, _SERVICE: AUTOSCALER}
+_WHOSE = {
+    FIELD_MANAGER: "the controller's",
+    WORKLOADS: "the workload controller's",
+    AUTOSCALER: "an autoscaler's",
+}
 _TRIES = 5  # the object may change between read and write; each attempt reads it again
 
 
 def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator[Result]:
     """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back."""
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
-    holder = leader(api, namespace, datetime.now(UTC))
-    acting = " ".join(target.name for target, item in objects.items() if PAUSED not in annotations_of(item))
-    if holder and acting:
-        raise CannotOperate(
-            f"the controller runs ({holder}) and would take the fields back: first `ebbtide pause {acting}`, "
-            f"or stop it with `kubectl --namespace {namespace} scale deployment {CONTROLLER} --replicas 0`"
-        )
+    acting = {target: _OWNERS[target.kind] for target, item in objects.items() if PAUSED not in annotations_of(item)}
+    for owner in sorted({*acting.values()}):  # a process, its Lease and its field manager have one name
+        if holder := leader(api, namespace, datetime.now(UTC), owner):
+            names = " ".join(target.name for target, its_owner in acting.items() if its_owner == owner)
+            raise CannotOperate(
+                f"the controller runs ({holder}) and would take the fields back: first `ebbtide pause {names}`, "
+                f"or stop it with `kubectl --namespace {namespace} scale deployment {owner} --replicas 0`"
+            )
     yield from (Result(target, done=True, detail="not in the cluster") for target in targets if target not in objects)
     yield from (release_one(api, target) for target in objects)
 
@@ -62,7 +68,7 @@ def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) 
         existing = [path for path in paths if find(api, path) is not None]
         if not existing:
             raise CannotOperate(f"no Deployment and no StatefulSet is called {name} in namespace {namespace}", 2)
-        targets += [Target(_SERVICE, name, path) for path in existing]
+        targets += [Target(kind, name, path) for path in existing for kind in (_SERVICE, SLEEPER)]
     yield from (release_one(api, target) for target in targets)
 
 

@@ -42,6 +42,18 @@ REASONS = {
     "another-manager": "another manager writes its disruption budgets, so Ebbtide does not",
     "no-such-nodepool": "it is not in the cluster",
     "nodepools-unknown": "NodePools cannot be read",
+    "outside-business-hours": "outside business hours",
+    "before-business-hours": "business hours start soon",
+    "after-business-hours": "business hours ended recently (sleep.after)",
+    "overnight": "its planned night work",
+    "before-overnight": "its planned night work starts soon",
+    "kept-awake": "an operator asked to keep it awake",
+    "wake-asked": "an operator woke it",
+    "sleep-asked": "an operator sent it to sleep",
+    "changed-recently": "its last change is less than a minute old",
+    "more-than-declared": "it has more pods than the stack file says, and by day none is removed",
+    "workload-unknown": "the workload controller does not see it",
+    "no-such-workload": "it is not in the cluster",
 }
 
 

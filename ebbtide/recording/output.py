@@ -16,7 +16,7 @@ from typing import Any, cast
 import yaml
 
 from components.ownership import KINDS_OF_FIELD, REPLICAS, REPLICAS_OWNER
-from ebbtide.provisioning_labels import ReplicasOwner
+from ebbtide.provisioning_labels import POOL, ReplicasOwner
 from ebbtide.recording.graph import mermaid
 from ebbtide.recording.needed_secrets import needed_secrets, secret_of
 from ebbtide.recording.record import without_garbage_collection
@@ -177,7 +177,11 @@ def _pools_note(resources: Sequence[Resource]) -> str:
     """One line for each namespace with pools that the controller scales."""
     pools = [_metadata(resource) for resource in resources if REPLICAS in resource.ignore_changes]
     owner = ReplicasOwner.CONTROLLER.value
-    owned = [metadata for metadata in pools if metadata.get("annotations", {}).get(REPLICAS_OWNER) == owner]
+    owned = [
+        metadata
+        for metadata in pools
+        if metadata.get("annotations", {}).get(REPLICAS_OWNER) == owner and POOL in metadata.get("labels", {})
+    ]
     spaces = sorted({str(metadata.get("namespace", "default")) for metadata in owned})
     return "".join(_POOLS_NOTE.format(space) for space in spaces)
 

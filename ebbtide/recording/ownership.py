@@ -19,7 +19,8 @@ from components.ownership import (
     REPLICAS_OWNER,
     FieldOwner,
 )
-from ebbtide.recording.resources import Resource, display_name, name_of
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
 from ebbtide.recording.values import mappings, texts, value_at
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.node_pools import FIELD
@@ -87,7 +88,9 @@ def ownership_rows(
 
 def _owner(resource: Resource, field: str) -> str:
     if field == REPLICAS:
-        return texts(value_at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, KEPT)
+        owner = texts(value_at(resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER, KEPT)
+        sleeps = owner == FieldOwner.CONTROLLER and namespace_of(resource) != WORKER_NAMESPACE
+        return FieldOwner.WORKLOADS if sleeps else owner
     return _OWNERS.get(field, KEPT)
 
 

@@ -18,7 +18,9 @@ from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.serving.scale import EventSettings
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
+from ebbtide.settings.sections.sleep import Wake as SleepWake
 from ebbtide.settings.sections.workers import PoolSettings
+from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.vocabulary.controller_config import (
     BudgetPolicy,
     ControllerConfig,
@@ -36,6 +38,7 @@ from ebbtide.vocabulary.workloads import (
     PlannedNight,
     RayPolicy,
     Sleep,
+    SleepPolicy,
     Wake,
     When,
     WorkloadsConfig,
@@ -182,6 +185,7 @@ def workloads_config(
         ),
         pool_namespace=WORKER_NAMESPACE,
         floors=tuple(floors_of(settings)),
+        sleepers=tuple(sleepers_of(settings)),
         node_pools=tuple(NodePoolPolicy(name=name, drains=settings.cluster.parallel_drains) for name in node_pools),
         drain_guard=drain_guard(settings) if node_pools else timedelta(),
         budgets=_opened_budgets(settings) if node_pools else (),
@@ -200,7 +204,36 @@ def drain_guard(settings: StackSettings) -> timedelta:
 
 def has_workloads(settings: StackSettings) -> bool:
     """True if the stack needs the workload controller."""
-    return bool(settings.ray or settings.budgeted_node_pools) or any(floors_of(settings))
+    return bool(settings.ray or settings.budgeted_node_pools) or any((*floors_of(settings), *sleepers_of(settings)))
+
+
+def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
+    """Yield the workloads and variants that sleep, by name, since Pulumi passes the file sorted.
+
+    The closing guard is long enough for the start of a node and a pod. A variant may state a longer start.
+    """
+    leads = {
+        pod_name(name, variant): lead_of(settings, pods)
+        for name, service in settings.services.items()
+        for variant, pods in service.variants.items()
+    }
+    guard = settings.controller.closing_guard
+    for name, workload in sorted(settings.all_workloads.items()):
+        if workload.sleep.sleeps:
+            yield SleepPolicy(
+                name=name,
+                namespace=own_namespace(name) if workload.starts_pods else NAMESPACE,
+                kind="StatefulSet" if workload.kind is WorkloadKind.STATEFUL_SET else "Deployment",
+                replicas=workload.replicas,
+                asleep=workload.sleep.replicas,
+                lead=max(guard, leads.get(name, guard)),
+                after=workload.sleep.delay,
+                manual=SleepWake.MANUAL in workload.sleep.wake,
+                overnight=tuple(
+                    PlannedNight(at=night.minutes, lasting=night.for_, pods=workload.replicas)
+                    for night in workload.sleep.overnight
+                ),
+            )
 
 
 def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:

@@ -33,6 +33,9 @@ def summary(settings: StackSettings) -> list[str]:
     if categories:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
+    for name, workload in settings.all_workloads.items():
+        if workload.sleep.sleeps:
+            lines.append(f"sleeps   {name}: {workload.sleep.replicas} of {workload.replicas} outside business hours")
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             by = ", ".join(variant.scale.metrics.keys)

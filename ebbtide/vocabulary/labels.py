@@ -53,6 +53,10 @@ SLEEP = PREFIX + "sleep"
 WAKE_UNTIL = PREFIX + "wake-until"
 """Annotation on the same objects: an instant (RFC 3339) until which the object stays awake, if `wake` has `manual`."""
 
+SLEEP_UNTIL = PREFIX + "sleep-until"
+"""Annotation on a Deployment or StatefulSet that may sleep: an instant (RFC 3339) until which an operator lets it
+sleep, also in business hours."""
+
 APPLY_UNTIL = PREFIX + "apply-until"
 """Annotation on a RayCluster: an instant (RFC 3339) until which a pending spec may interrupt running work."""
 

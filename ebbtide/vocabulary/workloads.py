@@ -89,6 +89,28 @@ class FloorPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SleepPolicy:
+    """One Deployment or StatefulSet with `replicas` pods while it is awake, and `asleep` pods while it sleeps.
+
+    It is awake from `lead` before business hours until `after` their end, and for each planned night.
+    """
+
+    name: str
+    namespace: str
+    kind: str
+    replicas: int
+    asleep: int
+    lead: timedelta  # time to start a node and a pod
+    after: timedelta = timedelta()
+    manual: bool = True  # an operator may wake it
+    overnight: tuple[PlannedNight, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return f"/apis/apps/v1/namespaces/{self.namespace}/{self.kind.lower()}s/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodePoolPolicy:
     """One NodePool of Karpenter, in which `drains` nodes may be disrupted at a time while its window is open."""
 
@@ -104,6 +126,7 @@ class WorkloadsConfig(Document):
     ray: tuple[RayPolicy, ...] = ()
     pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
     floors: tuple[FloorPolicy, ...] = ()
+    sleepers: tuple[SleepPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
     node_pools: tuple[NodePoolPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
     drain_guard: timedelta = field(default=timedelta(), metadata=OMIT_DEFAULT)
     """Time before opening at which NodePools close, long enough for drains under way: pods' budgets close later."""
@@ -116,10 +139,12 @@ class WorkloadsConfig(Document):
         return DisruptionWindow(hours=self.hours, closing_guard=self.drain_guard)
 
     def check(self) -> None:
-        for key, policies in (("ray", self.ray), ("floors", self.floors)):
+        for key, policies in (("ray", self.ray), ("floors", self.floors), ("sleepers", self.sleepers)):
             names = [(policy.namespace, policy.name) for policy in policies]
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")
+        if same := [policy.name for policy in self.sleepers if policy.asleep >= policy.replicas]:
+            raise UnreadableConfig(f"sleepers: asleep must be below replicas: {same}")
         if unsafe := [pool.name for pool in self.node_pools if pool.drains < 1]:
             raise UnreadableConfig(f"node_pools: drains must be at least 1: {unsafe}")
 

@@ -7,13 +7,13 @@ floor is an event, and planned nights count on it as on any day.
 Raising a floor needs no knowledge; lowering it needs a trusted clock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, wall_to_instant
-from ebbtide.vocabulary.workloads import FloorPolicy
+from ebbtide.vocabulary.workloads import FloorPolicy, PlannedNight
 
 _DAY = timedelta(days=1)
 _HORIZON = timedelta(days=14)  # a night that lasts a day repeats without end, and changes nothing
@@ -107,8 +107,15 @@ def _stretches(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> Iter
     for event in policy.events:
         start = wall_to_instant(hours.timezone, event.day, event.at, last=False)
         yield _Stretch("event", start, start + event.lasting, event.pods)
+    for start, night in nights_around(now, policy.overnight, policy.lead, hours):
+        yield _Stretch("overnight", start, start + night.lasting, night.pods)
+
+
+def nights_around(
+    now: datetime, overnight: Sequence[PlannedNight], lead: timedelta, hours: BusinessHours
+) -> Iterator[tuple[datetime, PlannedNight]]:
+    """Yield the starts of the planned nights from yesterday to the first one whose lead has not begun."""
     today = hours.local(now).date()
-    for offset in range(-1, 2 + -(-policy.lead // _DAY)):
-        for night in policy.overnight:
-            start = wall_to_instant(hours.timezone, today + offset * _DAY, night.at, last=False)
-            yield _Stretch("overnight", start, start + night.lasting, night.pods)
+    for offset in range(-1, 2 + -(-lead // _DAY)):
+        for night in overnight:
+            yield wall_to_instant(hours.timezone, today + offset * _DAY, night.at, last=False), night

@@ -20,6 +20,8 @@ from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, e
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
+from ebbtide.settings.sections.sleep import SleepWhen as SleepWhen
+from ebbtide.settings.sections.sleep import Wake as Wake
 from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, PositiveDuration, ShortName, acted_on
 from ebbtide.units.durations import format_duration
 
@@ -201,18 +203,6 @@ class RayGroup(RayPod):
         description="its tasks may be repeated, so its pods may be evicted together, as spot nodes require",
         examples=["true"],
     )
-
-
-class SleepWhen(StrEnum):
-    NEVER = "never"
-    IDLE = "idle"
-    OUTSIDE_HOURS = "outsideBusinessHours"
-
-
-class Wake(StrEnum):
-    BUSINESS_HOURS = "businessHours"
-    QUEUE = "queue"
-    MANUAL = "manual"
 
 
 class SleepSettings(Settings):

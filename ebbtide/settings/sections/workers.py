@@ -333,6 +333,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
         "calm": "it is called stabilizationWindow",
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
         "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
+        "sleep": "a pool without jobs has no workers: min: 0",
         "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
     }
 

@@ -13,6 +13,7 @@ from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
 from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
+from ebbtide.settings.sections.sleep import SLEEP, SLEEP_EXAMPLE, WorkloadSleep, fewer_pods, sleeps_alone
 from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -149,6 +150,8 @@ class WorkloadSettings(ScrapedPodSettings):
         *ENTRANCE_CHECKS,
         *VERTICAL_CHECKS,
         Check(("replicas_owner", "vertical"), _one_autoscaler),
+        Check(("sleep", "replicas"), fewer_pods),
+        Check(("sleep", "replicas_owner"), sleeps_alone),
     )
 
     category: Annotated[
@@ -161,12 +164,13 @@ class WorkloadSettings(ScrapedPodSettings):
     replicas: Positive = Field(default=1, description="number of pods", examples=["3"])
     replicas_owner: Annotated[
         ReplicasOwner,
-        *acted_on("pulumi", "hpa", planned={"controller": "the controller sizes worker pools only, so far"}),
+        *acted_on("pulumi", "hpa", planned={"controller": "it follows from sleep, and worker pools always have it"}),
     ] = Field(
         default=ReplicasOwner.PULUMI,
         description="owner of the number of replicas; hpa: your own autoscaler, which starts at `replicas`",
         examples=["pulumi"],
     )
+    sleep: WorkloadSleep = Field(default=WorkloadSleep(), description=SLEEP, examples=[SLEEP_EXAMPLE])
     kubernetes: KubernetesRights | None = Field(
         default=None,
         description="Kubernetes permissions of a workload that starts pods, limited to its own namespace; "
@@ -197,6 +201,11 @@ class WorkloadSettings(ScrapedPodSettings):
     def has_disks(self) -> bool:
         """True if each pod has its own disk, which binds it to a zone."""
         return any(volume.per_pod is not None for volume in self.volumes.values())
+
+    @property
+    def replicas_writer(self) -> ReplicasOwner:
+        """Return the writer of its replicas: the workload controller, if it sleeps."""
+        return ReplicasOwner.CONTROLLER if self.sleep.sleeps else self.replicas_owner
 
     @property
     def opens(self) -> bool:

@@ -14,13 +14,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.problems import wanted
-from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
+from ebbtide.settings.sections.sleep import NightAwake
 from ebbtide.settings.sections.types import (
-    ClockText,
     Count,
     Latency,
     Percent,
@@ -178,22 +177,12 @@ class EventSettings(Settings):
         return self.at + self.for_
 
 
-class NightSettings(Settings):
+class NightSettings(NightAwake):
     """Work at a fixed time of each day, such as every night: pods are ready before it begins."""
 
-    at: ClockText = Field(description="local time at which the pods must be ready, every day", examples=['"02:00"'])
-    for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
-        alias="for", description="minimum time that they stay", examples=["2h"]
-    )
     min: Positive = Field(
         description="minimum number of pods, above the scale's min and at most its max", examples=["6"]
     )
-
-    @property
-    def minutes(self) -> int:
-        """Return `at` in minutes from local midnight."""
-        hours, minutes = self.at.split(":")
-        return int(hours) * 60 + int(minutes)
 
 
 def _floor_knows_something(

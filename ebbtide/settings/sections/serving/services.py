@@ -43,6 +43,7 @@ from ebbtide.settings.sections.serving.spot import (
     spot_leaves_the_choice,
     spot_needs_no_gpu,
 )
+from ebbtide.settings.sections.sleep import SLEEP, SLEEP_EXAMPLE, WorkloadSleep, fewer_pods
 from ebbtide.settings.sections.types import (
     SHORT_NAME,
     Latency,
@@ -164,6 +165,15 @@ def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: s
         )
 
 
+def _sleeps_alone(sleep: WorkloadSleep, scale: ScaleSettings) -> None:
+    if sleep.sleeps and scale.grows:
+        expected = "no sleep beside an autoscaler, which writes replicas: `scale.min: 0` lets it end all pods"
+        actual = f"min: {scale.min}, max: {scale.max}"
+        raise wanted("sleep.second-owner", expected, found=actual, example=f"max: {scale.min}", at="sleep")
+    if not scale.grows:
+        fewer_pods(sleep, max(1, scale.min))
+
+
 def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
     if vertical is not Vertical.OFF and scale.metrics.of_pods:
         key = scale.metrics.of_pods[0]
@@ -183,6 +193,7 @@ class VariantSettings(ScrapedPodSettings):
         Check(("volumes", "scale"), _claims_suit_pods),
         Check(("scale", "ports", "metrics"), _queue_has_a_port),
         Check(("scale", "vertical"), _one_autoscaler),
+        Check(("sleep", "scale"), _sleeps_alone),
         Check(("spot", "hardware", "gpu"), spot_needs_no_gpu),
         Check(("spot", "category"), spot_is_not_fixed),
         Check(("spot", "kind"), spot_keeps_no_state),
@@ -237,6 +248,7 @@ class VariantSettings(ScrapedPodSettings):
     vertical_min: VerticalFloor | None = Field(
         default=None, description=VERTICAL_MIN, examples=["{ cpu: 250m, memory: 2Gi }"]
     )
+    sleep: WorkloadSleep = Field(default=WorkloadSleep(), description=SLEEP, examples=[SLEEP_EXAMPLE])
     starts_within: PositiveDuration = Field(
         default=STARTS_WITHIN,
         description="time until a new pod is ready, including image pull and model load; scaling uses it",
@@ -267,6 +279,7 @@ class VariantSettings(ScrapedPodSettings):
             replicas=max(1, self.scale.min),
             grows_to=self.scale.max,
             replicas_owner=owner,
+            sleep=self.sleep,
             vertical=self.vertical,
             vertical_min=self.vertical_min,
             h2c=service.route is not None and service.route.protocol is RouteProtocol.GRPC,

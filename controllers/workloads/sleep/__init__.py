@@ -1,0 +1,1 @@
+"""Deployments and StatefulSets that sleep outside business hours."""

@@ -1,0 +1,113 @@
+"""When a workload is awake by the calendar, and the decision about its number of pods. Pure.
+
+The decision has no memory: a controller that was killed decides the same again. A workload is awake from its `lead`
+before business hours, the time that a node and a pod take to start, until `after` their end. Planned nights count on
+holidays, too. Business hours contain clock changes and holidays (`ebbtide.vocabulary.windows`).
+
+Waking requires no knowledge; sleep requires a trusted clock. In business hours only an operator lowers the number.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from controllers.workloads.floors.calendar import nights_around
+from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.workloads import SleepPolicy
+
+_EDGES = 400  # more than a year of days: a workload whose nights join never sleeps
+
+
+@dataclass(frozen=True, slots=True)
+class SleepNow:
+    """`until` is the next instant at which it wakes or falls asleep; None if that never happens."""
+
+    awake: bool
+    reason: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleState:
+    """All facts about one workload that the decision depends on."""
+
+    replicas: int
+    paused: bool = False
+    kept: bool = False  # an operator wants nothing lowered
+    wake_asked: bool = False
+    sleep_asked: bool = False
+    doubt: str = ""  # why clock or config are distrusted
+    other_writer: str = ""  # a manager that writes another number
+    changed_recently: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDecision:
+    """`replicas` is the number that the workload should have."""
+
+    replicas: int
+    reason: str
+
+
+def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> ScaleDecision:
+    if state.paused:
+        return ScaleDecision(state.replicas, "paused-by-an-operator")
+    awake, reason = _wanted(state, policy, calendar)
+    wanted = max(policy.replicas, state.replicas) if awake else policy.asleep
+    if wanted == state.replicas:
+        return ScaleDecision(wanted, "more-than-declared" if awake and wanted > policy.replicas else reason)
+    if state.other_writer:
+        return ScaleDecision(state.replicas, "another-writer-of-replicas")
+    if wanted < state.replicas and state.doubt:
+        return ScaleDecision(state.replicas, "clock-or-config-in-doubt")
+    if state.changed_recently:
+        return ScaleDecision(state.replicas, "changed-recently")
+    return ScaleDecision(wanted, reason)
+
+
+def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple[bool, str]:
+    if state.kept:
+        return True, "kept-awake"
+    if state.wake_asked and policy.manual:
+        return True, "wake-asked"
+    if state.sleep_asked:
+        return False, "sleep-asked"
+    return calendar.awake, calendar.reason
+
+
+def sleep_at(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> SleepNow:
+    """Return the state at `now` (aware) by the calendar alone."""
+    reason = _awake(now, policy, hours)
+    until = _next_edge(now, policy, hours)
+    for _ in range(_EDGES):
+        if until is None or bool(_awake(until, policy, hours)) != bool(reason):
+            return SleepNow(bool(reason), reason or "outside-business-hours", until)
+        until = _next_edge(until, policy, hours)
+    return SleepNow(bool(reason), reason or "outside-business-hours", None)
+
+
+def _awake(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> str:
+    """Return why it is awake; empty if it is not."""
+    if hours.is_open(now):
+        return "business-hours"
+    spans = hours.open_spans(now - policy.after, now + policy.lead + datetime.resolution)
+    if (span := next(spans, None)) is not None:
+        return "after-business-hours" if span.end <= now else "before-business-hours"
+    for start, night in nights_around(now, policy.overnight, policy.lead, hours):
+        if start - policy.lead <= now < start + night.lasting:
+            return "overnight" if start <= now else "before-overnight"
+    return ""
+
+
+def _next_edge(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> datetime | None:
+    """Return the next instant at which any entry of the calendar may begin or end."""
+    return min((edge for edge in _edges(now, policy, hours) if edge > now), default=None)
+
+
+def _edges(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> Iterator[datetime]:
+    for shift in (policy.lead, -policy.after):
+        if (change := hours.next_change(now + shift)) is not None:
+            yield change - shift
+    for start, night in nights_around(now, policy.overnight, policy.lead, hours):
+        yield start - policy.lead
+        yield start + night.lasting

@@ -1,0 +1,152 @@
+"""Workloads that sleep, as they are observed and written: a watch per namespace and kind, and the `scale` subresource.
+
+`scale` contains nothing but the number of pods, so no right to change a Deployment is needed. A write has the version
+that it was decided on: a change since then wins. When the process stops, the number stays.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controllers.adapters.journal import ObjectReference
+from controllers.adapters.kube_api import Json, KubeApi
+from controllers.adapters.kube_cache import KubeCache
+from controllers.adapters.replica_writers import conflicting_manager, writers_of
+from controllers.ports import Outcome
+from controllers.workloads.loop import Kind, Notify, Verdict, Write
+from controllers.workloads.sleep.calendar import ScaleState, SleepNow, decide_replicas, sleep_at
+from ebbtide.vocabulary.holds import Hold, hold_of
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
+
+POLL = timedelta(seconds=10)  # between two reconciles of a workload without events
+BETWEEN_CHANGES = timedelta(minutes=1)  # longer than a cache may lag behind a write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    annotations: dict[str, str]
+    replicas: int
+    other_writer: str
+    version: str
+
+    def until(self, key: str) -> Hold | None:
+        """Return the instant of an annotation; an unreadable one does not end."""
+        return hold_of({KEEP_UNTIL: self.annotations[key]}) if key in self.annotations else None
+
+
+def observed(item: Json) -> Observed:
+    metadata = item["metadata"]
+    annotations: dict[str, str] = metadata.get("annotations") or {}
+    return Observed(
+        annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
+        replicas=item["spec"].get("replicas", 0),
+        other_writer=conflicting_manager(writers_of(metadata), own=WORKLOADS),
+        version=metadata["resourceVersion"],
+    )
+
+
+def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
+    paths = {_folder(policy) for policy in config.sleepers}
+    caches = {path: KubeCache(api, path, observed, notify) for path in paths}
+    workloads = [Sleeper(policy, config.hours, caches[_folder(policy)]) for policy in config.sleepers]
+    return Kind(workloads, [*caches.values()])
+
+
+class Sleeper:
+    """A `Workload`. It may forget what it remembers: when it wrote last, and why the last write was refused."""
+
+    def __init__(self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[Observed]) -> None:
+        self._policy, self._hours, self._cache = policy, hours, cache
+        self.subject = f"{policy.kind.lower()} {policy.namespace}/{policy.name}"
+        self.target: ObjectReference = ("apps/v1", policy.kind, policy.namespace, policy.name)
+        self._refusal = ""
+        self._now = self._changed = datetime.min.replace(tzinfo=UTC)
+
+    def reconcile(self, now: datetime, doubt: str) -> Verdict:
+        self._now = now
+        workload = self._cache.snapshot().get(self._policy.name)
+        if why := self._cache.trouble():
+            return self._verdict("unknown", "workload-unknown", note=f"holding: {why}")
+        if workload is None:
+            return self._verdict("absent", "no-such-workload", note="it does not exist")
+        notes: list[str] = []
+        calendar = sleep_at(now, self._policy, self._hours)
+        decision = decide_replicas(self._state(workload, doubt, notes), self._policy, calendar)
+        write = None
+        if decision.replicas != workload.replicas:
+            write = self._write(workload, decision.replicas, decision.reason)
+            notes += [f"the write of {decision.replicas} was refused: {self._refusal}"] if self._refusal else []
+        if decision.reason == "another-writer-of-replicas":
+            notes.append(f"holding at {workload.replicas}: {workload.other_writer} writes its replicas, too")
+        if decision.reason == "more-than-declared":
+            notes.append(f"it has {workload.replicas} pods, and the stack file {self._policy.replicas}")
+        state = "asleep" if decision.replicas == self._policy.asleep else "awake"
+        note = "; ".join(notes)
+        return self._verdict(
+            state, decision.reason, note=note, write=write, replicas=workload.replicas, calendar=calendar
+        )
+
+    def wrote(self, write: Write, outcome: Outcome, error: str) -> None:  # noqa: ARG002 - the protocol's form
+        self._refusal = error if outcome is Outcome.REFUSED else ""
+        if outcome in (Outcome.DONE, Outcome.REFUSED):
+            self._changed = self._now
+        if outcome is Outcome.STALE:
+            self._cache.reconnect()
+
+    def _state(self, workload: Observed, doubt: str, notes: list[str]) -> ScaleState:
+        now, hold = self._now, hold_of(workload.annotations)
+        wake, sleep = workload.until(WAKE_UNTIL), workload.until(SLEEP_UNTIL)
+        if sleep is not None and sleep.until is None:
+            notes.append(f"{SLEEP_UNTIL} does not count: {sleep.why}")
+        return ScaleState(
+            replicas=workload.replicas,
+            paused=hold is not None and hold.pause,
+            kept=hold is not None and not hold.pause and hold.holds_at(now),
+            wake_asked=wake is not None and wake.holds_at(now),
+            sleep_asked=sleep is not None and sleep.until is not None and sleep.holds_at(now),
+            doubt=doubt,
+            other_writer=workload.other_writer,
+            changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
+        )
+
+    def _write(self, workload: Observed, replicas: int, reason: str) -> Write:
+        policy = self._policy
+        metadata = {"name": policy.name, "namespace": policy.namespace, "resourceVersion": workload.version}
+        body = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": metadata,
+            "spec": {"replicas": replicas},
+        }
+        change = f"spec.replicas {replicas}"
+        return Write(path=f"{policy.path}/scale", body=body, change=change, reason=reason, applied=True)
+
+    def _verdict(
+        self,
+        state: str,
+        why: str,
+        *,
+        note: str,
+        write: Write | None = None,
+        replicas: int | None = None,
+        calendar: SleepNow | None = None,
+    ) -> Verdict:
+        report: dict[str, Any] = {
+            "kind": self._policy.kind,
+            "namespace": self._policy.namespace,
+            "name": self._policy.name,
+            "state": state,
+            "why": why,
+            "note": note,
+        }
+        due = self._now + POLL
+        if calendar is not None:
+            report |= {"replicas": replicas, "until": calendar.until}
+            due = due if calendar.until is None else min(due, calendar.until)
+        return Verdict(report=report, due=due, write=write, note=note)
+
+
+def _folder(policy: SleepPolicy) -> str:
+    return policy.path.rpartition("/")[0]

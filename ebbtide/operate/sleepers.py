@@ -1,0 +1,85 @@
+"""Workloads that sleep: targets of commands, and the workload controller's report of each."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.workloads.sleep.calendar import sleep_at
+from ebbtide.operate.api import CannotOperate, Target, find, one_line
+from ebbtide.operate.instants import spoken
+from ebbtide.operate.objects import Document, annotations_of, parse_instant, rows_at
+from ebbtide.operate.status import NoStatus, from_pods, hold_text
+from ebbtide.operate.wording import reason_text
+from ebbtide.vocabulary.labels import SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
+
+KIND = "workload"
+"""Kind of these targets."""
+
+
+class Row(NamedTuple):
+    name: str
+    state: str
+    pods: str
+    until: str
+    reason: str
+
+
+def sleeper_targets(config: WorkloadsConfig | None) -> list[Target]:
+    return [Target(KIND, policy.name, policy.path) for policy in (config.sleepers if config is not None else ())]
+
+
+def named_targets(targets: Sequence[Target], names: Sequence[str], kinds: str) -> list[Target]:
+    """Return the targets of these names; without names, all. Raises `CannotOperate` for an unknown name."""
+    if unknown := sorted({*names} - {target.name for target in targets}):
+        have = ", ".join(target.name for target in targets) or "none"
+        raise CannotOperate(f"no {kinds} is called {' or '.join(unknown)}; there are: {have}", 2)
+    return [target for target in targets if not names or target.name in names]
+
+
+def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now: datetime) -> Iterator[str]:
+    """Yield sentences: the state with its reason, the calendar, and an operator's commands. Raises `CannotOperate`."""
+    target = named_targets(sleeper_targets(config), [name], "workload with the key sleep")[0]
+    assert config is not None
+    timezone = config.hours.timezone
+    rows, unread = sleeper_rows(api, config, timezone)
+    yield from (f"{row.name}: {row.state}, {row.pods} pods: {row.reason}." for row in rows if row.name == name)
+    policy = next(policy for policy in config.sleepers if policy.name == name)
+    calendar = sleep_at(now, policy, config.hours)
+    end = "" if calendar.until is None else f" until {spoken(calendar.until, timezone)}"
+    state = "awake" if calendar.awake else "asleep"
+    yield f"  - by the calendar: {state}{end}, {reason_text(calendar.reason)}"
+    annotations = annotations_of(item := find(api, target.path) or {})
+    yield from (f"  - an operator: {text}" for text in [hold_text(item, now)] if text)
+    yield from (f"  - {key}: {annotations[key]}" for key in (WAKE_UNTIL, SLEEP_UNTIL) if key in annotations)
+    if unread:
+        yield f"not known: the workload controller does not answer: {unread}"
+
+
+def sleeper_rows(api: KubeApi, config: WorkloadsConfig | None, timezone: str) -> tuple[list[Row], str]:
+    """Return a row for each workload that sleeps, and why the controller's reports are unknown."""
+    if config is None or not config.sleepers:
+        return [], ""
+    unread = ""
+    try:
+        reports = rows_at(from_pods(api, config.namespace, WORKLOADS), "workloads")
+    except (NoStatus, ApiError) as error:
+        reports, unread = [], one_line(error)
+    return [_row(policy, reports, timezone) for policy in config.sleepers], unread
+
+
+def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> Row:
+    key = policy.kind, policy.namespace, policy.name
+    of_this: list[Document] = [
+        row for row in reports if (row.get("kind"), row.get("namespace"), row.get("name")) == key
+    ]
+    report: Document = of_this[0] if of_this else {}
+    until = parse_instant(report.get("until"))
+    return Row(
+        name=policy.name,
+        state=str(report.get("state") or "unknown"),
+        pods=f"{report.get('replicas', '?')} of {policy.replicas}",
+        until="" if until is None else spoken(until, timezone),
+        reason="; ".join(filter(None, (reason_text(report.get("why")), str(report.get("note") or "")))),
+    )

@@ -1,0 +1,112 @@
+"""When something has fewer pods, or none. Ray clusters sleep when they are idle, workloads by the clock."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from ebbtide.provisioning_labels import ReplicasOwner
+from ebbtide.settings.file.problems import wanted
+from ebbtide.settings.sections.business_hours import within_a_day
+from ebbtide.settings.sections.checked import Check, Settings, each_once
+from ebbtide.settings.sections.types import ClockText, Count, PositiveDuration, acted_on
+
+
+class SleepWhen(StrEnum):
+    NEVER = "never"
+    IDLE = "idle"
+    OUTSIDE_HOURS = "outsideBusinessHours"
+
+
+class Wake(StrEnum):
+    BUSINESS_HOURS = "businessHours"
+    QUEUE = "queue"
+    MANUAL = "manual"
+
+
+_NOT_IDLE = "nothing measures yet whether a workload is idle; Ray clusters sleep when idle"
+_NO_QUEUE = "queues wake worker pools, which scale to zero, and Ray clusters"
+
+
+class NightAwake(Settings):
+    """Work at a fixed time of each day: the pods are ready before it begins."""
+
+    at: ClockText = Field(description="local time at which the pods must be ready, every day", examples=['"02:00"'])
+    for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
+        alias="for", description="minimum time that they stay", examples=["2h"]
+    )
+
+    @property
+    def minutes(self) -> int:
+        """Return `at` in minutes from local midnight."""
+        hours, minutes = self.at.split(":")
+        return int(hours) * 60 + int(minutes)
+
+
+def _opening_wakes(when: SleepWhen, wake: Sequence[Wake]) -> None:
+    if when is not SleepWhen.NEVER and Wake.BUSINESS_HOURS not in wake:
+        expected = "businessHours among the reasons: only an operator's `ebbtide sleep` lets a workload sleep by day"
+        actual = ", ".join(wake) or "none"
+        raise wanted("sleep.not-woken", expected, found=actual, example="[businessHours]", at="wake")
+
+
+class WorkloadSleep(Settings):
+    """Sleep of a workload by the clock: fewer pods, or none, outside business hours. Claims stay."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
+
+    when: Annotated[SleepWhen, *acted_on("never", "outsideBusinessHours", planned={"idle": _NOT_IDLE})] = Field(
+        default=SleepWhen.NEVER,
+        description="never; outsideBusinessHours: from the end of business hours until shortly before they begin",
+        examples=["outsideBusinessHours"],
+    )
+    after: PositiveDuration | None = Field(
+        default=None,
+        description="time after the end of business hours at which it sleeps; default: none",
+        examples=["1h"],
+    )
+    wake: Annotated[
+        tuple[Annotated[Wake, *acted_on("businessHours", "manual", planned={"queue": _NO_QUEUE})], ...],
+        each_once("reason", "[businessHours]"),
+    ] = Field(
+        default=(Wake.BUSINESS_HOURS, Wake.MANUAL),
+        description="wake-up: the opening, an operator",
+        examples=["[businessHours, manual]"],
+    )
+    replicas: Count = Field(default=0, description="number of pods while it sleeps", examples=["0"])
+    overnight: tuple[NightAwake, ...] = Field(
+        default=(),
+        description="times of each day at which it is awake, also on holidays",
+        examples=['[{ at: "02:00", for: 2h }]'],
+    )
+
+    @property
+    def sleeps(self) -> bool:
+        return self.when is not SleepWhen.NEVER
+
+    @property
+    def delay(self) -> timedelta:
+        """Return the time from the end of business hours to sleep."""
+        return self.after or timedelta()
+
+
+SLEEP = "when it has fewer pods, or none, outside business hours; default: never"
+SLEEP_EXAMPLE = "{ when: outsideBusinessHours }"
+
+
+def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
+    """Require a number below the one while awake."""
+    if sleep.sleeps and sleep.replicas >= awake:
+        expected = f"fewer pods than while it is awake, which are {awake}"
+        raise wanted(
+            "sleep.no-fewer", expected, found=str(sleep.replicas), example=str(awake - 1), at=("sleep", "replicas")
+        )
+
+
+def sleeps_alone(sleep: WorkloadSleep, owner: ReplicasOwner) -> None:
+    """Refuse a second writer of replicas."""
+    if sleep.sleeps and owner is ReplicasOwner.HPA:
+        expected = "no sleep beside replicasOwner: hpa: two writers of replicas would undo each other's changes"
+        raise wanted("sleep.second-owner", expected, found="both", example="replicasOwner: pulumi", at="sleep")

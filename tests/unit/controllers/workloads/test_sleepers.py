@@ -1,0 +1,278 @@
+"""Workloads that sleep: the calendar by the clock, the decision that remembers nothing, and the writes."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from controllers.adapters.kube_api import Json
+from controllers.adapters.kube_cache import KubeCache
+from controllers.ports import Outcome
+from controllers.workloads.loop import Verdict
+from controllers.workloads.sleep.calendar import SleepNow, sleep_at
+from controllers.workloads.sleep.scales import Observed, Sleeper, observed
+from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+from ebbtide.vocabulary.workloads import PlannedNight, SleepPolicy, WorkloadsConfig
+from tests.builders.controllers import OFFICE
+from tests.unit.controllers.workloads.test_ray_clusters import Cache
+
+LEAD = timedelta(minutes=15)
+POLICY = SleepPolicy(name="hub", namespace="ebbtide", kind="StatefulSet", replicas=2, asleep=0, lead=LEAD)
+
+
+def at(hour: int, minute: int = 0, *, day: int = 5) -> datetime:
+    """January 2026, whose fifth day is a Monday."""
+    return datetime(2026, 1, day, hour, minute, tzinfo=UTC)
+
+
+NIGHT, DAY = at(3), at(12)
+
+
+def sleep(now: datetime, hours: BusinessHours = OFFICE, **changes: Any) -> SleepNow:
+    return sleep_at(now, replace(POLICY, **changes), hours)
+
+
+# --- the calendar -----------------------------------------------------------------------------------------------------
+
+
+def test_it_wakes_its_lead_before_business_hours_and_sleeps_when_they_end() -> None:
+    assert sleep(at(7, 44)) == SleepNow(False, "outside-business-hours", at(7, 45))
+    assert sleep(at(7, 45)) == SleepNow(True, "before-business-hours", at(19))
+    assert sleep(at(8)) == SleepNow(True, "business-hours", at(19))
+    assert sleep(at(19)) == SleepNow(False, "outside-business-hours", at(7, 45, day=6))
+
+
+def test_it_may_stay_awake_for_some_time_after_business_hours() -> None:
+    late = timedelta(hours=1)
+    assert sleep(at(19, 59), after=late) == SleepNow(True, "after-business-hours", at(20))
+    assert sleep(at(20), after=late) == SleepNow(False, "outside-business-hours", at(7, 45, day=6))
+    assert sleep(at(12), after=late).until == at(20)
+
+
+def test_it_sleeps_through_weekends_and_holidays() -> None:
+    hours = replace(OFFICE, closed_dates=frozenset({date(2026, 1, 12)}))
+
+    assert sleep(at(19, day=9), hours) == SleepNow(False, "outside-business-hours", at(7, 45, day=13))
+
+
+def test_a_planned_night_wakes_it_on_holidays_too() -> None:
+    hours = replace(OFFICE, closed_dates=frozenset({date(2026, 1, 6)}))
+    night = PlannedNight(at=23 * 60, lasting=timedelta(hours=2), pods=2)
+
+    assert sleep(at(20, day=6), hours, overnight=(night,)) == SleepNow(
+        False, "outside-business-hours", at(22, 45, day=6)
+    )
+    assert sleep(at(22, 45, day=6), hours, overnight=(night,)).reason == "before-overnight"
+    assert sleep(at(0, 30, day=7), hours, overnight=(night,)) == SleepNow(True, "overnight", at(1, day=7))
+
+
+def test_hours_that_never_end_or_never_begin_have_no_change() -> None:
+    always = replace(OFFICE, week=tuple(WeeklyInterval(day, 0, 1440) for day in range(7)))
+
+    assert sleep(DAY, always) == SleepNow(True, "business-hours", None)
+    assert sleep(DAY, replace(OFFICE, week=())) == SleepNow(False, "outside-business-hours", None)
+
+
+def test_nights_that_join_leave_no_sleep() -> None:
+    night = PlannedNight(at=0, lasting=timedelta(days=1), pods=2)
+
+    assert sleep(NIGHT, overnight=(night,)).until is None
+    assert sleep(NIGHT, overnight=(night,)).awake
+
+
+@pytest.mark.parametrize(
+    ("sunday", "wakes", "sleeps"),
+    [
+        (datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 3, 29, 5, 45, tzinfo=UTC), (16, 0)),
+        (datetime(2026, 10, 25, tzinfo=UTC), datetime(2026, 10, 25, 6, 45, tzinfo=UTC), (17, 0)),
+    ],
+)
+def test_a_clock_change_moves_neither_end(sunday: datetime, wakes: datetime, sleeps: tuple[int, int]) -> None:
+    """Open from 8 to 18 in Berlin, which changes its clocks at 1:00 UTC of these Sundays."""
+    berlin = BusinessHours(timezone="Europe/Berlin", week=(WeeklyInterval(6, 8 * 60, 18 * 60),))
+
+    assert sleep(sunday, berlin).until == wakes
+    assert sleep(wakes, berlin).until == sunday.replace(hour=sleeps[0], minute=sleeps[1])
+
+
+def test_every_minute_of_a_month_is_awake_in_business_hours_and_its_until_is_the_next_change() -> None:
+    """The year's spring change lies in it; the scan is by whole quarters, at which all edges lie."""
+    berlin = replace(OFFICE, timezone="Europe/Berlin")
+    instants = [datetime(2026, 3, 15, tzinfo=UTC) + timedelta(minutes=15) * step for step in range(4 * 24 * 21)]
+    states = [sleep(now, berlin) for now in instants]
+
+    assert all(state.awake for now, state in zip(instants, states, strict=True) if berlin.is_open(now))
+    for now, state, following in zip(instants[1:], states, states[1:], strict=False):
+        assert (state.until == now) is (state.awake != following.awake)
+
+
+# --- the decision, through a reconcile --------------------------------------------------------------------------------
+
+
+class Scene:
+    """A StatefulSet `hub`."""
+
+    def __init__(self, policy: SleepPolicy = POLICY) -> None:
+        self.policy, self.cache, self.version = policy, Cache(), 1
+        self.sleeper = self.started()
+
+    def started(self) -> Sleeper:
+        """A process that remembers nothing."""
+        return Sleeper(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache))
+
+    def is_now(self, replicas: int, *, writer: str = WORKLOADS, **annotations: str) -> None:
+        self.version += 1
+        self.cache.kept = {"hub": observed(stateful_set(replicas, writer, self.version, annotations))}
+
+    def look(self, now: datetime, doubt: str = "") -> Verdict:
+        return self.sleeper.reconcile(now, doubt)
+
+    def decides(self, now: datetime, doubt: str = "") -> tuple[int | None, str]:
+        """Return the number that a process without memory writes, and its reason."""
+        write = (verdict := self.started().reconcile(now, doubt)).write
+        return None if write is None else write.body["spec"]["replicas"], verdict.report["why"]
+
+
+def stateful_set(replicas: int, writer: str, version: int, annotations: dict[str, str]) -> Json:
+    fields: Json = {"f:spec": {"f:replicas": {}}}
+    through = {"subresource": "scale"} if writer == WORKLOADS else {}
+    metadata: Json = {
+        "name": "hub",
+        "resourceVersion": str(version),
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "annotations": annotations,
+        "managedFields": [{"manager": writer, "time": "2026-01-02T00:00:00Z", "fieldsV1": fields, **through}],
+    }
+    return {"metadata": metadata, "spec": {"replicas": replicas}}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_it_writes_the_scale_with_the_version_that_it_saw(scene: Scene) -> None:
+    scene.is_now(2)
+    write = scene.look(NIGHT).write
+
+    assert write is not None
+    assert write.applied
+    assert write.path == "/apis/apps/v1/namespaces/ebbtide/statefulsets/hub/scale"
+    assert write.body == {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "hub", "namespace": "ebbtide", "resourceVersion": "2"},
+        "spec": {"replicas": 0},
+    }
+    assert (write.change, write.reason) == ("spec.replicas 0", "outside-business-hours")
+
+
+@pytest.mark.parametrize("writer", ["pulumi-kubernetes-1a2b", "kubectl-scale", WORKLOADS])
+def test_a_process_that_was_killed_decides_the_same_again(writer: str, scene: Scene) -> None:
+    scene.is_now(2, writer=writer)
+    assert scene.decides(NIGHT) == (0, "outside-business-hours")
+    scene.is_now(0, writer=writer)
+    assert scene.decides(NIGHT) == (None, "outside-business-hours")
+    assert scene.decides(at(7, 45)) == (2, "before-business-hours")
+
+
+def test_by_day_nothing_is_removed_that_the_file_does_not_have(scene: Scene) -> None:
+    scene.is_now(3)
+    assert scene.decides(DAY) == (None, "more-than-declared")
+    assert scene.decides(NIGHT) == (0, "outside-business-hours")
+    scene.is_now(1)
+    assert scene.decides(DAY) == (2, "business-hours")
+
+
+def test_a_sleep_may_leave_some_pods() -> None:
+    scene = Scene(replace(POLICY, replicas=3, asleep=1))
+    scene.is_now(3)
+    assert scene.decides(NIGHT) == (1, "outside-business-hours")
+    scene.is_now(0)
+    assert scene.decides(NIGHT) == (1, "outside-business-hours")
+
+
+UNTIL = {"later": "2026-01-05T13:00:00Z", "past": "2026-01-05T02:00:00Z", "garbled": "tomorrow"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "by_night", "by_day"),
+    [
+        ({PAUSED: "disk full"}, (None, "paused-by-an-operator"), (None, "paused-by-an-operator")),
+        ({KEEP_UNTIL: UNTIL["later"]}, (None, "kept-awake"), (None, "kept-awake")),
+        ({WAKE_UNTIL: UNTIL["later"]}, (None, "wake-asked"), (None, "wake-asked")),
+        ({WAKE_UNTIL: UNTIL["past"]}, (0, "outside-business-hours"), (None, "business-hours")),
+        ({WAKE_UNTIL: UNTIL["garbled"]}, (None, "wake-asked"), (None, "wake-asked")),
+        ({SLEEP_UNTIL: UNTIL["later"]}, (0, "sleep-asked"), (0, "sleep-asked")),
+        ({SLEEP_UNTIL: UNTIL["past"]}, (0, "outside-business-hours"), (None, "business-hours")),
+        ({SLEEP_UNTIL: UNTIL["garbled"]}, (0, "outside-business-hours"), (None, "business-hours")),
+        ({SLEEP_UNTIL: UNTIL["later"], WAKE_UNTIL: UNTIL["later"]}, (None, "wake-asked"), (None, "wake-asked")),
+    ],
+)
+def test_an_operator_decides_and_what_is_unreadable_means_awake(
+    annotations: dict[str, str], by_night: object, by_day: object, scene: Scene
+) -> None:
+    scene.is_now(2, **annotations)
+    assert scene.decides(NIGHT) == by_night
+    assert scene.decides(DAY) == by_day
+    assert bool(scene.look(DAY).note) is (annotations.get(SLEEP_UNTIL) == UNTIL["garbled"])
+
+
+def test_an_operator_wakes_only_what_manual_wakes() -> None:
+    scene = Scene(replace(POLICY, manual=False))
+    scene.is_now(2, **{WAKE_UNTIL: UNTIL["later"]})
+    assert scene.decides(NIGHT) == (0, "outside-business-hours")
+
+
+def test_a_doubtful_clock_wakes_and_lowers_nothing(scene: Scene) -> None:
+    scene.is_now(2)
+    assert scene.decides(NIGHT, "the clock jumped") == (None, "clock-or-config-in-doubt")
+    scene.is_now(0)
+    assert scene.decides(DAY, "the clock jumped") == (2, "business-hours")
+
+
+def test_beside_another_writer_it_holds_and_says_so(scene: Scene) -> None:
+    scene.is_now(2, writer="argocd-controller")
+    assert scene.decides(NIGHT) == (None, "another-writer-of-replicas")
+    assert "argocd-controller" in scene.look(NIGHT).note
+    assert scene.decides(DAY) == (None, "business-hours")
+    assert not scene.look(DAY).note
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.REFUSED])
+def test_it_changes_an_object_once_a_minute(outcome: Outcome, scene: Scene) -> None:
+    scene.is_now(2)
+    write = scene.look(NIGHT).write
+    assert write is not None
+    scene.sleeper.wrote(write, outcome, "refused")
+    scene.is_now(2 if outcome is Outcome.REFUSED else 0, **{WAKE_UNTIL: UNTIL["later"]})
+    scene.is_now(1)
+    assert scene.look(NIGHT + timedelta(seconds=59)).write is None
+    verdict = scene.look(NIGHT + timedelta(seconds=60))
+    assert verdict.write is not None
+    assert ("refused" in verdict.note) is (outcome is Outcome.REFUSED)
+
+
+def test_its_own_write_is_awaited(scene: Scene) -> None:
+    scene.is_now(2)
+    write = scene.look(NIGHT).write
+    assert write is not None
+    scene.sleeper.wrote(write, Outcome.DONE, "")
+    assert scene.look(NIGHT + timedelta(seconds=1)).write is None
+
+
+def test_what_is_not_seen_is_not_written(scene: Scene) -> None:
+    assert scene.look(NIGHT).report["state"] == "absent"
+    scene.is_now(2)
+    scene.cache.why = "the watch broke"
+    assert (scene.look(NIGHT).write, scene.look(NIGHT).report["state"]) == (None, "unknown")
+
+
+def test_the_document_round_trips_and_refuses_a_sleep_that_saves_nothing() -> None:
+    config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(POLICY,))
+    assert load(WorkloadsConfig, dump(config)) == config
+    with pytest.raises(UnreadableConfig, match="hub"):
+        load(WorkloadsConfig, dump(replace(config, sleepers=(replace(POLICY, asleep=2),))))

@@ -1,0 +1,76 @@
+"""The key `sleep` of workloads and services: values and contradictions."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.summary import summary
+from tests.builders.settings import loaded, problem_of, shortest
+from tests.builders.workloads.sleeping import sleeping_stack, sleeping_text
+
+AWAKE = "labels: {}"
+
+
+def test_a_sleep_has_words_that_ray_clusters_have() -> None:
+    night = "overnight: [{ at: '02:00', for: 2h }]"
+    keys = f"when: outsideBusinessHours, after: 1h, wake: [businessHours], replicas: 1, {night}"
+    _, notes, _ = sleepers_of(sleeping_stack(notes=f"sleep: {{ {keys} }}"))
+
+    assert (notes.asleep, notes.replicas, notes.manual, notes.after) == (1, 2, False, timedelta(hours=1))
+    assert [(night.at, night.lasting) for night in notes.overnight] == [(120, timedelta(hours=2))]
+    assert "sleeps   board: 0 of 1 outside business hours" in summary(sleeping_stack())
+
+
+def test_nothing_sleeps_unless_the_file_says_so() -> None:
+    never = "sleep: { when: never }"
+
+    assert [*sleepers_of(sleeping_stack(board=AWAKE, notes=never, rank=never))] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "at"),
+    [
+        ({"notes": "sleep: { when: idle }"}, "choice.planned", "notes.sleep.when:"),
+        (
+            {"notes": "sleep: { when: outsideBusinessHours, wake: [businessHours, queue] }"},
+            "choice.planned",
+            "wake[1]:",
+        ),
+        ({"notes": "sleep: { when: outsideBusinessHours, wake: [manual] }"}, "sleep.not-woken", "sleep.wake:"),
+        ({"notes": "sleep: { when: outsideBusinessHours, replicas: 2 }"}, "sleep.no-fewer", "sleep.replicas:"),
+        ({"rank": "sleep: { when: outsideBusinessHours, replicas: 1 }"}, "sleep.no-fewer", "sleep.replicas:"),
+        (
+            {"notes": "replicasOwner: hpa, sleep: { when: outsideBusinessHours }"},
+            "sleep.second-owner",
+            "notes.sleep:",
+        ),
+        ({"notes": "replicasOwner: controller"}, "choice.planned", "notes.replicasOwner:"),
+        (
+            {"rank": "scale: { min: 1, max: 3, metrics: { cpu: 70% } }, sleep: { when: outsideBusinessHours }"},
+            "sleep.second-owner",
+            "rank.sleep:",
+        ),
+    ],
+)
+def test_a_sleep_that_cannot_be_kept_is_refused(keys: dict[str, str], code: str, at: str, tmp_path: Path) -> None:
+    assert problem_of(sleeping_text(**keys), tmp_path).tells(code, at)
+
+
+def test_a_pool_does_not_sleep(tmp_path: Path) -> None:
+    text = shortest(train="sleep: { when: outsideBusinessHours }")
+
+    assert problem_of(text, tmp_path).tells("key.elsewhere", "train.sleep", "min: 0")
+
+
+def test_a_workload_that_starts_pods_sleeps_in_its_own_namespace(tmp_path: Path) -> None:
+    rules = 'kubernetes: { rules: [{ groups: [""], resources: [pods], verbs: [get, list, watch] }] }'
+    hub = (
+        f'ebbtide:workloads: {{ hub: {{ image: "example.com/hub:1", category: fixed, cpu: 1, memory: 1Gi, {rules}, '
+        "sleep: { when: outsideBusinessHours } } }"
+    )
+    (policy,) = sleepers_of(loaded(shortest(more=hub), tmp_path))
+
+    assert policy.namespace != "ebbtide"
+    assert "hub" in policy.namespace
