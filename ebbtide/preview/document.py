@@ -175,6 +175,7 @@ class ComingNights:
     rows: tuple[WindowRow, ...]  # after the change
     changes: tuple[str, ...] = ()  # a sentence for each difference
     warnings: tuple[str, ...] = ()
+    sleep: tuple[str, ...] = ()  # a sentence for each workload that sleeps, and one about their savings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

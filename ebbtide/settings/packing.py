@@ -181,6 +181,16 @@ def lasting_pods(settings: StackSettings) -> Packing:
     )
 
 
+def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = None) -> Mapping[str, int]:
+    """Return the nodes of each group for the pods that stay, at least its minimum; `fewer` are numbers of pods that
+    sleep, by name.
+    """
+    numbers = fewer or {}
+    requests = [(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
+    opened = packed(requests, _nodes(settings)).opened
+    return {name: max(group.min, opened.get(name, 0)) for name, group in settings.node_groups.items()}
+
+
 def mounts_alone(workload: WorkloadSettings) -> bool:
     """True if the workload mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
     shared_values = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]

@@ -42,7 +42,7 @@ def observed(item: Json) -> Observed:
     return Observed(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         replicas=item["spec"].get("replicas", 0),
-        other_writer=conflicting_manager(writers_of(metadata), own=WORKLOADS),
+        other_writer=conflicting_manager(writers_of(metadata), differs=True, own=WORKLOADS),
         version=metadata["resourceVersion"],
     )
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from ebbtide.preview.document import ComingNights, WindowRow
 from ebbtide.preview.nights.changes import night_changes
+from ebbtide.preview.nights.sleep import sleep_lines
 from ebbtide.preview.nights.windows import (
     Night,
     clock_note,
@@ -58,6 +59,7 @@ def coming_nights(
         rows=tuple(_row(after, window.hours, night) for night in nights),
         changes=() if before is None else tuple(night_changes(before, after, now, days)),
         warnings=(*_warnings(window, nights, now, days), *cautions),
+        sleep=tuple(sleep_lines(after, now)),
     )
 
 

@@ -113,7 +113,8 @@ def nights_section(customer: CustomerPreview) -> Section | None:
         return None
     zone, shown = night_rows(nights)
     rows = [tuple(escaped(cell) for cell in row) for row in shown]
-    lines = [*(f"- ⚠️ {escaped(line)}" for line in nights.warnings), *(f"- {escaped(line)}" for line in nights.changes)]
+    sentences = (*nights.changes, *nights.sleep)
+    lines = [*(f"- ⚠️ {escaped(line)}" for line in nights.warnings), *(f"- {escaped(line)}" for line in sentences)]
     parts = [
         count(len(nights.rows), "window") + " in 14 days",
         count(len(nights.changes), "change") if nights.changes else "" if customer.new else "as before",

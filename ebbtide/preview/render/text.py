@@ -257,7 +257,7 @@ def _nights(nights: ComingNights) -> Iterator[RenderableType]:
     yield _title("coming nights")
     for line in nights.warnings:
         yield _line(f"warning: {line}", "yellow")
-    for line in nights.changes:
+    for line in (*nights.changes, *nights.sleep):
         yield _line(line)
     zone, rows = night_rows(nights)
     yield _table((f"budgets are open ({zone})", "UTC", ""), rows)

@@ -1,0 +1,85 @@
+"""Workloads that sleep: when, and the nodes and dollars that this saves.
+
+Nodes are those of the estimate: the pods that stay, packed onto each group, and never fewer than its minimum. A month
+is walked from one change to the next, so workloads count together: often no node goes for one of them alone. The time
+until the autoscaler removes a node is left out, and so are pools above their minimum.
+
+Pure: the instant is an argument.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from controllers.workloads.sleep.calendar import sleep_at
+from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
+from ebbtide.preview.nights.windows import short_date
+from ebbtide.prices import NoPrice
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.packing import lasting_nodes
+from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.units.money import HOURS_PER_MONTH, dollars
+from ebbtide.vocabulary.windows import BusinessHours
+
+_WALKED = timedelta(days=28)  # whole weeks, so that each weekday counts as often
+
+
+def sleep_lines(settings: StackSettings, now: datetime) -> Iterator[str]:
+    """Yield when each workload sleeps next, and what all save together."""
+    hours, policies = settings.business_hours.hours(), [*sleepers_of(settings)]
+    for policy in policies:
+        calendar = sleep_at(now, policy, hours)
+        start = calendar.until if calendar.awake else now
+        end = None if start is None else sleep_at(start, policy, hours).until
+        if start is None:
+            yield f"{policy.name} never sleeps: it is awake at all hours"
+        else:
+            begin = f"from {_local(hours, start)}" if calendar.awake else "now"
+            yield f"{policy.name} sleeps {begin} {_until(hours, end)} with {policy.asleep} of {policy.replicas} pods"
+    if policies:
+        yield _savings_text(settings, now)
+
+
+def _until(hours: BusinessHours, end: datetime | None) -> str:
+    return "for good" if end is None else f"to {_local(hours, end)}"
+
+
+def _local(hours: BusinessHours, instant: datetime) -> str:
+    at = hours.local(instant)
+    return f"{short_date(at)} {at:%H:%M}"
+
+
+def _savings_text(settings: StackSettings, now: datetime) -> str:
+    if settings.cluster.context is not None:
+        return "sleep: what its nodes cost is not known on an existing cluster"
+    hours = _node_hours_saved(settings, now)
+    if not hours:
+        return "sleep saves no node: other pods, or the groups' min, keep the nodes"
+    rates = {line.name: line.rate for line in group_costs(settings)}
+    try:
+        usd = sum(
+            number * (rate.above_usd + disk_usd_per_node_hour(settings, settings.node_groups[name]))
+            for name, number in hours.items()
+            if (rate := rates[name]) is not None
+        )
+    except NoPrice:
+        usd = 0.0
+    nodes = ", ".join(f"{number:,.0f} node-hours of {name}" for name, number in hours.items())
+    amount = f"about {dollars(usd)}, " if usd and all(rates[name] is not None for name in hours) else ""
+    return f"sleep saves {amount}{nodes} a month, if no worker needs these nodes"
+
+
+def _node_hours_saved(settings: StackSettings, now: datetime) -> Mapping[str, float]:
+    """Return the hours a month, by group, in which a node of the estimate is not needed."""
+    hours, policies = settings.business_hours.hours(), [*sleepers_of(settings)]
+    awake, saved = lasting_nodes(settings), dict.fromkeys(settings.node_groups, 0.0)
+    at, end = now, now + _WALKED
+    while at < end:
+        calendars = {policy: sleep_at(at, policy, hours) for policy in policies}
+        following = min((c.until for c in calendars.values() if c.until is not None), default=end)
+        fewer = {policy.name: policy.asleep for policy, calendar in calendars.items() if not calendar.awake}
+        lasting = (min(following, end) - at) / timedelta(hours=1)
+        for name, nodes in lasting_nodes(settings, fewer).items():
+            saved[name] += (awake[name] - nodes) * lasting
+        at = following
+    month = HOURS_PER_MONTH / (_WALKED / timedelta(hours=1))
+    return {name: number * month for name, number in saved.items() if number > 0}

@@ -1,0 +1,188 @@
+"""Workloads that sleep: the workload controller's process with its rendered rights, on real objects with a claim."""
+
+import json
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from control_plane.plane.driver import ControlPlane
+
+from components.ownership import REPLICAS
+from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi, from_kubeconfig
+from ebbtide.cli.__main__ import app
+from ebbtide.operate.release import owners_of
+from ebbtide.recording.resources import Resource, kind_of, name_of
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.labels import CONTROLLER, WORKLOADS
+from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
+from ebbtide.vocabulary.workloads import WorkloadsConfig
+from tests.builders.control_plane import Fresh, eventually
+from tests.builders.controllers import config as controller_config
+from tests.builders.operation import ALWAYS_NIGHT, Process, leading
+from tests.builders.recorded import record
+from tests.builders.workloads.sleeping import sleeping_stack
+from tests.control_plane.support.ownership import Provisioner
+
+pytestmark = pytest.mark.control_plane
+
+KINDS = {"board": "StatefulSet", "notes": "Deployment", "rank": "Deployment"}
+AWAKE = {"board": 1, "notes": 2, "rank": 1}
+ASLEEP = dict.fromkeys(KINDS, 0)
+ALWAYS_DAY = BusinessHours(timezone="UTC", week=tuple(WeeklyInterval(day, 0, 1440) for day in range(7)))
+ARGO = "argocd-controller"
+
+
+@cache
+def _resources() -> tuple[Resource, ...]:
+    return record(sleeping_stack())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    plane: ControlPlane
+    apps: str
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "workloads.json"
+
+    def rendered(self, kind: str, name: str) -> Json:
+        (resource,) = [it for it in _resources() if kind_of(it) == kind and name_of(it) == name]
+        text = json.dumps(dict(resource.inputs), default=dict)
+        return json.loads(text.replace('"namespace": "ebbtide"', f'"namespace": "{self.apps}"'))
+
+    def path(self, name: str) -> str:
+        return f"/apis/apps/v1/namespaces/{self.apps}/{KINDS[name].lower()}s/{name}"
+
+    def config(self, hours: BusinessHours) -> WorkloadsConfig:
+        whole = load(WorkloadsConfig, self.rendered("ConfigMap", WORKLOADS)["data"]["workloads.json"])
+        sleepers = tuple(replace(policy, namespace=self.apps) for policy in whole.sleepers)
+        return replace(whole, namespace=self.apps, hours=hours, sleepers=sleepers)
+
+    def write(self, hours: BusinessHours) -> None:
+        """Swapped, as Kubernetes does with a mounted ConfigMap."""
+        new = self.file.with_suffix(".new")
+        new.write_text(dump(self.config(hours)))
+        new.replace(self.file)
+
+    def leader(self, name: str) -> AbstractContextManager[Process]:
+        account = self.plane.kubeconfig_as(self.apps, WORKLOADS)
+        process = Process(name, self, kubeconfig=account, module="controllers.workloads")  # pyright: ignore[reportArgumentType] - file, folder and apps are all it takes
+        return leading(process)
+
+    def replicas(self) -> dict[str, int]:
+        return {name: self.plane.api.get(self.path(name))["spec"].get("replicas", 0) for name in KINDS}
+
+    def owners(self, name: str) -> list[str]:
+        return owners_of(self.plane.api.get(self.path(name))["metadata"]["managedFields"], ("spec", "replicas"))
+
+    def pods(self) -> int:
+        return len(self.plane.api.get(f"/api/v1/namespaces/{self.apps}/pods")["items"])
+
+    def claim(self) -> str:
+        """Return the uid of the StatefulSet's claim; empty if there is none."""
+        claims = self.plane.api.get(f"/api/v1/namespaces/{self.apps}/persistentvolumeclaims")["items"]
+        return next((it["metadata"]["uid"] for it in claims if "deletionTimestamp" not in it["metadata"]), "")
+
+    def become(self, replicas: dict[str, int]) -> None:
+        eventually(lambda: self.replicas() == replicas, what=f"{replicas}")
+        eventually(lambda: self.pods() == sum(replicas.values()), what=f"the pods of {replicas}")
+
+
+@pytest.fixture
+def scene(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> Scene:
+    scene = Scene(plane=control_plane, apps=fresh.namespace("sleep"), folder=tmp_path)
+    api = control_plane.api
+    core, rights = f"/api/v1/namespaces/{scene.apps}", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{scene.apps}"
+    for account in (WORKLOADS, *KINDS):
+        api.create(f"{core}/serviceaccounts", {"metadata": {"name": account}})
+    api.create(f"/apis/coordination.k8s.io/v1/namespaces/{scene.apps}/leases", {"metadata": {"name": WORKLOADS}})
+    for kind in ("Role", "RoleBinding"):
+        api.create(f"{rights}/{kind.lower()}s", scene.rendered(kind, WORKLOADS))
+    for name, kind in KINDS.items():
+        Provisioner(api, ignore=[REPLICAS]).create(scene.path(name), scene.rendered(kind, name))
+    scene.become(AWAKE)
+    return scene
+
+
+def test_they_sleep_and_wake_and_a_killed_controller_changes_nothing(scene: Scene) -> None:
+    claim = scene.claim()
+    assert claim
+    scene.write(ALWAYS_NIGHT)
+    with scene.leader("one") as process:
+        scene.become(ASLEEP)
+        reports = {it["name"]: (it["kind"], it["state"], it["why"]) for it in process.status()["workloads"]}
+        assert reports == {name: (kind, "asleep", "outside-business-hours") for name, kind in KINDS.items()}
+    scene.write(ALWAYS_DAY)  # while no controller runs
+    assert (scene.replicas(), scene.claim()) == (ASLEEP, claim)
+    for name, kind in KINDS.items():  # an update by night
+        Provisioner(scene.plane.api, ignore=[REPLICAS]).update(scene.path(name), scene.rendered(kind, name))
+    assert scene.replicas() == ASLEEP
+    with scene.leader("two"):
+        scene.become(AWAKE)
+    assert scene.claim() == claim
+    assert {name: scene.owners(name) for name in KINDS} == {name: [WORKLOADS] for name in KINDS}
+    events = scene.plane.api.get(f"/api/v1/namespaces/{scene.apps}/events")["items"]
+    reasons = {it["reason"] for it in events if it.get("source", {}).get("component") == WORKLOADS}
+    assert {"OutsideBusinessHours", "BusinessHours"} <= reasons
+
+
+def test_beside_another_writer_it_holds(scene: Scene) -> None:
+    scene.write(ALWAYS_NIGHT)
+    with scene.leader("one") as process:
+        scene.become(ASLEEP)
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "notes"}, "spec": {"replicas": 2}}
+        scene.plane.api.patch(scene.path("notes"), body, APPLY, fieldManager=ARGO, force="true")
+
+        def holds() -> bool:
+            reports = {it["name"]: it for it in process.status()["workloads"]}
+            notes = reports["notes"]
+            return notes["why"] == "another-writer-of-replicas" and ARGO in notes["note"]
+
+        eventually(holds, what="the condition")
+        assert scene.replicas() == {**ASLEEP, "notes": 2}
+        _, metrics = process.get("/metrics")
+        assert 'writes_total{workload="deployment ' + scene.apps + '/notes",outcome="done"} 1' in metrics
+    with scene.leader("two") as process:  # it remembers nothing and holds as well
+        eventually(holds, what="the condition")
+        assert scene.owners("notes") == [ARGO]
+
+
+def test_an_operator_sends_a_workload_to_sleep_by_day_and_wakes_it(scene: Scene) -> None:
+    from typer.testing import CliRunner
+
+    api = scene.plane.api
+    documents = {
+        (CONTROLLER, "config.json"): dump(controller_config()),
+        (WORKLOADS, "workloads.json"): dump(scene.config(ALWAYS_DAY)),
+    }
+    for (name, key), text in documents.items():
+        body = {"metadata": {"name": name}, "data": {key: text}}
+        api.create(f"/api/v1/namespaces/{scene.apps}/configmaps", body)
+
+    def ebbtide(*arguments: str) -> str:
+        kubeconfig = ("--kubeconfig", str(scene.plane.kubeconfig), "--namespace", scene.apps)
+        result = CliRunner().invoke(app, [*arguments, *kubeconfig])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "asleep until" in ebbtide("sleep", "board", "--until", "2h")
+    scene.write(ALWAYS_DAY)
+    with scene.leader("one"):
+        scene.become({**AWAKE, "board": 0})
+        assert "by the calendar: awake" in ebbtide("why", "workload", "board")
+    ebbtide("wake", "board", "--until", "2h")
+    with scene.leader("two"):
+        scene.become(AWAKE)
+    assert "board" in ebbtide("resume", "board")
+
+
+def test_its_account_may_write_nothing_but_these_scales(scene: Scene) -> None:
+    api = KubeApi(from_kubeconfig(str(scene.plane.kubeconfig_as(scene.apps, WORKLOADS))))
+    for path in (scene.path("notes"), scene.path("notes").replace("notes", "other") + "/scale"):
+        with pytest.raises(ApiError) as error:
+            api.patch(path, {"spec": {"replicas": 0}})
+        assert error.value.status == 403
