@@ -65,11 +65,16 @@ def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) 
         if name in scaled:
             raise CannotOperate(f"an HPA scales {name} and would take its replicas back: give it a fixed number first")
         paths = (f"/apis/apps/v1/namespaces/{namespace}/{kind}/{name}" for kind in ("deployments", "statefulsets"))
-        existing = [path for path in paths if find(api, path) is not None]
+        existing = {path: item for path in paths if (item := find(api, path)) is not None}
         if not existing:
             raise CannotOperate(f"no Deployment and no StatefulSet is called {name} in namespace {namespace}", 2)
-        targets += [Target(kind, name, path) for path in existing for kind in (_SERVICE, SLEEPER)]
+        targets += [Target(_scaled_by(item), name, path) for path, item in existing.items()]
     yield from (release_one(api, target) for target in targets)
+
+
+def _scaled_by(item: Mapping[str, Any]) -> str:
+    slept = WORKLOADS in owners_of(item["metadata"].get("managedFields") or (), REPLICAS)
+    return SLEEPER if slept else _SERVICE
 
 
 def release_one(api: KubeApi, target: Target) -> Result:

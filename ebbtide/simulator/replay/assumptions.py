@@ -210,6 +210,8 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
             "costs.pricingAssumption: compute-1y-no-upfront shows that."
         )
     yield from _spot_sentences(settings)
+    if awake := [name for name, workload in settings.all_workloads.items() if workload.sleep.sleeps]:
+        yield f"{', '.join(awake)}: a replay has no sleep of workloads, so their pods run at night, too."
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."

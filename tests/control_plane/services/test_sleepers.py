@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from control_plane.plane.driver import ControlPlane
+from typer.testing import CliRunner
 
 from components.ownership import REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi, from_kubeconfig
 from ebbtide.cli.__main__ import app
-from ebbtide.operate.release import owners_of
+from ebbtide.operate.release import owners_of, release_from_autoscaler
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import CONTROLLER, WORKLOADS
@@ -130,6 +131,22 @@ def test_they_sleep_and_wake_and_a_killed_controller_changes_nothing(scene: Scen
     assert {"OutsideBusinessHours", "BusinessHours"} <= reasons
 
 
+def test_without_sleep_the_program_writes_the_number_again_once_it_is_released(scene: Scene) -> None:
+    without, body = Provisioner(scene.plane.api, ignore=[]), scene.rendered("Deployment", "notes")
+    body["spec"]["replicas"] = 3
+    scene.write(ALWAYS_NIGHT)
+    with scene.leader("one"):
+        scene.become(ASLEEP)
+    with pytest.raises(ApiError, match=WORKLOADS) as error:
+        without.update(scene.path("notes"), body)
+    assert error.value.status == 409
+    (released,) = release_from_autoscaler(scene.plane.api, scene.apps, ["notes"])
+    assert released.done
+    assert scene.replicas() == ASLEEP
+    without.update(scene.path("notes"), body)
+    assert scene.replicas() == {**ASLEEP, "notes": 3}
+
+
 def test_beside_another_writer_it_holds(scene: Scene) -> None:
     scene.write(ALWAYS_NIGHT)
     with scene.leader("one") as process:
@@ -139,7 +156,7 @@ def test_beside_another_writer_it_holds(scene: Scene) -> None:
 
         def holds() -> bool:
             reports = {it["name"]: it for it in process.status()["workloads"]}
-            notes = reports["notes"]
+            notes = reports.get("notes", {"why": "nothing was reconciled yet"})
             return notes["why"] == "another-writer-of-replicas" and ARGO in notes["note"]
 
         eventually(holds, what="the condition")
@@ -152,8 +169,6 @@ def test_beside_another_writer_it_holds(scene: Scene) -> None:
 
 
 def test_an_operator_sends_a_workload_to_sleep_by_day_and_wakes_it(scene: Scene) -> None:
-    from typer.testing import CliRunner
-
     api = scene.plane.api
     documents = {
         (CONTROLLER, "config.json"): dump(controller_config()),

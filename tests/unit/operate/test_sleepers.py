@@ -1,0 +1,117 @@
+"""`ebbtide status` and `why workload`: workloads that sleep, and the targets of commands."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+
+from controllers.adapters.kube_api import ApiError
+from controllers.workloads.sleep.calendar import ScaleState, decide_replicas, sleep_at
+from ebbtide.operate import sleepers as module
+from ebbtide.operate.api import CannotOperate
+from ebbtide.operate.sleepers import Row, explain_sleeper, named_targets, sleeper_rows, sleeper_targets
+from ebbtide.operate.status import NoStatus
+from ebbtide.operate.wording import REASONS
+from ebbtide.vocabulary.labels import PAUSED, SLEEP_UNTIL
+from ebbtide.vocabulary.workloads import PlannedNight, SleepPolicy, WorkloadsConfig
+from tests.builders.controllers import OFFICE
+
+HUB = SleepPolicy(name="hub", namespace="ebbtide", kind="StatefulSet", replicas=2, asleep=0, lead=timedelta(minutes=15))
+CONFIG = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(HUB,))
+NIGHT = datetime(2026, 3, 4, 23, tzinfo=UTC)
+
+
+class Api:
+    """Has one object, with these annotations."""
+
+    def __init__(self, **annotations: str) -> None:
+        self._annotations = annotations
+
+    def get(self, path: str, **_: str) -> Any:
+        if path != HUB.path:
+            raise ApiError(404, path)
+        return {"metadata": {"name": "hub", "annotations": self._annotations}, "spec": {"replicas": 0}}
+
+
+def reports(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    def read(*_: object) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return {"workloads": answer}
+
+    monkeypatch.setattr(module, "from_pods", read)
+
+
+REPORT = {
+    "kind": "StatefulSet",
+    "namespace": "ebbtide",
+    "name": "hub",
+    "state": "asleep",
+    "why": "outside-business-hours",
+    "note": "",
+    "replicas": 0,
+    "until": "2026-03-05T07:45:00+00:00",
+}
+
+
+def test_each_has_its_state_pods_next_change_and_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports(monkeypatch, [{**REPORT, "kind": "Deployment", "state": "awake"}, REPORT])
+    rows, unread = sleeper_rows(Api(), CONFIG, "UTC")  # pyright: ignore[reportArgumentType] - its one method suffices
+
+    assert not unread
+    assert rows[0]._replace(until="") == Row("hub", "asleep", "0 of 2", "", "outside business hours")
+    assert "07:45" in rows[0].until
+
+
+def test_a_controller_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports(monkeypatch, NoStatus("no pod runs"))
+    rows, unread = sleeper_rows(Api(), CONFIG, "UTC")  # pyright: ignore[reportArgumentType] - its one method suffices
+
+    assert (rows, unread) == ([Row("hub", "unknown", "? of 2", "", "")], "no pod runs")
+
+
+def test_a_stack_without_sleep_asks_nobody() -> None:
+    assert sleeper_rows(Api(), None, "UTC") == ([], "")  # pyright: ignore[reportArgumentType] - as above
+
+
+def test_it_is_explained_with_the_calendar_and_the_operators_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports(monkeypatch, [REPORT])
+    api: Any = Api(**{PAUSED: "disk full", SLEEP_UNTIL: "2026-03-05T12:00:00Z"})
+    state, calendar, paused, asleep = explain_sleeper(api, CONFIG, "hub", NIGHT)
+
+    assert state == "hub: asleep, 0 of 2 pods: outside business hours."
+    assert "asleep until" in calendar
+    assert "disk full" in paused
+    assert SLEEP_UNTIL in asleep
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(CannotOperate, match=r"board.*there are: hub"):
+        named_targets(sleeper_targets(CONFIG), ["board"], "workload")
+    with pytest.raises(CannotOperate, match="there are: none"):
+        named_targets(sleeper_targets(None), ["board"], "workload")
+
+
+def test_every_reason_has_words() -> None:
+    midnight = PlannedNight(at=0, lasting=timedelta(hours=1), pods=2)
+    night = replace(HUB, overnight=(midnight,), after=timedelta(hours=1))
+    hours = [datetime(2026, 3, 4, hour, minute, tzinfo=UTC) for hour, minute in product(range(24), (0, 50))]
+    reasons = {"workload-unknown", "no-such-workload", *(sleep_at(now, night, OFFICE).reason for now in hours)}
+    for now, replicas, flags in product(hours, (0, 2, 3), product((True, False), repeat=6)):
+        paused, kept, wake, sleep, doubt, recent = flags
+        state = ScaleState(
+            replicas=replicas,
+            paused=paused,
+            kept=kept,
+            wake_asked=wake,
+            sleep_asked=sleep,
+            doubt="clock" if doubt else "",
+            other_writer="argocd" if doubt and recent else "",
+            changed_recently=recent,
+        )
+        reasons.add(decide_replicas(state, night, sleep_at(now, night, OFFICE)).reason)
+
+    assert reasons <= {*REASONS}
+    assert len(reasons) == 16
