@@ -71,14 +71,12 @@ def writers_of(metadata: Mapping[str, Any]) -> tuple[Writer, ...]:
     )
 
 
-def conflicting_manager(
-    writers: Sequence[Writer], *, adopted: bool = False, differs: bool = False, own: str = FIELD_MANAGER
-) -> str:
+def conflicting_manager(writers: Sequence[Writer], *, adopted: bool, differs: bool) -> str:
     """Return the first conflicting manager; empty if there is none.
 
-    `differs`: there is an agreed number, and the present one is another. `own` is the caller's field manager.
+    `differs`: there is an agreed number, and the present one is another.
     """
-    for writer in () if _is_ours(writers, own) else writers:
+    for writer in () if _is_ours(writers) else writers:
         by_hand = writer.name.startswith("kubectl") and writer.through_scale
         if by_hand or writer.name.startswith(_ASKED_BY_A_PERSON if adopted else _ONLY_DECLARE):
             continue
@@ -87,8 +85,8 @@ def conflicting_manager(
     return ""
 
 
-def _is_ours(writers: Sequence[Writer], own: str = FIELD_MANAGER) -> bool:
-    return any(writer.name == own for writer in writers)
+def _is_ours(writers: Sequence[Writer]) -> bool:
+    return any(writer.name == FIELD_MANAGER for writer in writers)
 
 
 def _is_later(time: str | None, created: str | None) -> bool:

@@ -16,7 +16,7 @@ from controllers.ports import Outcome
 from controllers.workloads.loop import Kind, Notify, Verdict, Write
 from controllers.workloads.sleep.calendar import ScaleState, SleepNow, decide_replicas, sleep_at
 from ebbtide.vocabulary.holds import Hold, hold_of
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
 
@@ -42,7 +42,7 @@ def observed(item: Json) -> Observed:
     return Observed(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         replicas=item["spec"].get("replicas", 0),
-        other_writer=conflicting_manager(writers_of(metadata), differs=True, own=WORKLOADS),
+        other_writer=conflicting_manager(writers_of(metadata), adopted=False, differs=True),
         version=metadata["resourceVersion"],
     )
 

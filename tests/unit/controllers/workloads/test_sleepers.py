@@ -139,12 +139,15 @@ class Scene:
 def stateful_set(replicas: int, writer: str, version: int, annotations: dict[str, str]) -> Json:
     fields: Json = {"f:spec": {"f:replicas": {}}}
     through = {"subresource": "scale"} if writer == WORKLOADS else {}
+    owners = [WORKLOADS, writer] if writer == "agreeing-by-day" else [writer]
     metadata: Json = {
         "name": "hub",
         "resourceVersion": str(version),
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "annotations": annotations,
-        "managedFields": [{"manager": writer, "time": "2026-01-02T00:00:00Z", "fieldsV1": fields, **through}],
+        "managedFields": [
+            {"manager": it, "time": "2026-01-02T00:00:00Z", "fieldsV1": fields, **through} for it in owners
+        ],
     }
     return {"metadata": metadata, "spec": {"replicas": replicas}}
 
@@ -234,10 +237,11 @@ def test_a_doubtful_clock_wakes_and_lowers_nothing(scene: Scene) -> None:
     assert scene.decides(DAY, "the clock jumped") == (2, "business-hours")
 
 
-def test_beside_another_writer_it_holds_and_says_so(scene: Scene) -> None:
-    scene.is_now(2, writer="argocd-controller")
+@pytest.mark.parametrize("writer", ["argocd-controller", "agreeing-by-day"])
+def test_beside_another_writer_it_holds_and_says_so(writer: str, scene: Scene) -> None:
+    scene.is_now(2, writer=writer)
     assert scene.decides(NIGHT) == (None, "another-writer-of-replicas")
-    assert "argocd-controller" in scene.look(NIGHT).note
+    assert writer in scene.look(NIGHT).note
     assert scene.decides(DAY) == (None, "business-hours")
     assert not scene.look(DAY).note
 
