@@ -107,6 +107,8 @@ BACK = STACK.format(
     selector=f"pod: {{ affinity: {{ nodeAffinity: {{ {REQUIRED}: {{ nodeSelectorTerms: [{NOT_KARPENTERS}] }} }} }} }}",
 )
 OPEN = budgets_for(1)
+BY_HAND = "flexible-by-hand"
+"""The group of nodes that the test adds: the model of the autoscaler would remove them before the scheduler looks."""
 DRIFT = {"spec": {"template": {"metadata": {"annotations": {"image": "newer"}}}}}
 Placed = Mapping[str, tuple[str, str]]  # by uid: workload and node
 
@@ -317,8 +319,8 @@ def observed(live: Live, karpenter: Karpenter, stack: ExitStack) -> Course:
     live.job_ends.touch()
     live.up(BACK, ALWAYS_DAY)
     for number in (1, 2):
-        add_for_web(live, group, f"flexible-of-web-{number}")
-    back = live.waits_for({**everywhere, "web": "flexible", "prep": "flexible"})
+        add_for_web(live, group, f"{BY_HAND}-{number}")
+    back = live.waits_for({**everywhere, "web": BY_HAND, "prep": "flexible"})
     live.note("`up` by day for the way back")
     eventually(lambda: "general" not in live.in_use(), what="Karpenter's empty nodes to go", patience=SLOW)
     live.note("Karpenter's empty nodes have gone")
@@ -359,7 +361,8 @@ def add_for_web(live: Live, group: GroupModel, name: str) -> None:
         return sum(node == name for _, node in live.placed().values())
 
     eventually(waiting, what="a pod that waits for a node", patience=SLOW)
-    live.plane.add_node(name, labels=group.labels, cpu=f"{group.cpu_m}m", memory=f"{group.memory_mib}Mi")
+    labels = {**group.labels, NODE_GROUP: BY_HAND}
+    live.plane.add_node(name, labels=labels, cpu=f"{group.cpu_m}m", memory=f"{group.memory_mib}Mi")
     eventually(lambda: there() == 2, what=f"{name} to be full")
 
 
@@ -423,8 +426,8 @@ def test_a_move_by_day_interrupts_nothing_there_and_back(course: Course) -> None
 
     assert course.untouched
     assert course.emptied == {"fixed", "general", "spot", "gpu"}
-    assert course.back == {**course.moved, "web": {"flexible"}, "prep": {"flexible"}}
-    assert course.at_end == {"fixed", "flexible", "spot", "gpu"}
+    assert course.back == {**course.moved, "web": {BY_HAND}, "prep": {"flexible"}}
+    assert course.at_end == {"fixed", "flexible", BY_HAND, "spot", "gpu"}
     assert course.least_by_day == 4
     assert len(course.fixed) == 1
     assert ends == {(What.EXITED, 0): 2}  # of prep's worker, on the way there and on the way back
