@@ -413,7 +413,7 @@ def test_a_move_by_day_interrupts_nothing_there_and_back(course: Course) -> None
 def test_drifted_nodes_stay_while_the_closer_keeps_their_node_pool_closed(course: Course) -> None:
     assert course.opened == OPEN
     assert "closer: nodepool general closed" in course.closer
-    assert len(course.drifted) == 3
+    assert len(course.drifted) >= 3
     assert course.closed_drift == course.before_window
 
 
@@ -422,5 +422,5 @@ def test_in_the_window_drifted_nodes_are_replaced_one_at_a_time_and_a_workers_no
 
     assert course.at_a_time == 1
     assert course.least_at_night == 3
-    assert len(course.replaced) == 2
+    assert course.replaced == course.drifted - {node for name, node in stayed.values() if name == "prep"}
     assert {uid: course.window.get(uid) for uid in stayed} == stayed
