@@ -58,11 +58,19 @@ def _lives(key: NodeKey, seen: Sequence[float], sightings: Sightings) -> Iterato
     births = sorted(set(sightings.created.get(key.node, ())))
     edges = [0, *(bisect_left(seen, birth - _CLOCK_S) for birth in births), len(seen)]
     for birth, (first, last) in zip((None, *births), pairwise(edges), strict=True):
-        if first < last:
-            begin = seen[first] if birth is None else min(birth, seen[first])
-            yield Life(key=key, created=birth, begin=begin, end=_end(seen[last - 1], sightings.looks))
+        cuts = [place for place in range(first + 1, last) if _absent(seen[place - 1], seen[place], sightings.looks)]
+        for begin, end in pairwise((first, *cuts, last)) if first < last else ():
+            own = birth is not None and begin == first
+            start = min(birth, seen[begin]) if own and birth is not None else seen[begin]
+            yield Life(key=key, created=birth if own else None, begin=start, end=_end(seen[end - 1], sightings.looks))
 
 
+def _absent(before: float, after: float, looks: Sequence[float]) -> bool:
+    """True if the exporter looked more than three times in between without the node: it was away, not unrecorded."""
+    return bisect_left(looks, after) - bisect_right(looks, before) > _MISSED
+
+
+_MISSED = 3
 _CLOCK_S = 60.0  # by which the API server's clock may be ahead of Prometheus'
 
 
