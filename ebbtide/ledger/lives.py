@@ -50,19 +50,31 @@ def gaps_between(looks: Sequence[float], begin: float, end: float) -> tuple[Span
 
 
 def lives_of(sightings: Sightings) -> tuple[Life, ...]:
-    """Return all lives; two nodes of one name at different times are two lives."""
-    return tuple(life for key, seen in sightings.seen.items() for life in _lives(key, sorted(set(seen)), sightings))
+    """Return all lives; two nodes of one name at different times are two lives, as is a node before and after a label
+    changed.
+    """
+    first_seen: dict[tuple[str, float], float] = {}
+    for key, seen in sightings.seen.items():
+        for birth in sightings.created.get(key.node, ()):
+            after = [at for at in seen if at >= birth - _CLOCK_S]
+            if after:
+                first_seen[key.node, birth] = min(*after, first_seen.get((key.node, birth), after[0]))
+    return tuple(
+        life for key, seen in sightings.seen.items() for life in _lives(key, sorted(set(seen)), sightings, first_seen)
+    )
 
 
-def _lives(key: NodeKey, seen: Sequence[float], sightings: Sightings) -> Iterator[Life]:
+def _lives(
+    key: NodeKey, seen: Sequence[float], sightings: Sightings, first_seen: Mapping[tuple[str, float], float]
+) -> Iterator[Life]:
     births = sorted(set(sightings.created.get(key.node, ())))
     edges = [0, *(bisect_left(seen, birth - _CLOCK_S) for birth in births), len(seen)]
     for birth, (first, last) in zip((None, *births), pairwise(edges), strict=True):
         cuts = [place for place in range(first + 1, last) if _absent(seen[place - 1], seen[place], sightings.looks)]
         for begin, end in pairwise((first, *cuts, last)) if first < last else ():
-            own = birth is not None and begin == first
-            start = min(birth, seen[begin]) if own and birth is not None else seen[begin]
-            yield Life(key=key, created=birth if own else None, begin=start, end=_end(seen[end - 1], sightings.looks))
+            created = birth if birth is not None and seen[begin] == first_seen.get((key.node, birth)) else None
+            start = seen[begin] if created is None else min(created, seen[begin])
+            yield Life(key=key, created=created, begin=start, end=_end(seen[end - 1], sightings.looks))
 
 
 def _absent(before: float, after: float, looks: Sequence[float]) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.ledger.build import CannotTell, ledger_of
-from ebbtide.ledger.lives import gaps_between, lives_of
+from ebbtide.ledger.lives import NodeKey, Sightings, gaps_between, lives_of
 from ebbtide.ledger.month import Month, month_named
 from ebbtide.ledger.paid import Paid, paid_of
 from ebbtide.ledger.rates import rates_of
@@ -96,6 +96,36 @@ def test_two_nodes_of_one_name_are_two_lives() -> None:
 
     assert len(lives) == 2
     assert 300 < lives[1].begin - lives[0].end < 500
+
+
+def lives(seen: dict[str, list[float]], born: list[float]) -> list[tuple[str, float | None, float, float]]:
+    """Lives of one node by group, where the exporter looks once a minute for two hours."""
+    keys = {group: NodeKey(node="a", group=group, category="", instance_type="", capacity_type="") for group in seen}
+    sightings = Sightings(
+        looks=[60.0 * place for place in range(120)],
+        seen={keys[group]: times for group, times in seen.items()},
+        created={"a": born},
+    )
+    return [(life.key.group, life.created, life.begin, life.end) for life in lives_of(sightings)]
+
+
+def minutes(first: int, last: int) -> list[float]:
+    return [60.0 * minute for minute in range(first, last + 1)]
+
+
+def test_a_node_that_was_away_while_the_exporter_looked_did_not_run_then() -> None:
+    seen = {"flexible": [*minutes(10, 20), *minutes(60, 70)]}
+
+    assert lives(seen, [570.0]) == [("flexible", 570.0, 570.0, 1230.0), ("flexible", None, 3600.0, 4230.0)]
+    short = {"flexible": [*minutes(10, 20), *minutes(24, 30)]}
+    assert lives(short, [570.0]) == [("flexible", 570.0, 570.0, 1830.0)]
+
+
+def test_a_node_whose_label_changes_is_paid_once() -> None:
+    seen = {"": minutes(10, 20), "flexible": minutes(21, 30)}
+
+    assert lives(seen, [570.0]) == [("", 570.0, 570.0, 1230.0), ("flexible", None, 1260.0, 1830.0)]
+    assert lives(dict(reversed(seen.items())), [570.0])[::-1] == lives(seen, [570.0])
 
 
 def test_five_minutes_of_silence_are_no_gap_and_more_are() -> None:
