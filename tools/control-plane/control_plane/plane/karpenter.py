@@ -60,6 +60,7 @@ class NodePool:
     taints: Sequence[Mapping[str, str]] = ()
     budgets: Sequence[Mapping[str, Any]] | None = None
     template: Mapping[str, str] = field(default_factory=dict[str, str])  # annotations of its nodes; a change is drift
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def body(self) -> dict[str, Any]:
         one_of = {
@@ -82,6 +83,7 @@ class NodePool:
                     "metadata": {"labels": dict(self.labels), "annotations": dict(self.template)},
                     "spec": spec,
                 },
+                "limits": dict(self.limits),
                 "disruption": disruption if self.budgets is None else {**disruption, "budgets": [*self.budgets]},
             },
         }
