@@ -67,7 +67,8 @@ def node_pool(name: str, group: NodeGroupSettings, *, weight: int, zones: Sequen
         ]
     return {
         "weight": weight,
-        "limits": {"nodes": str(group.max)},
+        # Karpenter does not count the nodes that it plans in one batch, but their CPUs (docs/evidence/karpenter.md).
+        "limits": {"nodes": str(group.max), "cpu": str(group.max * group.largest_types[0].vcpu)},
         "disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
             # An idle worker stays for its stabilization window. To keep its node longer costs 5 % more in replays, and

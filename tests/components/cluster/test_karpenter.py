@@ -77,7 +77,7 @@ def test_its_nodes_come_from_the_groups_types_zones_and_market_up_to_its_maximum
         "kubernetes.io/arch": ["amd64"],
         "kubernetes.io/os": ["linux"],
     }
-    assert on_demand["limits"] == {"nodes": "9"}
+    assert on_demand["limits"] == {"nodes": "9", "cpu": str(9 * 16)}  # of the largest type
     assert required(spot)["karpenter.sh/capacity-type"] == ["spot"]
     by_id = required(pool(by_karpenter(), zones=("use1-az1", "use1-az4")))
     assert by_id["topology.k8s.aws/zone-id"] == ["use1-az1", "use1-az4"]
