@@ -45,8 +45,11 @@ def reports(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
             raise answer
         return {"workloads": answer}
 
+    def find(_: object, path: str) -> object:
+        return POOLS.get(path.rpartition("/")[2])
+
     monkeypatch.setattr(module, "from_pods", read)
-    monkeypatch.setattr(module, "find", lambda _, path: POOLS.get(path.rpartition("/")[2]))
+    monkeypatch.setattr(module, "find", find)
 
 
 def test_each_node_pool_has_a_state_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
