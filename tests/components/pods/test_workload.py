@@ -66,11 +66,15 @@ def test_replicas_are_pulumis_unless_somebody_else_owns_them() -> None:
     assert "annotations" not in deployment.inputs["metadata"]
 
 
-@pytest.mark.parametrize("owner", [ReplicasOwner.CONTROLLER, ReplicasOwner.HPA])
+@pytest.mark.parametrize(
+    ("owner", "writer"), [(ReplicasOwner.CONTROLLER, "workload-controller"), (ReplicasOwner.HPA, "hpa")]
+)
 @pytest.mark.parametrize(
     ("kind", "type_"), [(WorkloadKind.DEPLOYMENT, "Deployment"), (WorkloadKind.STATEFUL_SET, "StatefulSet")]
 )
-def test_replicas_of_another_owner_are_declared_once(owner: ReplicasOwner, kind: WorkloadKind, type_: str) -> None:
+def test_replicas_of_another_owner_are_declared_once(
+    owner: ReplicasOwner, writer: str, kind: WorkloadKind, type_: str
+) -> None:
     table = OwnershipTable()
     resource = the(workload(Category.FIXED, table=table, kind=kind, replicas_owner=owner), type_)
 
@@ -78,7 +82,7 @@ def test_replicas_of_another_owner_are_declared_once(owner: ReplicasOwner, kind:
     assert resource.inputs["spec"]["replicas"] == 3
     assert resource.inputs["metadata"]["annotations"] == {"ebbtide.dev/replicas-owner": owner.value}
     assert [(row.kind, row.field, row.owner, row.initial) for row in table.rows] == [
-        (type_, "spec.replicas", owner.value, 3)
+        (type_, "spec.replicas", writer, 3)
     ]
 
 
