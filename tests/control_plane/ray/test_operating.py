@@ -111,7 +111,10 @@ def test_holds_of_a_ray_cluster_are_written_obeyed_and_taken_back(awake: RayStac
 
     assert "ray flow" in result.output
     assert not {PAUSED, KEEP_UNTIL, WAKE_UNTIL} & annotations(awake).keys()
-    assert "no Ray cluster is called folw; there are: flow" in run(awake, "wake", "folw", "--until", "1h").output
+    assert (
+        "no Ray cluster and no workload that sleeps is called folw; there are: flow"
+        in run(awake, "wake", "folw", "--until", "1h").output
+    )
 
 
 def test_a_maintenance_shows_what_it_interrupts_and_applies_the_new_image(awake: RayStack, process: RayProcess) -> None:
