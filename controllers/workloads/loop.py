@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from controllers.adapters.journal import Events, ObjectReference, write_line
@@ -52,6 +53,26 @@ class Verdict:
     due: datetime
     write: Write | None = None
     note: str = ""
+
+
+def verdict_by_calendar(
+    target: ObjectReference,
+    due: datetime,
+    state: str,
+    why: str,
+    *,
+    note: str,
+    write: Write | None = None,
+    known: Mapping[str, Any] = MappingProxyType({}),
+) -> Verdict:
+    """Return the verdict on an object whose number of pods follows the calendar.
+
+    `known`: what the calendar says, in the report; its `until` is the calendar's next change, None if there is none.
+    """
+    _, kind, namespace, name = target
+    report = {"kind": kind, "namespace": namespace, "name": name, "state": state, "why": why, "note": note, **known}
+    until = known.get("until")
+    return Verdict(report=report, due=due if until is None else min(due, until), write=write, note=note)
 
 
 class Workload(Protocol):

@@ -1,4 +1,4 @@
-"""What the same month would have cost with other fleets. Pure, but for the time that a replay takes.
+"""What the same month would have cost with other fleets. Pure; a replay takes seconds.
 
 A constant fleet costs between the plan rate of every node and the list price. Replays have two estimates: the model's
 dollars, and the paid dollars times the model's ratio to a model of the product itself.

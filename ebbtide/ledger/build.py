@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from ebbtide.ledger.alternatives import alternatives_of
-from ebbtide.ledger.month import CLOSED_WITHIN, Ledger, Month, Share
+from ebbtide.ledger.month import CLOSED_WITHIN, SPOT, Ledger, Month, Share
 from ebbtide.ledger.paid import Amount, Paid, paid_of
 from ebbtide.ledger.rates import described, rates_of
 from ebbtide.ledger.reading import Recording, Request, read_month
@@ -66,7 +66,7 @@ def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
 def _notes(paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
     yield f"Boots: {NODE_BOOT_S:.0f} s from launch until the node joined, at the node's price: an estimate."
     yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
-    spot = sorted({row.instance_type for row in paid.rows if row.capacity_type == "spot"})
+    spot = sorted({row.instance_type for row in paid.rows if row.capacity_type == SPOT})
     if spot:
         yield "Spot nodes at the typical saving of a month, which hides zones and days."
     if bare := [name for name in spot if name not in spot_share]:

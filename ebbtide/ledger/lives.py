@@ -1,7 +1,7 @@
 """The lives of nodes from their samples, and the gaps between the exporter's samples. Pure.
 
-A node's object has a creation time, so that its begin is exact, also if nobody recorded it. Its end lies between its
-last sample and the next reading of the exporter without it: the middle is taken, or, before a gap, the last sample.
+A node's object has a creation time, so its start is exact even if no sample was recorded then. It ended between its
+last sample and the exporter's next reading without it: the ledger takes the middle, or, before a gap, the last sample.
 A node that was there before a gap and is there after it under the same name and creation time ran in between.
 """
 

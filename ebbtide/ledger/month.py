@@ -14,6 +14,8 @@ from ebbtide.vocabulary.windows import wall_to_instant, zone_of
 SCHEMA = 1
 CLOSED_WITHIN = timedelta(days=10)
 """After a month's end. Prometheus keeps 45 days, so that a later reading may lack the first days."""
+SPOT, ON_DEMAND = "spot", "on-demand"
+"""Capacity types of nodes, and of rows of a bill."""
 _NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
 
 
@@ -69,7 +71,7 @@ class NodeHours:
     group: str  # "" for nodes without a group
     category: str  # fixed, flexible, gpu or spot; "" if the node lacks the label
     instance_type: str
-    capacity_type: str  # on-demand or spot
+    capacity_type: str  # SPOT or ON_DEMAND
     hours: float
     usd: float  # without boots
     boots: int

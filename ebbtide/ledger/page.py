@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ebbtide.files import write_file
 from ebbtide.ledger.bill.text import Billed, bill_notes, bill_rows, cause_rows
-from ebbtide.ledger.month import Ledger
+from ebbtide.ledger.month import SPOT, Ledger
 from ebbtide.ledger.text import by_group, gap_lines, headline, saved_text, share_text, span
 from ebbtide.report.live.charts import LiveChart, Panel, draw, height_of, stacked
 from ebbtide.report.live.record import Band
@@ -123,7 +123,7 @@ def _day_sheet(paid: Mapping[str, Mapping[date, float]], days: list[date]) -> Sh
 def _paid(ledger: Ledger) -> Sheet:
     groups = by_group(ledger.paid)
     spot = {
-        group: sum(row.hours for row in ledger.paid if row.group == group and row.capacity_type == "spot")
+        group: sum(row.hours for row in ledger.paid if row.group == group and row.capacity_type == SPOT)
         for group in groups
     }
     lines = {"assumed plan": dollars(ledger.plan_usd)} if ledger.plan_usd else {}

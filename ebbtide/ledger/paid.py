@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from itertools import pairwise
 
 from ebbtide.ledger.lives import Life, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap, without
-from ebbtide.ledger.month import Gap, Month, NodeHours
+from ebbtide.ledger.month import SPOT, Gap, Month, NodeHours
 from ebbtide.ledger.rates import Rates, plan_share
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
@@ -158,7 +158,7 @@ def _bounded(
         key = life.key
         hours = overlap((life.begin, life.end), gap) / _HOUR_S
         prices = [rates.usd(key, at) for at in gap]  # when it changed in between is not known
-        on_plan = planned and key.group in shapes and key.capacity_type != "spot"
+        on_plan = planned and key.group in shapes and key.capacity_type != SPOT
         low += hours * min(prices) * (plan_share(settings, key.group) if on_plan else 1.0)
         high += hours * max(prices)
         sure[key.group] = sure.get(key.group, 0.0) + hours

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ebbtide.ledger.lives import NodeKey
+from ebbtide.ledger.month import SPOT
 from ebbtide.ledger.reading import Steps
 from ebbtide.prices import NoPrice, on_demand, price_date, spot_typical, steady
 from ebbtide.prices.tables import place_in_use, replacement
@@ -25,7 +26,7 @@ class Rates:
 
     def usd(self, key: NodeKey, at: float) -> float:
         usd = self.listed_usd(key.instance_type, at)
-        return usd * self.spot_share.get(key.instance_type, 1.0) if key.capacity_type == "spot" else usd
+        return usd * self.spot_share.get(key.instance_type, 1.0) if key.capacity_type == SPOT else usd
 
     def listed_usd(self, instance_type: str, at: float) -> float:
         """Before the first change its price holds, too."""

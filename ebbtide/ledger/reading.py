@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ebbtide.ledger.lives import NodeKey, Sightings
-from ebbtide.ledger.month import Month
+from ebbtide.ledger.month import ON_DEMAND, SPOT, Month
 from ebbtide.monitoring.client import Course, Forgotten, Prometheus, Series, Silent, Unknown
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import ONE_DAY
 
 _STEP = timedelta(minutes=1)
@@ -215,4 +216,4 @@ def _values(line: Series) -> Iterator[float]:
 
 def _capacity(label: str, category: str) -> str:
     """EKS writes SPOT and ON_DEMAND, Karpenter spot and on-demand."""
-    return "spot" if label.lower() == "spot" or category == "spot" else "on-demand"
+    return SPOT if label.lower() == SPOT or category == NodeKind.SPOT else ON_DEMAND

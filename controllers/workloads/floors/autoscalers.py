@@ -5,7 +5,6 @@ decided on: a change since then wins, and the floor is decided again. When the p
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import KubeApi
@@ -14,7 +13,7 @@ from controllers.ports import Outcome
 from controllers.reconciling import Expectation, Expectations
 from controllers.workloads.floors.calendar import AutoscalerState, FloorDecision, FloorNow, decide_floor, floor_at
 from controllers.workloads.floors.fields import MIN_REPLICA_COUNT, MIN_REPLICAS, Field, Observed
-from controllers.workloads.loop import Kind, Notify, Verdict, Write
+from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
@@ -95,19 +94,8 @@ class Floor:
     def _verdict(
         self, state: str, why: str, *, note: str, write: Write | None = None, floor: FloorNow | None = None
     ) -> Verdict:
-        report: dict[str, Any] = {
-            "kind": self._field.kind,
-            "namespace": self._policy.namespace,
-            "name": self._policy.name,
-            "state": state,
-            "why": why,
-            "note": note,
-        }
-        due = self._now + POLL
-        if floor is not None:
-            report |= {"floor": floor.pods, "until": floor.until}
-            due = due if floor.until is None else min(due, floor.until)
-        return Verdict(report=report, due=due, write=write, note=note)
+        known = {} if floor is None else {"floor": floor.pods, "until": floor.until}
+        return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, known=known)
 
 
 def field_of(policy: FloorPolicy) -> Field:

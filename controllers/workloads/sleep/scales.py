@@ -6,14 +6,13 @@ that it was decided on: a change since then wins. When the process stops, the nu
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
 from controllers.ports import Outcome
-from controllers.workloads.loop import Kind, Notify, Verdict, Write
+from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
 from controllers.workloads.sleep.calendar import ScaleState, SleepNow, decide_replicas, sleep_at
 from ebbtide.vocabulary.holds import Hold, hold_of
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL
@@ -133,19 +132,8 @@ class Sleeper:
         replicas: int | None = None,
         calendar: SleepNow | None = None,
     ) -> Verdict:
-        report: dict[str, Any] = {
-            "kind": self._policy.kind,
-            "namespace": self._policy.namespace,
-            "name": self._policy.name,
-            "state": state,
-            "why": why,
-            "note": note,
-        }
-        due = self._now + POLL
-        if calendar is not None:
-            report |= {"replicas": replicas, "until": calendar.until}
-            due = due if calendar.until is None else min(due, calendar.until)
-        return Verdict(report=report, due=due, write=write, note=note)
+        known = {} if calendar is None else {"replicas": replicas, "until": calendar.until}
+        return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, known=known)
 
 
 def _folder(policy: SleepPolicy) -> str:

@@ -24,14 +24,13 @@ from ebbtide.ledger.bill.lines import (
     part_of,
 )
 from ebbtide.ledger.bill.report import BillInvalid, Faults, Row, read_rows
-from ebbtide.ledger.month import Month, plain
+from ebbtide.ledger.month import ON_DEMAND, SPOT, Month, plain
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import with_node_sets
 
 T = TypeVar("T")
 
 SOURCE = "AWS Cost and Usage Report 2.0"
-SPOT, ON_DEMAND = "spot", "on-demand"  # as in the ledger's rows
 _HOUR = timedelta(hours=1)
 _OTHER_SIGN = re.compile(r"[^a-z0-9]+")
 _CUSTOMER, _GROUP = "ebbtide_dev_customer", "ebbtide_dev_node_group"
@@ -112,7 +111,7 @@ class Bill:
 
 @dataclass(slots=True)
 class _Sums:
-    """What is added up while the rows pass."""
+    """Running totals over the rows of the report."""
 
     settings: StackSettings
     month: Month

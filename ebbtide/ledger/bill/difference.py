@@ -2,16 +2,16 @@
 
 For each instance type and capacity: bill - ledger = what commitments and discounts took off the public price, plus
 the difference of the two prices times the bill's hours, plus the difference of the hours times the ledger's price.
-The ledger's boots, gaps and assumed plan have no counterpart in the bill and are causes of their own.
+The bill has no lines for the ledger's boots, gaps and assumed plan, so each of them is a cause.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from ebbtide.ledger.bill.bill import SPOT, Bill, BillKey
+from ebbtide.ledger.bill.bill import Bill, BillKey
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part, Pricing
-from ebbtide.ledger.month import Ledger, plain
+from ebbtide.ledger.month import SPOT, Ledger, plain
 
 _CENT = 0.005
 

@@ -17,7 +17,7 @@ from ebbtide.terminal import table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Billed:
-    """What a bill adds to a ledger."""
+    """A bill, its difference to the ledger, and the advice on plans for its nodes."""
 
     bill: Bill
     difference: Difference
