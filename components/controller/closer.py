@@ -9,9 +9,9 @@ rendering reproducible, and each deviating time has a separate entry.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import CLOSER as NAME
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD, WORKLOADS
-from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 if TYPE_CHECKING:
@@ -66,17 +66,29 @@ def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, 
     never late.
 
     Closed dates are ignored: they change, and a run on one does nothing. For the same reason an open date has its
-    closing on each such weekday. Hours that never open have one entry a day, for budgets that a maintenance left open.
+    closing on each such weekday, and so has a day whose hours continue those of the day before, which may be closed.
+    Hours that never open have one entry a day, for budgets that a maintenance left open.
     """
     ordinary = replace(hours, closed_dates=frozenset())
-    last_year = max([_YEARS[-1], *(date.day.year for date in hours.open_dates)])
-    start, end = datetime(_YEARS[0], 1, 1, tzinfo=UTC), datetime(last_year + 1, 1, 2, tzinfo=UTC)
+    last_year = max([_YEARS[-1], *(opened.day.year for opened in hours.open_dates)])
+    day, end = date(_YEARS[0], 1, 1), date(last_year + 1, 1, 2)
     days_at: dict[int, set[int]] = defaultdict(set)
-    for span in ordinary.open_spans(start, end):
-        if span.start > start:  # a span at the start may be the middle of a longer one
-            closing = ordinary.local(span.start - guard)
+    while day < end:
+        for minute in _openings(ordinary.intervals_on(day)):
+            opening = wall_to_instant(hours.timezone, day, minute, last=False)
+            closing = ordinary.local(opening - guard)
             days_at[closing.hour * 60 + closing.minute].add(closing.weekday())
+        day += timedelta(days=1)
     return tuple(ClosingTime(minute, tuple(sorted(days))) for minute, days in sorted(days_at.items())) or (_EVERY_DAY,)
+
+
+def _openings(intervals: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield the starts of one day's intervals that no earlier one of them reaches."""
+    latest = -1
+    for start, end in intervals:
+        if start > latest:
+            yield start
+        latest = max(latest, end)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from tests.builders.components import STACK, WORKING_DAYS, controller_config, of
 from tests.counts import examples
 
 QUARTER = timedelta(minutes=15)
-MONDAY, SUNDAY = 0, 6
+MONDAY, THURSDAY, SUNDAY = 0, 3, 6
 SATURDAY = date(2026, 12, 12)
 
 
@@ -103,12 +103,25 @@ def test_intervals_that_touch_or_overlap_open_once() -> None:
     mornings = [WeeklyInterval(day, 6 * 60, 12 * 60) for day in range(1, 6)]
     overlapping = [WeeklyInterval(day, 10 * 60, 14 * 60) for day in range(1, 6)]
 
-    assert crons("Europe/Berlin", [*nights, *mornings, *overlapping]) == ["45 21 * * 1,2,3,4,5"]
+    # A morning continues the night before, unless that day is a holiday.
+    assert crons("Europe/Berlin", [*nights, *mornings, *overlapping]) == ["45 5 * * 2,3,4,5,6", "45 21 * * 1,2,3,4,5"]
 
 
-@pytest.mark.parametrize("week", [[], [WeeklyInterval(day, 0, 24 * 60) for day in range(7)]])
-def test_hours_that_never_open_still_have_a_daily_run_for_what_maintenance_left(week: list[WeeklyInterval]) -> None:
-    assert crons("Europe/Berlin", week) == ["0 0 * * 1,2,3,4,5,6,0"]
+def test_hours_that_never_open_still_have_a_daily_run_for_what_maintenance_left() -> None:
+    assert crons("Europe/Berlin", []) == ["0 0 * * 1,2,3,4,5,6,0"]
+
+
+@pytest.mark.parametrize("days", [range(5), range(7)])
+def test_it_runs_before_the_opening_that_follows_a_holiday_in_hours_around_the_clock(days: range) -> None:
+    holiday = frozenset({date(2026, 12, 24)})  # a Thursday
+    week = tuple(WeeklyInterval(day, 0, 24 * 60) for day in days)
+    hours = BusinessHours(timezone="Europe/Berlin", week=week, closed_dates=holiday)
+
+    opening = hours.next_opening(datetime(2026, 12, 24, 12, tzinfo=UTC))
+
+    assert opening == datetime(2026, 12, 24, 23, tzinfo=UTC)  # midnight in Berlin
+    assert {THURSDAY} <= {day for closing in closing_times(hours, QUARTER) for day in closing.weekdays}
+    assert {closing.minute for closing in closing_times(hours, QUARTER)} == {23 * 60 + 45}
 
 
 def test_holidays_do_not_move_the_times() -> None:
