@@ -18,6 +18,7 @@ from ebbtide.simulator.world.gangs import largest_gangs
 from ebbtide.simulator.world.pools import Assignment, PooledJob, assign
 from ebbtide.simulator.world.rollouts import Rollout, planned_rollouts
 from ebbtide.simulator.world.schedules import Busy, JobPlan, busy, job_plans
+from ebbtide.simulator.world.sleep import Asleep, planned_sleep
 from ebbtide.units.durations import DAY_S
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.windows import zone_of
@@ -66,6 +67,7 @@ class ReplaySetup:
     seed: int
     rollouts: tuple[Rollout, ...]
     runs: tuple[JobPlan, ...] = ()  # jobs and cron jobs of the stack file; `jobs` are the trace's
+    asleep: tuple[Asleep, ...] = ()
     accidents: Accidents | None = None
 
     @property
@@ -146,6 +148,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
         if options.rollouts
         else (),
         runs=job_plans(settings, start, end_s),
+        asleep=tuple(planned_sleep(settings, config.hours, start, end_s)),
         accidents=accidents_of(options.failures, settings),
     )
 

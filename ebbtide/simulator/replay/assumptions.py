@@ -47,6 +47,7 @@ def assumptions_of(
         *_checkpoint_sentences(saves),
         *_disk_sentences(settings),
         *_adopted_sentences(settings),
+        *_sleep_sentences(settings),
         *_price_sentences(settings),
     )
 
@@ -182,6 +183,17 @@ def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
         )
 
 
+def _sleep_sentences(settings: StackSettings) -> Iterator[str]:
+    sleeping = {name: spec.sleep.when for name, spec in settings.all_workloads.items() if spec.sleep.sleeps}
+    if by_clock := [name for name, when in sleeping.items() if when is SleepWhen.OUTSIDE_HOURS]:
+        yield (
+            f"{', '.join(by_clock)}: asleep by the workload controller's own calendar in all strategies but "
+            "fixed-fleet and peak-fleet, whose pods run all the time; no operator wakes anything."
+        )
+    if idle := [name for name, when in sleeping.items() if when is SleepWhen.IDLE]:
+        yield f"{', '.join(idle)}: awake at all times, since a trace does not say when a workload is idle."
+
+
 def _price_sentences(settings: StackSettings) -> Iterator[str]:
     if settings.cluster.context is not None:
         yield "Dollars are nodes only, by usdPerHour of cluster.nodeShapes."
@@ -210,8 +222,6 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
             "costs.pricingAssumption: compute-1y-no-upfront shows that."
         )
     yield from _spot_sentences(settings)
-    if awake := [name for name, workload in settings.all_workloads.items() if workload.sleep.sleeps]:
-        yield f"{', '.join(awake)}: a replay has no sleep of workloads, so their pods run at night, too."
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."

@@ -29,6 +29,7 @@ from ebbtide.simulator.strategies.ray_fleet import share_of_worker
 from ebbtide.simulator.strategies.run import StrategyRun
 from ebbtide.simulator.world.pools import PooledJob
 from ebbtide.simulator.world.schedules import Busy
+from ebbtide.simulator.world.sleep import Asleep
 from ebbtide.simulator.world.waits import percentile
 from ebbtide.simulator.world.world import ClusterPlan
 from ebbtide.vocabulary.workloads import When
@@ -67,6 +68,7 @@ def zero_wait_bound(run: StrategyRun) -> StrategyResult:
         run.plan,
         setup.jobs,
         busy=setup.busy,
+        asleep=setup.asleep,
         discounts=discounts_of(setup.settings),
         end_s=setup.end_s,
         day_ends=setup.day_ends,
@@ -107,6 +109,7 @@ def zero_wait(
     end_s: float,
     day_ends: Sequence[float],
     busy: Sequence[Busy] = (),
+    asleep: Sequence[Asleep] = (),
 ) -> ZeroWait:
     """The bound for these jobs from second 0 to `end_s`. `busy`: pods of the stack file's jobs and cron jobs."""
     parts = [_Part(plan, groups) for groups in _tied_groups(plan)]
@@ -115,6 +118,7 @@ def zero_wait(
     running = 0
     spans: list[_Span] = [(job.submitted_at, job.submitted_at + job.duration_s, job.pool, job.members) for job in jobs]
     spans += [(part.begin, part.end, part.workload, part.pods) for part in busy]
+    spans += [(nap.begin, nap.end, nap.workload, nap.pods - nap.awake) for nap in asleep]
     for at, changes in groupby(_changes([*spans, *_ray_spans(plan, jobs)], end_s), key=lambda change: change[0]):
         for _, pool, workers, more in changes:
             running += more if pool in plan.workers else 0
@@ -124,7 +128,7 @@ def zero_wait(
     return meter.total(discounts, end_s, day_ends)
 
 
-_Span: TypeAlias = tuple[float, float, str, float]  # begin, end, pool or job, its pods
+_Span: TypeAlias = tuple[float, float, str, float]  # begin, end, pool, job or service, its pods
 
 
 def _ray_spans(plan: ClusterPlan, jobs: Sequence[PooledJob]) -> Iterator[_Span]:
@@ -186,9 +190,10 @@ class _Part:
     def __init__(self, plan: ClusterPlan, groups: Sequence[GroupModel]) -> None:
         self.groups = [group.name for group in groups]
         ray_workers = [group.worker for cluster in plan.ray for group in cluster.groups]
+        others = (*plan.jobs, *ray_workers, *(service for service, _ in plan.workloads))  # services: fewer asleep
         self.pools = {
             name: _need(pod)
-            for name, pod in (*plan.workers.items(), *((pod.name, pod) for pod in (*plan.jobs, *ray_workers)))
+            for name, pod in (*plan.workers.items(), *((pod.name, pod) for pod in others))
             if any(group_takes(group, pod) for group in groups)
         }
         self._workers: dict[str, float] = dict.fromkeys(self.pools, 0)

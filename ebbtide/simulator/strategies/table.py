@@ -133,6 +133,7 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
         safe_stop=flags.safe_stop,
         rollouts=setup.rollouts,
         jobs=setup.runs,
+        asleep=setup.asleep,
         accidents=setup.accidents,
         open_spans=open_spans(setup.config.hours, setup.start, setup.end_s),
     )

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -33,6 +34,7 @@ from ebbtide.simulator.world.rollouts import Rollout, Rollouts
 from ebbtide.simulator.world.runs import Runs
 from ebbtide.simulator.world.saves import Saves
 from ebbtide.simulator.world.schedules import JobPlan
+from ebbtide.simulator.world.sleep import Asleep
 from ebbtide.simulator.world.workers import JobRun, PoolEdges, PoolQueue, WorkerTimes
 
 _T = TypeVar("_T")
@@ -41,6 +43,8 @@ AFTER_THE_MODEL = 9
 """The priority of events that read the cluster: all others of the instant have run."""
 BEFORE_THE_MODEL = -1
 """The priority of events from outside."""
+_AFTER_ROLLOUTS = 1
+"""The priority of sleep: a rollout that ends with business hours has written its last number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +97,7 @@ class WorldSetup:
     budget_lag_s: float = 0.5  # a budget's status after its spec
     rollouts: tuple[Rollout, ...] = ()
     jobs: tuple[JobPlan, ...] = ()
+    asleep: tuple[Asleep, ...] = ()
     accidents: Accidents | None = None
     open_spans: tuple[tuple[float, float], ...] = ()  # business hours, for Ray clusters that sleep outside them
 
@@ -138,6 +143,9 @@ class World:
             node_pools=plan.node_pools,
         )
         self._rollouts = Rollouts(self.timeline, self.cluster, setup.rollouts, cost_lag_s=setup.cluster_lag_s)
+        for nap in setup.asleep:  # planned before any pod, so that what sleeps at second 0 never has one
+            self.timeline.at(nap.begin, partial(self.cluster.scale, nap.workload, nap.pods), _AFTER_ROLLOUTS)
+            self.timeline.at(nap.end, partial(self.cluster.scale, nap.workload, nap.awake), _AFTER_ROLLOUTS)
         for workload, replicas in plan.workloads:
             self.cluster.deploy(workload, replicas)
         for name, worker in plan.workers.items():

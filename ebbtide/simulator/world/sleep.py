@@ -1,0 +1,44 @@
+"""Times of a replay at which workloads sleep by the clock, from the workload controller's own calendar.
+
+No operator wakes anything. What sleeps when it is idle is awake at all times: a replay has no use of workloads.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from controllers.workloads.sleep.calendar import sleep_at
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.sections.sleep import SleepWhen
+from ebbtide.vocabulary.windows import BusinessHours
+from ebbtide.vocabulary.workloads import SleepPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asleep:
+    """A workload has `pods` instead of `awake` from `begin` to `end`, in seconds from the start of the replay."""
+
+    workload: str
+    begin: float
+    end: float
+    pods: int
+    awake: int
+
+
+def sleepers_by_clock(settings: StackSettings) -> Iterator[SleepPolicy]:
+    workloads = settings.all_workloads
+    return (one for one in sleepers_of(settings) if workloads[one.name].sleep.when is SleepWhen.OUTSIDE_HOURS)
+
+
+def planned_sleep(settings: StackSettings, hours: BusinessHours, start: datetime, end_s: float) -> Iterator[Asleep]:
+    """Yield each sleep that begins within `end_s` of `start`. It may end later."""
+    begin = start.astimezone(UTC)
+    for policy in sleepers_by_clock(settings):
+        at = 0.0
+        while at < end_s:
+            calendar = sleep_at(begin + timedelta(seconds=at), policy, hours)
+            until = end_s if calendar.until is None else (calendar.until - begin).total_seconds()
+            if not calendar.awake:
+                yield Asleep(workload=policy.name, begin=at, end=until, pods=policy.asleep, awake=policy.replicas)
+            at = until
