@@ -33,6 +33,7 @@ from ebbtide.simulator.setup import ReplayError
 from ebbtide.simulator.strategies.hpa import Hpa
 from ebbtide.simulator.trace.alignment import REFERENCE_MONDAY, busiest_hours, start_for
 from ebbtide.simulator.trace.counted import RequestTrace
+from ebbtide.simulator.world.sleep import Asleep, planned_sleep
 from ebbtide.units.durations import DAY_S, HOUR_S
 from ebbtide.vocabulary.windows import zone_of
 
@@ -68,6 +69,7 @@ class ServiceCourse:
     minutes: Minutes
     calendar: CalendarFloor
     start: datetime
+    asleep: tuple[Asleep, ...] = ()
 
     def backtest(self) -> Backtest:
         """Raises `TooLittle`."""
@@ -96,6 +98,9 @@ def service_course(settings: StackSettings, name: str, trace: RequestTrace, opti
         minutes=minutes_of(trace, factor),
         calendar=CalendarFloor(service.calendar, hours, start),
         start=start,
+        asleep=tuple(
+            nap for nap in planned_sleep(settings, hours, start, trace.days * DAY_S) if nap.workload == service.name
+        ),
     )
 
 
@@ -172,7 +177,7 @@ def _deciders(
     rates = [rate for rate in minutes.rates[begin:until] if rate is not None]
     busiest = max(rates, default=0.0)
     deciders: dict[ServiceStrategy, Decider] = {
-        ServiceStrategy.FIXED_REPLICAS: Fixed(service.within(service.need(busiest)))
+        ServiceStrategy.FIXED_REPLICAS: Fixed(service.within(service.need(busiest)), course.asleep)
     }
     left_out: dict[ServiceStrategy, str] = {}
     if not service.metrics:
@@ -250,6 +255,8 @@ def _assumptions(course: ServiceCourse, span: Span, tested: Backtest | None) -> 
         "One gateway sees all requests in flight, at once; slow start, outliers and the delays of Prometheus are left "
         "out. No pod and no node fails."
     )
+    if course.asleep:
+        yield f"{service.name} sleeps by the workload controller's own calendar; requests that come meanwhile are lost."
     missing = sum(gap.end - gap.begin for gap in _missing(course.trace) if span.holds(gap.begin))
     if missing:
         yield f"{missing / HOUR_S:.3g} of these hours are missing: nothing comes then, and the number of pods stays."

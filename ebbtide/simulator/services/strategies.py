@@ -11,6 +11,7 @@ from ebbtide.simulator.services.floors import Floor, ForecastTrigger
 from ebbtide.simulator.services.run import ServiceSight
 from ebbtide.simulator.services.served import SimulatedService
 from ebbtide.simulator.strategies.hpa import Hpa, HpaMetric, HpaSight, HpaSpec, TargetKind
+from ebbtide.simulator.world.sleep import Asleep
 
 
 class ServiceStrategy(StrEnum):
@@ -59,6 +60,7 @@ class Autoscaled:
 @dataclass(frozen=True, slots=True)
 class Fixed:
     pods: int
+    asleep: tuple[Asleep, ...] = ()  # of the stack file: only a service that does not grow sleeps
 
     @property
     def least(self) -> int:
@@ -67,8 +69,8 @@ class Fixed:
     def first(self) -> int:
         return self.pods
 
-    def decide(self, _now: float, _sight: ServiceSight) -> int:
-        return self.pods
+    def decide(self, now: float, _sight: ServiceSight) -> int:
+        return next((nap.pods for nap in self.asleep if nap.begin <= now < nap.end), self.pods)
 
 
 def hpa_of(service: SimulatedService) -> HpaSpec:

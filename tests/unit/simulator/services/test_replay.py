@@ -1,5 +1,6 @@
 """A trace on a service: what is played, what is held, and that equal seeds give equal figures."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -82,3 +83,22 @@ def test_a_service_that_counts_no_requests_is_played_without_a_forecast() -> Non
     assert replayed.left_out == {
         "forecast-floor": "a forecast is of inFlight or throughput, and the service has neither"
     }
+
+
+def test_a_service_that_sleeps_answers_all_requests_while_it_is_awake_and_none_at_night() -> None:
+    """From Monday's midnight on: open from 8 to 18, awake from `startsWithin` and the start of a node before."""
+    stack = services_stack(
+        ("requestTakes: 150ms", "requestTakes: 150ms\n    sleep: { when: outsideBusinessHours }"),
+        ("{ inFlight: 3, latency: 300ms }, min: 2, max: 12", "{}, min: 2, max: 2"),
+    )
+    options = ServiceOptions(rate=0.5, start=datetime(2026, 11, 23), strategies=(ServiceStrategy.FIXED_REPLICAS,))  # noqa: DTZ001 - the stack's zone
+    course = service_course(stack, "embedder-small", a_request_trace([300.0] * 144), options)
+    replayed = replay_service(course, options)
+    played = replayed.strategies["fixed-replicas"]
+    hours = [sum(played.series.ready[hour * 60 : (hour + 1) * 60]) / 60 for hour in range(24)]
+
+    assert hours[9:17] == [2.0] * 8
+    assert hours[:7] == [0.0] * 7
+    assert hours[19:] == [0.0] * 5
+    assert played.result.lost / played.result.sent == pytest.approx(14 / 24, abs=0.02)
+    assert "requests that come meanwhile are lost" in " ".join(replayed.assumptions)
