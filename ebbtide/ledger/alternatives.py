@@ -4,6 +4,7 @@ A constant fleet costs between the plan rate of every node and the list price. R
 dollars, and the paid dollars times the model's ratio to a model of the product itself.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -18,15 +19,18 @@ from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import pod_size
+from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.simulator.billing import day_ends, open_spans, total, usd_per_day
 from ebbtide.simulator.setup import ReplayError, replay_config, with_known_nodes
 from ebbtide.simulator.strategies.constant import fleet_groups
 from ebbtide.simulator.strategies.fleet import nodes_of
 from ebbtide.simulator.strategies.plans import EBBTIDE, plan_of, separate_groups
+from ebbtide.simulator.world.sleep import Asleep
 from ebbtide.simulator.world.world import BEFORE_THE_MODEL, World, WorldSetup
 from ebbtide.vocabulary.windows import zone_of
 
 BEFORE, PEAK, NEVER_OPEN, PEAK_WORKERS = "fixed fleet before", "peak fleet", "budgets never open", "workers at the peak"
+NOTHING_SLEEPS = "nothing sleeps"  # only of stacks with workloads that sleep
 LEAST_RECORDED = 0.5
 """Share of the month: below it no alternative is calculated."""
 _MODEL_OFF = 0.35
@@ -35,11 +39,16 @@ _PLAN_OF_A_FLEET = PricingAssumption.COMPUTE_1Y
 
 
 def alternatives_of(
-    settings: StackSettings, month: Month, paid: Paid, rates: Rates, wanted: Mapping[str, Steps]
+    settings: StackSettings,
+    month: Month,
+    paid: Paid,
+    rates: Rates,
+    wanted: Mapping[str, Steps],
+    asleep: Mapping[str, Steps],
 ) -> tuple[Alternative, ...]:
     if paid.recorded_share < LEAST_RECORDED:
         why = f"not enough data: {paid.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
-        return tuple(_unknown(name, why) for name in (BEFORE, PEAK, NEVER_OPEN, PEAK_WORKERS))
+        return tuple(_unknown(name, why) for name in (BEFORE, PEAK, *_names(settings)))
     fleets = _Fleets(settings, month, rates)
     before = settings.costs.before
     peak = "the most nodes of each group at one time ran all month"
@@ -48,7 +57,7 @@ def alternatives_of(
         if before
         else _unknown(BEFORE, "costs.before is not set"),
         fleets.constant(PEAK, paid.peaks, f"{peak}, as far as recorded" if paid.gaps else peak),
-        *_replayed(settings, month, paid, wanted, fleets),
+        *_replayed(settings, month, paid, wanted, asleep, fleets),
     )
 
 
@@ -94,8 +103,18 @@ class _Fleets:
         return sum(self._rates.listed_usd(kind, first) * (last - first) / 3600 for first, last in pairwise(edges))
 
 
+def _names(settings: StackSettings) -> tuple[str, ...]:
+    """Return the alternatives that take a replay."""
+    return (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
+
+
 def _replayed(
-    settings: StackSettings, month: Month, paid: Paid, wanted: Mapping[str, Steps], fleets: _Fleets
+    settings: StackSettings,
+    month: Month,
+    paid: Paid,
+    wanted: Mapping[str, Steps],
+    asleep: Mapping[str, Steps],
+    fleets: _Fleets,
 ) -> Iterator[Alternative]:
     pools = {name: steps for name, steps in wanted.items() if name in settings.workers}
     try:
@@ -105,10 +124,13 @@ def _replayed(
     else:
         why = f"not enough data: {settings.customer} has no ebbtide_pool_wanted of its pools in {month.name}"
     if not pools:
-        yield _unknown(NEVER_OPEN, why)
-        yield _unknown(PEAK_WORKERS, why)
+        yield from (_unknown(name, why) for name in _names(settings))
         return
-    yield _never_open(known, month, paid, pools)
+    naps = tuple(_naps(settings, month, asleep))
+    product = _modelled(known, month, pools, naps, opens=True)
+    compared = partial(_compared, month, paid, product)
+    closed = _modelled(known, month, pools, naps, opens=False)
+    yield compared(NEVER_OPEN, closed, "with budgets that never open", "with budgets that open")
     peaks = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     plan = plan_of(separate_groups(known), EBBTIDE)
     nodes = {
@@ -125,40 +147,63 @@ def _replayed(
     text = ", ".join(f"{name} {count}" for name, count in peaks.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not in it"
     yield fleets.constant(PEAK_WORKERS, nodes, f"workers at the month's peak all month: {text}", services)
+    if naps:
+        seconds: Counter[str] = Counter()
+        for nap in naps:
+            seconds[nap.workload] += round(nap.end - nap.begin)
+        slept = ", ".join(f"{name} {count / 3600:.0f} hours" for name, count in seconds.items())
+        awake = _modelled(known, month, pools, (), opens=True)
+        yield compared(NOTHING_SLEEPS, awake, "with all workloads awake", f"with the recorded sleep ({slept})")
+    elif NOTHING_SLEEPS in _names(settings):
+        yield _unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state has no sleep in {month.name}")
 
 
-def _never_open(settings: StackSettings, month: Month, paid: Paid, pools: Mapping[str, Steps]) -> Alternative:
-    product = _modelled(settings, month, pools, opens=True)
-    closed = _modelled(settings, month, pools, opens=False)
+def _naps(settings: StackSettings, month: Month, asleep: Mapping[str, Steps]) -> Iterator[Asleep]:
+    """Yield the recorded sleep of each workload, so that an operator's commands count."""
+    begin, end = month.begin.timestamp(), month.end.timestamp()
+    for policy in sleepers_of(settings):
+        steps = asleep.get(f"{policy.kind.lower()} {policy.namespace}/{policy.name}", ())
+        for (at, value), (until, _) in pairwise((*steps, (end, 0.0))):
+            if value:
+                pods = {"pods": policy.asleep, "awake": policy.replicas}
+                yield Asleep(workload=policy.name, begin=max(0.0, at - begin), end=until - begin, **pods)
+
+
+def _compared(
+    month: Month, paid: Paid, product: float | None, name: str, other: float | None, change: str, unchanged: str
+) -> Alternative:
+    """Compare a replay that has the change with one of the product."""
     known = sum(row.usd for row in paid.rows) + paid.plan_usd
     scaled = known + sum(gap.low_usd + gap.high_usd for gap in paid.gaps) / 2
-    if product is None or closed is None or not product:
-        return _unknown(NEVER_OPEN, "no price for a group of the stack")
+    if product is None or other is None or not product:
+        return _unknown(name, "no price for a group of the stack")
     if abs(product / scaled - 1) > _MODEL_OFF:
-        why = f"not enough data: the model of this month costs ${product:,.0f}, and ${scaled:,.0f} were paid"
-        return _unknown(NEVER_OPEN, why)
-    low, high = sorted((closed, scaled * closed / product))
+        why = f"not enough data: the model of {month.name} costs ${product:,.0f}, and ${scaled:,.0f} were paid"
+        return _unknown(name, why)
+    low, high = sorted((other, scaled * other / product))
     return Alternative(
-        name=NEVER_OPEN,
+        name=name,
         low_usd=low,
         high_usd=high,
         assumptions=(
-            "the recorded wanted workers of each pool on the simulator's cluster, with budgets that never open",
-            "services have the replicas of the stack file; rollouts, jobs and Ray clusters are not in it",
-            f"the same model with budgets that open costs ${product:,.0f}",
+            f"the recorded wanted workers of each pool on the simulator's cluster, {change}",
+            "awake services have the replicas of the stack file; rollouts, jobs and Ray clusters are not in it",
+            f"the same model {unchanged} costs ${product:,.0f}",
             "the range is the model's dollars, and the paid dollars times the ratio of both models",
         ),
     )
 
 
-def _modelled(settings: StackSettings, month: Month, pools: Mapping[str, Steps], *, opens: bool) -> float | None:
-    """Replay recorded workers; return dollars, or None without a price."""
+def _modelled(
+    settings: StackSettings, month: Month, pools: Mapping[str, Steps], naps: tuple[Asleep, ...], *, opens: bool
+) -> float | None:
+    """Replay recorded workers and sleep; return dollars, or None without a price."""
     start = month.begin.astimezone(zone_of(month.zone))
     end_s = (month.end - month.begin) / timedelta(seconds=1)
     config = replay_config(settings, start)
     plan = replace(plan_of(separate_groups(settings), EBBTIDE), jobs=(), ray=())
     spans = open_spans(config.hours, start, end_s)
-    setup = WorldSetup(start=start, end_s=end_s, flags=EBBTIDE.autoscaler, open_spans=spans)
+    setup = WorldSetup(start=start, end_s=end_s, flags=EBBTIDE.autoscaler, open_spans=spans, asleep=naps)
     world = World(plan, (), setup)
     for pool, steps in pools.items():
         for at, value in steps:

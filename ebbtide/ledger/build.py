@@ -47,7 +47,7 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
         paid=paid.rows,
         plan_usd=paid.plan_usd,
         gaps=paid.gaps,
-        alternatives=alternatives_of(settings, month, paid, rates, recording.wanted),
+        alternatives=alternatives_of(settings, month, paid, rates, recording.wanted, recording.asleep),
         shares=tuple(shares_of(paid.hourly, recording.requests)),
         prices=described(settings),
         sources=(recording.source,),

@@ -42,6 +42,7 @@ class Recording:
     sightings: Sightings
     prices: Mapping[str, Steps]  # on-demand dollars an hour by instance type
     wanted: Mapping[str, Steps]  # workers by pool
+    asleep: Mapping[str, Steps]  # 1 while a workload slept, otherwise 0; by kind, namespace and name
     requests: tuple[Request, ...]
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
 
@@ -76,6 +77,7 @@ class MonthReader:
             sightings=self.sightings(),
             prices=self._steps("instance_type", self._priced(), _PRICE_STEP),
             wanted=self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP),
+            asleep=self._steps("workload", self._asleep(), _SLOW_STEP),
             requests=self._requests(),
             forgotten=self.forgotten,
         )
@@ -129,6 +131,10 @@ class MonthReader:
         price = self.of.highest("node_dollars_per_hour", "node")
         kinds = self.of.highest("node_info", "node", "instance_type")
         return f"max by (instance_type) ({price} * on (customer, node) group_left (instance_type) {kinds})"
+
+    def _asleep(self) -> str:
+        asleep, awake = (f"max by (workload) ({self.of('workload_state', state=it)})" for it in ("asleep", "awake"))
+        return f"{asleep} or 0 * {awake}"
 
     def _steps(self, label: str, expression: str, step: timedelta) -> dict[str, Steps]:
         """Return the changes of each series."""

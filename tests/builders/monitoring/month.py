@@ -28,14 +28,18 @@ ebbtide:nodeGroups:
   flexible: { instanceTypes: [m7i.4xlarge], max: 24 }
   spot: { kind: spot, instanceTypes: [m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge], max: 8 }
 ebbtide:workloads:
-  api: { category: flexible, image: "example.com/api:1", replicas: 3, cpu: 2, memory: 8Gi }
+  api: { category: flexible, image: "example.com/api:1", replicas: 3, cpu: 2, memory: 8Gi, sleep: {sleep} }
 """
+NAP = ((20.0, 1.0), (30.0, 0.0))
 _PHASE = 17.0
 _SLOW = 4  # every fourth sample is enough for what changes rarely
 
 
-def stack(*, more: str = "", costs: str = "before: { fixed: 3, flexible: 12 }") -> str:
-    text = shortest(more=f"{GROUPS}ebbtide:costs: {{ {costs} }}\n{more}")
+def stack(
+    *, more: str = "", costs: str = "before: { fixed: 3, flexible: 12 }", sleep: str = "{ when: outsideBusinessHours }"
+) -> str:
+    groups = GROUPS.replace("{sleep}", sleep)
+    text = shortest(more=f"{groups}ebbtide:costs: {{ {costs} }}\n{more}")
     return text.replace("max: 4,", "max: 60,")
 
 
@@ -80,6 +84,12 @@ class KnownMonth:
             FLEXIBLE: ((0.0, flexible), (self._at(9, 14.25), flexible * 0.9)),
         }
 
+    @property
+    def naps(self) -> Steps:
+        """The sleep of `api`, from eight in the evening to six; on the third night an operator kept it awake."""
+        days = [day for day in range(round(self.month.hours / 24) - 1) if day != 2]
+        return ((self.begin, 0.0), *((self._at(day, hour), value) for day in days for hour, value in NAP))
+
     def usd(self, *, listed: bool = False) -> float:
         """The true dollars of the month without boots."""
         return sum(self._usd(run, listed=listed) for run in self.runs)
@@ -107,6 +117,7 @@ class KnownMonth:
             sightings=self.sightings(),
             prices=self.prices,
             wanted={"train": wanted},
+            asleep={"deployment ebbtide/api": self.naps},
             requests=(
                 Request(group="flexible", category="worker", workload="train", shares=shares),
                 Request(group="fixed", category="fixed", workload="hub", shares=shares),
@@ -214,7 +225,16 @@ class KnownMonth:
             dollars = [(at, self._price(key.instance_type, at)) for at in there[::_SLOW]]
             yield f'ebbtide_node_dollars_per_hour{{node="{key.node}"}}', dollars
         yield 'ebbtide_pool_wanted{pool="train"}', [(at, float(value)) for at, value in self._wanted()]
+        yield from self._states()
         yield from self._requests(looks[::_SLOW])
+
+    def _states(self) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+        """A series for each state and reason, as the workload controller has them."""
+        looks, naps = self._looks()[::_SLOW], [at for at, _ in self.naps]
+        for state, why in (("awake", "business-hours"), ("asleep", "outside-business-hours")):
+            there = [at for at in looks if self.naps[max(0, bisect_left(naps, at) - 1)][1] == (state == "asleep")]
+            labels = f'workload="deployment ebbtide/api",state="{state}",why="{why}"'
+            yield f"ebbtide_workload_state{{{labels}}}", [(at, 1.0) for at in there]
 
     def _price(self, kind: str, at: float) -> float:
         return [usd for since, usd in self.prices[kind] if since <= at][-1]

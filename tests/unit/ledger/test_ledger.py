@@ -1,8 +1,10 @@
 """The ledger of a made-up month: who caused it, what others would have cost, and how it is written."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +69,41 @@ def test_budgets_that_never_open_never_cost_less_than_the_model_with_those_that_
     assert closed.low_usd is not None
     assert closed.high_usd is not None
     assert closed.low_usd >= 0.99 * whole.recorded_usd
+
+
+def test_that_nothing_slept_costs_the_hours_that_were_recorded_and_not_the_calendars(
+    acme: StackSettings, whole: Ledger
+) -> None:
+    """One node at most; while workers need it anyway nothing is saved. In the other month no operator woke it."""
+    known = KnownMonth(month=OCTOBER)
+    one_more = (*known.naps, (known.begin + 68 * 3600, 1.0), (known.begin + 78 * 3600, 0.0))
+    more = replace(known.recording(), asleep={"deployment ebbtide/api": tuple(sorted(one_more))})
+    usd, nights = known.prices[FLEXIBLE][0][1], len(known.naps) // 2
+
+    def hours_and_dollars(ledger: Ledger) -> tuple[int, float, float]:
+        entry = named(ledger, "nothing sleeps")
+        model = re.search(r"api (\d+) hours\) costs \$([\d,]+)", entry.assumptions[2])
+        assert model is not None
+        assert entry.low_usd is not None
+        return int(model[1]), entry.low_usd, float(model[2].replace(",", ""))
+
+    hours, awake, asleep = hours_and_dollars(whole)
+    more_hours, still_awake, longer = hours_and_dollars(ledger_of(more, acme, OCTOBER, SOON))
+    assert (hours, more_hours) == (10 * nights, 10 * nights + 10)
+    assert 0.3 * hours * usd < awake - asleep < hours * usd
+    assert 0.5 * 10 * usd < asleep - longer < 2 * 10 * usd  # its pods may be on two nodes
+    assert still_awake == pytest.approx(awake)
+
+
+def test_sleep_that_was_not_recorded_is_not_guessed_and_without_sleepers_there_is_no_such_line(
+    acme: StackSettings, tmp_path: Path
+) -> None:
+    recording = replace(KnownMonth(month=OCTOBER).recording(), asleep={})
+    awake = ledger_of(recording, loaded(stack(sleep="{}"), tmp_path), OCTOBER, SOON)
+
+    entry = named(ledger_of(recording, acme, OCTOBER, SOON), "nothing sleeps")
+    assert (entry.low_usd, entry.why) == (None, "not enough data: ebbtide_workload_state has no sleep in 2026-10")
+    assert "nothing sleeps" not in {entry.name for entry in awake.alternatives}
 
 
 def test_workers_at_the_peak_need_the_nodes_of_the_peak(whole: Ledger) -> None:

@@ -64,6 +64,8 @@ def test_the_ledger_of_a_known_month_is_within_one_percent_of_the_truth(whole: s
         assert dollars == pytest.approx(WHOLE.usd_of(group), rel=0.01), group
     assert found["gaps"] == []
     assert sum(row["boots"] for row in found["paid"]) == sum(run.created >= WHOLE.begin for run in WHOLE.runs)
+    slept = f"api {10 * (len(WHOLE.naps) // 2)} hours"  # and not in the night of an operator's command
+    assert any(slept in text for entry in found["alternatives"] for text in entry["assumptions"])
     assert all(entry["low_usd"] is not None for entry in found["alternatives"]), found["alternatives"]
     workloads = {share["workload"] for share in found["shares"]}
     assert {"train", "hub", "idle"} < workloads
