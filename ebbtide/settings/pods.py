@@ -8,6 +8,7 @@ from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.fragment.values import inside, mapping
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.entrance import TLS_PORT, Expose
+from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
@@ -94,6 +95,29 @@ def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
         yield PodEntry(f"ray.{name}.head", namespace_of_ray(name), cluster.head)
         for key, group in cluster.groups.items():
             yield PodEntry(f"ray.{name}.groups.{key}", namespace_of_ray(name), group)
+
+
+class OwnedEntry(NamedTuple):
+    path: str  # as messages have it: services.embed
+    pods: tuple[str, ...]  # names of its pods
+    keys: Owned
+
+
+def owned_entries(settings: StackSettings) -> Iterator[OwnedEntry]:
+    """Yield each workload that may have an owner. Variants with the same owner and last day are one entry."""
+    for section in ("workloads", "workers", "adopted"):
+        entries: Mapping[str, Owned] = getattr(settings, section)
+        for name, entry in entries.items():
+            yield OwnedEntry(f"{section}.{name}", (name,), entry)
+    for name, cluster in settings.ray.items():
+        yield OwnedEntry(f"ray.{name}", tuple(cluster.pods(name)), cluster)
+    for name, service in settings.services.items():
+        variants = service.variants
+        if len({(variant.owner, variant.expires) for variant in variants.values()}) == 1:
+            yield OwnedEntry(f"services.{name}", tuple(service.pods(name)), next(iter(variants.values())))
+            continue
+        for key, variant in variants.items():
+            yield OwnedEntry(f"services.{name}.variants.{key}", (pod_name(name, key),), variant)
 
 
 def pull_secret_namespaces(settings: StackSettings) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from ebbtide.settings.packing import (
     room_for_next,
 )
 from ebbtide.settings.placement import copies, fits, offered, room_on_disk, takes
-from ebbtide.settings.pods import every_pod, gateway_entrance, rolling_pods
+from ebbtide.settings.pods import every_pod, gateway_entrance, owned_entries, rolling_pods
 from ebbtide.settings.sections.adopted import Replicas, deployment_of, without_replicas
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
@@ -110,6 +110,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *spot_cautions(settings),
         *_about_policies(settings, day),
         *_about_exceptions(settings, day),
+        *_about_expired(settings, day),
     )
 
 
@@ -576,6 +577,14 @@ def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:
                 f"{exception.until} is more than a year away; choose a nearer day, and renew it while the reason holds"
             )
             yield Caution("exception.long", f"exceptions[{index}].until", text)
+
+
+def _about_expired(settings: StackSettings, day: date) -> Iterator[Caution]:
+    for path, _, keys in owned_entries(settings):
+        if keys.expired(day):
+            owner = f" (owner: {keys.owner})" if keys.owner else ""
+            text = f"its last day was {keys.expires}{owner}; remove the workload, or choose a later day"
+            yield Caution("workload.expired", f"{path}.expires", text)
 
 
 def _about_room(settings: StackSettings) -> Iterator[Caution]:

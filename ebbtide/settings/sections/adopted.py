@@ -13,8 +13,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.problems import all_of, show, wanted
-from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.checked import Check
 from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
+from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.kubernetes import ObjectName
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
 from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveDuration, acted_on
@@ -212,7 +213,7 @@ def _a_charts_budget_opens(category: Category, replicas: int | None, budget: str
         raise wanted("adopted.chart-budget", expected, found=repr(budget), hint=hint, at="budget")
 
 
-class AdoptedSettings(Settings):
+class AdoptedSettings(Owned):
     """Pods of one workload that the stack does not create."""
 
     checks: ClassVar[tuple[Check, ...]] = (

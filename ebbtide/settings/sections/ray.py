@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
+from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
@@ -232,7 +233,7 @@ def _short_stop(longest_task: timedelta, groups: Mapping[str, RayGroup]) -> None
             raise wanted("ray.spot-too-long", expected, found=actual, example="90s", hint=hint, at="longestTask")
 
 
-class RaySettings(Settings):
+class RaySettings(Owned):
     """One Ray cluster."""
 
     checks: ClassVar[tuple[Check, ...]] = (

@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, Architecture
 from ebbtide.settings.file.problems import value_at, wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.aws import AwsRights, GivenAwsRights
 from ebbtide.settings.sections.pods.env import EnvName, EnvSource, EnvVariable
 from ebbtide.settings.sections.pods.kubernetes import AccountName
@@ -334,7 +335,7 @@ def _metrics_have_a_port(metrics: str | None, ports: Mapping[str, int]) -> None:
         raise wanted("metrics.no-such-port", expected, found=repr(metrics), example=example, at="metrics")
 
 
-class ScrapedPodSettings(PodSettings):
+class ScrapedPodSettings(Owned, PodSettings):
     """A pod that runs until somebody ends it, so that Prometheus can look at it."""
 
     checks: ClassVar[tuple[Check, ...]] = (*PodSettings.checks, Check(("metrics", "ports"), _metrics_have_a_port))
