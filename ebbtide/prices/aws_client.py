@@ -32,6 +32,8 @@ from ebbtide.prices.aws_questions import AwsRefused, NoAws, Question
 
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
 _WORDS_KEPT = 240  # a refusal may carry an encoded message of many lines
+_HIDDEN = re.compile(r"arn:\S+|\b[0-9]{12}\b")  # accounts and people's sessions
+_CLIENTS = {"elasticloadbalancing": "elbv2"}  # where boto3's name differs from IAM's
 
 # Error codes of AWS's answers.
 _THROTTLED = re.compile(r"Throttl\w*|RequestLimitExceeded|TooManyRequests\w*|PriorRequestNotComplete")
@@ -62,23 +64,24 @@ class AwsClient:
         answers: list[object] = []
         paging: dict[str, str] = {}
         try:
-            call = getattr(self._client_of(service, question.region), botocore.xform_name(operation))
+            client = self._client_of(_CLIENTS.get(service, service), question.region)
+            call = getattr(client, botocore.xform_name(operation))
             while True:
                 page = call(**question.parameters, **paging)
                 answers += cast("list[object]", page.get(question.answers, ()))
                 following = str(page.get(question.token) or "")
                 if not following:
                     return answers
-                if following == paging.get(question.token):
+                if following in paging.values():
                     raise AwsRefused(f"{question}: the pages of the answer do not end")
-                paging = {question.token: following}
+                paging = {question.token_parameter or question.token: following}
         except (BotoCoreError, ClientError) as error:
             raise _failure(question, error) from None
 
 
 def _failure(question: Question, error: BotoCoreError | ClientError) -> NoAws | AwsRefused:
     """The error as a line that says what to do about it."""
-    words = " ".join(str(error).split())[:_WORDS_KEPT]
+    words = _HIDDEN.sub("…", " ".join(str(error).split()))[:_WORDS_KEPT]
     code = cast("str", error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
     if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
         return NoAws(

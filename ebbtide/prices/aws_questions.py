@@ -60,7 +60,8 @@ class Question:
     parameters: Mapping[str, object]
     region: str  # of the endpoint
     answers: str  # the key of the list in a page
-    token: str  # the key of the token of the next page, in a page and in the call for the next one
+    token: str = ""  # the key of the next page's token in a page
+    token_parameter: str = ""  # the key of that token in a call; default: the same
 
     def __str__(self) -> str:
         return f"{self.action} in {self.region}"

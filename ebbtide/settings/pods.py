@@ -97,27 +97,15 @@ def every_pod(settings: StackSettings) -> Iterator[PodEntry]:
             yield PodEntry(f"ray.{name}.groups.{key}", namespace_of_ray(name), group)
 
 
-class OwnedEntry(NamedTuple):
-    path: str  # as messages have it: services.embed
-    pods: tuple[str, ...]  # names of its pods
-    keys: Owned
-
-
-def owned_entries(settings: StackSettings) -> Iterator[OwnedEntry]:
-    """Yield each workload that may have an owner. Variants with the same owner and last day are one entry."""
-    for section in ("workloads", "workers", "adopted"):
-        entries: Mapping[str, Owned] = getattr(settings, section)
-        for name, entry in entries.items():
-            yield OwnedEntry(f"{section}.{name}", (name,), entry)
+def owned_entries(settings: StackSettings) -> Iterator[tuple[str, tuple[str, ...], Owned]]:
+    """Yield what may have an owner: its path, its name followed by further names of its pods, and the keys."""
+    for name, entry, _ in rolling_pods(settings):
+        if isinstance(entry.pod, Owned):
+            yield entry.path, (name,), entry.pod
+    for name, rule in settings.adopted.items():
+        yield f"adopted.{name}", (name,), rule
     for name, cluster in settings.ray.items():
-        yield OwnedEntry(f"ray.{name}", tuple(cluster.pods(name)), cluster)
-    for name, service in settings.services.items():
-        variants = service.variants
-        if len({(variant.owner, variant.expires) for variant in variants.values()}) == 1:
-            yield OwnedEntry(f"services.{name}", tuple(service.pods(name)), next(iter(variants.values())))
-            continue
-        for key, variant in variants.items():
-            yield OwnedEntry(f"services.{name}.variants.{key}", (pod_name(name, key),), variant)
+        yield f"ray.{name}", (name, *cluster.pods(name)), cluster
 
 
 def pull_secret_namespaces(settings: StackSettings) -> tuple[str, ...]:

@@ -27,16 +27,18 @@ def _policy(value: object) -> str:
     return value
 
 
-def _stated(expected: str, example: str) -> BeforeValidator:
+def stated(expected: str, example: str, code: str = "exception.form") -> BeforeValidator:
+    """Accept a text on one line."""
+
     def parse(value: object) -> str:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise wanted("exception.form", expected, example=example)
+            raise wanted(code, expected, example=example)
         return value.strip()
 
     return BeforeValidator(parse)
 
 
-_TEXT = WithJsonSchema({"type": "string", "minLength": 1})
+TEXT = WithJsonSchema({"type": "string", "minLength": 1})
 PolicyId: TypeAlias = Annotated[
     str, BeforeValidator(_policy), WithJsonSchema({"type": "string", "enum": list(POLICY_IDS)})
 ]
@@ -46,11 +48,11 @@ class PolicyException(Settings):
     """A temporary exception from a policy for one resource."""
 
     policy: PolicyId = Field(description="id of the policy", examples=["EB019"])
-    resource: Annotated[str, _stated("the name of a resource, as the preview shows it", "api"), _TEXT] = Field(
+    resource: Annotated[str, stated("the name of a resource, as the preview shows it", "api"), TEXT] = Field(
         description="name of the resource as in the preview: api, ebbtide/api or Deployment ebbtide/api",
         examples=["api"],
     )
-    reason: Annotated[str, _stated("the reason, which the preview shows", _REASON_EXAMPLE), _TEXT] = Field(
+    reason: Annotated[str, stated("the reason, which the preview shows", _REASON_EXAMPLE), TEXT] = Field(
         description="reason, which the preview shows", examples=[_REASON_EXAMPLE]
     )
     until: DateText = Field(description="last day of the exception, in UTC", examples=['"2027-01-31"'])

@@ -19,10 +19,7 @@ def cautions(text: str, folder: Path, today: date) -> dict[str, str]:
     return {caution.path: caution.text for caution in warnings if caution.code == "workload.expired"}
 
 
-SERVICE, VARIANT = (
-    f"ebbtide:services: {{ api: {{ {SERVED}, {keys} }} }}"
-    for keys in (f"{LAST}, {TWO.format('')}", TWO.format(f", {LAST}"))
-)
+SERVICE, VARIANT = (f"ebbtide:services: {{ api: {{ {SERVED}, {keys} }} }}" for keys in (LAST, TWO.format(f", {LAST}")))
 RAY = f"""
 ebbtide:ray:
   flow: {{ version: "2.60.0", image: "example.com/ray:2.60.0", longestTask: 1h, head: {{ cpu: 1, memory: 4Gi }},
@@ -64,8 +61,7 @@ def test_the_warning_names_the_owner(tmp_path: Path) -> None:
     [
         ('owner: ""', ("owner.form", "workers.train.owner:", "one line")),
         ('owner: "search\\nand more"', ("owner.form", "found 'search")),
-        ("owner: 12", ("owner.form", "found 12", "quote it")),
-        (f'owner: "{"a" * 101}"', ("owner.form", "at most 100")),
+        ("owner: 12", ("owner.form", "found 12")),
         ('expires: "2026-11-31"', ("date.form", "workers.train.expires:")),
         ("expire: soon", ("key.unknown", "did you mean expires?")),
     ],

@@ -1,0 +1,120 @@
+"""Volumes and load balancers with the stack's tag that AWS bills and nothing uses, read once with the caller's login.
+
+The volume of a claim that the stack file names is no finding while it is detached: its pod may sleep, move or wait for
+a job. The same holds for the load balancer of a workload that sleeps. Stacks create no classic load balancers, so none
+are read. AWS knows no time of the last use: `since` is the creation. ARNs and ids stay in this module.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from ebbtide.idle.finding import Finding
+from ebbtide.idle.owners import owners
+from ebbtide.prices import NoPrice, service_price
+from ebbtide.prices.aws_questions import Aws, AwsRefused, NoAws, Question
+from ebbtide.provisioning_labels import CUSTOMER
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.pods import CLAIM, every_pod, referenced_objects
+from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.sections.owned import Owned
+from ebbtide.units.durations import ONE_DAY
+
+_CLAIM = "kubernetes.io/created-for/pvc/name"
+_SERVICE = ("kubernetes.io/service-name", "service.k8s.aws/stack", "ingress.k8s.aws/stack")
+"""Tags with namespace and name: of cloud-provider-aws, and of the AWS Load Balancer Controller."""
+_OWN_CLAIMS = "data-ebbtide-"  # of Redis, Prometheus and Alertmanager
+
+
+def read_aws(aws: Aws, settings: StackSettings, now: datetime) -> tuple[list[Finding], list[str]]:
+    """Return the findings, and a line for each kind of resource that could not be read."""
+    if settings.cluster.context is not None:
+        return [], ["volumes, load balancers: on an existing cluster they do not have the stack's tag"]
+    findings: list[Finding] = []
+    unread: list[str] = []
+    for kind, read in (("volumes", _volumes), ("load balancers", _balancers)):
+        try:
+            findings += read(aws, settings, now)
+        except (NoAws, AwsRefused) as error:
+            unread.append(f"{kind}: {error}")
+    return findings, unread
+
+
+def _volumes(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Finding]:
+    ours = {"Name": f"tag:{CUSTOMER}", "Values": [settings.customer]}
+    question = Question(
+        action="ec2:DescribeVolumes",
+        parameters={"Filters": [{"Name": "status", "Values": ["available"]}, ours]},
+        region=settings.region,
+        answers="Volumes",
+        token="NextToken",
+    )
+    claims = _named_claims(settings)
+    volumes: list[Any] = aws.ask(question)
+    for volume in volumes:
+        tags, created, size = _tags(volume), volume["CreateTime"], f"{volume['Size']} GiB"
+        claim = tags.get(_CLAIM, "")
+        may_return = claim.startswith(_OWN_CLAIMS) or {claim, claim.rpartition("-")[0]} & claims
+        if may_return or now - created < ONE_DAY:
+            continue
+        yield Finding(
+            kind="volume",
+            name=claim or tags.get("Name", f"{size} of {created:%Y-%m-%d}"),
+            evidence=f"{size} {volume['VolumeType']}, attached to no node; created {created:%Y-%m-%d}",
+            usd=_volume_usd(settings.region, volume),
+            since=created,
+        )
+
+
+def _volume_usd(region: str, volume: Any) -> float | None:
+    """Return US dollars a month by size; None for other types than gp3, which the tables do not have."""
+    try:
+        return volume["Size"] * service_price(region, "ebs", f"{volume['VolumeType']}_storage")
+    except NoPrice:
+        return None
+
+
+def _named_claims(settings: StackSettings) -> set[str | None]:
+    """Return the claims that the stack file names; those of stateful sets without the number of their pod."""
+    named = {entry for _, _, pod in every_pod(settings) for entry in referenced_objects(pod)}
+    saved = {pool.checkpoints.claim for pool in settings.workers.values() if pool.checkpoints is not None}
+    sets = {f"{volume}-{name}" for name, workload in settings.all_workloads.items() for volume in workload.volumes}
+    return saved | sets | {entry.name for entry in named if entry.kind == CLAIM}
+
+
+def _balancers(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Finding]:
+    def ask(operation: str, answers: str, **parameters: object) -> list[Any]:
+        action, paging = f"elasticloadbalancing:{operation}", {"token": "NextMarker", "token_parameter": "Marker"}
+        return aws.ask(
+            Question(action=action, parameters=parameters, region=settings.region, answers=answers, **paging)
+        )
+
+    asleep = {f"{policy.namespace}/{policy.name}" for policy in sleepers_of(settings)}
+    for balancer in ask("DescribeLoadBalancers", "LoadBalancers"):
+        arn, created = balancer["LoadBalancerArn"], balancer["CreatedTime"]
+        (tagged,) = ask("DescribeTags", "TagDescriptions", ResourceArns=[arn])
+        tags = _tags(tagged)
+        service = next((tags[key] for key in _SERVICE if key in tags), "")
+        if tags.get(CUSTOMER) != settings.customer or service in asleep or now - created < ONE_DAY:
+            continue
+        groups = ask("DescribeTargetGroups", "TargetGroups", LoadBalancerArn=arn)
+        may_redirect = not groups and balancer["Type"] == "application"
+        if may_redirect or any(
+            ask("DescribeTargetHealth", "TargetHealthDescriptions", TargetGroupArn=group["TargetGroupArn"])
+            for group in groups
+        ):
+            continue
+        keys = owners(settings).get(service.rpartition("/")[2], Owned())
+        yield Finding(
+            kind="load balancer",
+            name=service or balancer["LoadBalancerName"],
+            evidence=f"no target; created {created:%Y-%m-%d}",
+            usd=None,  # the tables have no price
+            since=created,
+            owner=keys.owner,
+            expires=keys.expires,
+        )
+
+
+def _tags(entry: Any) -> Mapping[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in entry.get("Tags", ())}
