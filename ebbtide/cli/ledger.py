@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ebbtide.cli.cluster import Context, Kubeconfig, cluster
+from ebbtide.cli.cluster import Context, Kubeconfig, watching
 from ebbtide.cli.console import fail, finish
-from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl
+from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, closed_month
 from ebbtide.files import Unwritable, write_file
-from ebbtide.monitoring.client import Prometheus
-from ebbtide.operate.api import CannotOperate
-from ebbtide.operate.prometheus import link_of, named_link
-from ebbtide.settings import StackInvalid, StackSettings, load_stack
+from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.load import project_root
 
 if TYPE_CHECKING:
-    from ebbtide.ledger.bill.bill import Bill
-    from ebbtide.ledger.month import Ledger, Month
-    from ebbtide.monitoring.links import Link
+    from ebbtide.ledger.month import Ledger
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -58,135 +53,57 @@ def ledger(
     """Show what the nodes of a month cost, what was saved, and which pools and workloads caused it."""
     if all_ != (stack is None) or (all_ and (bill or focus or write)) or (focus and not bill):
         raise typer.BadParameter("expected STACK or --all, --bill, --focus and --write with STACK, --focus with --bill")
-    if stack is None:
-        _show_all(month, json_file)
-        return
-    from ebbtide.ledger.month import ledger_json
-    from ebbtide.ledger.page import write_page
-    from ebbtide.ledger.text import as_text
+    from ebbtide.ledger.bill.bill import read_bill
+    from ebbtide.ledger.bill.difference import difference_of
+    from ebbtide.ledger.bill.focus import focus_text
+    from ebbtide.ledger.build import read_ledger
+    from ebbtide.ledger.month import LedgerError, plain
+    from ebbtide.ledger.month_file import committed_ledger, month_path
+    from ebbtide.ledger.page import render_page
+    from ebbtide.ledger.sheets import as_text, view_of, view_with_bill
 
     try:
+        if stack is None:
+            _show_all(month, json_file)
+            return
         settings = load_stack(stack)
-    except StackInvalid as invalid:
-        fail(invalid)
-    chosen = _month(month, settings)
-    billed = _read_bill(bill, settings, chosen) if bill else None
-    found = _committed(settings, chosen) or _from_prometheus(
-        settings, chosen, prometheus, token_file, context, kubeconfig
-    )
-    document, shown, added = ledger_json(found), as_text(found), None
-    if billed is not None:
-        from rich.console import Group
-
-        from ebbtide.ledger.bill.bill import bill_json
-        from ebbtide.ledger.bill.difference import difference_json, difference_of
-        from ebbtide.ledger.bill.text import Billed, advice_of, bill_text
-
-        added = Billed(bill=billed, difference=difference_of(found, billed), advice=advice_of(billed, settings))
-        document |= {"bill": bill_json(billed), "difference": difference_json(added.difference)}
-        shown = Group(shown, bill_text(added))
-    try:
+        chosen = closed_month(month, settings)
+        path = month_path(project_root(), settings.stack, chosen.name)
+        billed = read_bill(bill, settings, chosen) if bill else None
+        found = committed_ledger(path)
+        if found is None:
+            with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
+                found = read_ledger(asking, settings, chosen, datetime.now(UTC))
+        document, view = plain(found), view_of(found)
+        added: dict[str, Any] = {}
+        if billed is not None:
+            difference = difference_of(found, billed)
+            added = {"bill": plain(billed), "difference": plain(difference)}
+            view = view_with_bill(found, billed, difference, settings)
+            if focus is not None:
+                write_file(focus, focus_text(billed, found))
         if report is not None:
-            write_page(found, report, added)
-        if billed is not None and focus is not None:
-            from ebbtide.ledger.bill.focus import focus_text
-
-            write_file(focus, focus_text(billed, found))
-    except Unwritable as error:
+            write_file(report, render_page(view))
+        if write:
+            _add_entry(path, found, {"ledger": document, **added})
+    except (StackInvalid, LedgerError, Unwritable) as error:
         fail(error)
-    if write:
-        _add_entry(found, document)
-    finish(json_file, document, shown)
+    finish(json_file, {"schema": 1, **document, **added}, as_text(view))
 
 
 def _show_all(month: str, json_file: Path | None) -> None:
-    from ebbtide.ledger.month_file import MonthFileInvalid, month_files
-    from ebbtide.ledger.overview import overview_json, overview_text
+    from ebbtide.ledger.overview import overview
 
-    try:
-        files = [*month_files(project_root(), month)]
-        document, shown = overview_json(files), overview_text(files)
-    except MonthFileInvalid as error:
-        fail(error)
-    if not files:
+    stacks, shown = overview(project_root(), month)
+    if not stacks:
         fail(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
-    finish(json_file, document, shown)
+    finish(json_file, {"schema": 1, "stacks": stacks}, shown)
 
 
-def _read_bill(files: list[Path], settings: StackSettings, month: "Month") -> "Bill":
-    from ebbtide.ledger.bill.bill import read_bill
-    from ebbtide.ledger.bill.report import BillInvalid
+def _add_entry(path: Path, found: "Ledger", content: dict[str, Any]) -> None:
+    from ebbtide.ledger.month_file import add_entry
 
-    try:
-        return read_bill(files, settings, month)
-    except BillInvalid as invalid:
-        fail(*invalid.lines)
-
-
-def _committed(settings: StackSettings, month: "Month") -> "Ledger | None":
-    from ebbtide.ledger.month_file import MonthFileInvalid, month_path, read_month_file
-
-    try:
-        file = read_month_file(month_path(project_root(), settings.stack, month.name))
-        return None if file is None else file.ledger
-    except MonthFileInvalid as error:
-        fail(error)
-
-
-def _add_entry(ledger: "Ledger", document: dict[str, Any]) -> None:
-    from ebbtide.ledger.month_file import MonthFileInvalid, add_entry, month_path
-
-    if ledger.incomplete:
-        fail(f"--write: wanted a closed month, found {ledger.month.name} incomplete: {ledger.incomplete}")
-    path = month_path(project_root(), ledger.stack, ledger.month.name)
-    parts = {name: document.pop(name) for name in ("bill", "difference") if name in document}
-    try:
-        added = add_entry(path, {"ledger": document, **parts}, datetime.now(UTC))
-    except (MonthFileInvalid, Unwritable) as error:
-        fail(error)
-    document |= parts
+    if found.incomplete:
+        fail(f"--write: wanted a closed month, found {found.month.name} incomplete: {found.incomplete}")
+    added = add_entry(path, content, datetime.now(UTC))
     typer.echo(f"{'written' if added else 'unchanged'}: {path}", err=True)
-
-
-def _from_prometheus(
-    settings: StackSettings,
-    month: "Month",
-    prometheus: str,
-    token_file: Path | None,
-    context: str | None,
-    kubeconfig: str | None,
-) -> "Ledger":
-    if prometheus:
-        try:
-            return _read(named_link(prometheus, token_file), settings, month)
-        except CannotOperate as error:
-            fail(error, code=error.code)
-    with cluster(kubeconfig, context or settings.cluster.context) as api:
-        own_link = link_of(settings, api)
-        if own_link is None:
-            message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
-            raise CannotOperate(f"{settings.customer} {message}", 2)
-        return _read(own_link, settings, month)
-
-
-def _month(name: str, settings: StackSettings) -> "Month":
-    from ebbtide.ledger.month import last_month, month_named
-
-    zone, now = settings.business_hours.timezone, datetime.now(UTC)
-    last = last_month(now, zone)
-    chosen = month_named(name, zone) if name else last
-    if chosen is None:
-        raise typer.BadParameter(f"--month: wanted a month, found {name!r} (for example {last.name})")
-    if chosen.end > now:
-        fail(f"--month: wanted a month that has ended, found {name} (for example {last.name})", code=2)
-    return chosen
-
-
-def _read(link: "Link", settings: StackSettings, month: "Month") -> "Ledger":
-    from ebbtide.ledger.build import CannotTell, read_ledger
-
-    now = datetime.now(UTC)
-    try:
-        return read_ledger(Prometheus(link, settings.customer, lambda: datetime.now(UTC)), settings, month, now)
-    except CannotTell as error:
-        fail(*error.lines)

@@ -1,9 +1,9 @@
 """Options that several commands share."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from ebbtide.simulator.trace.jobs import Reading
 from ebbtide.simulator.trace.table import bundled
 from ebbtide.simulator.trace.times import parsed_time
 from ebbtide.vocabulary.windows import zone_names
+
+if TYPE_CHECKING:
+    from ebbtide.ledger.month import Month
+    from ebbtide.settings import StackSettings
 
 
 def duration_option(text: str) -> timedelta:
@@ -28,6 +32,20 @@ def time_option(text: str) -> datetime:
     if (time := parsed_time(text)) is None:
         raise typer.BadParameter(f"wanted an ISO date and time, found {text!r} (for example 2026-03-02T08:00)")
     return time
+
+
+def closed_month(name: str, settings: "StackSettings") -> "Month":
+    """Return the month of this name, or the last one, or end the command: it must have ended."""
+    from ebbtide.ledger.month import last_month, month_named
+
+    zone, now = settings.business_hours.timezone, datetime.now(UTC)
+    last = last_month(now, zone)
+    month = month_named(name, zone) if name else last
+    if month is None:
+        raise typer.BadParameter(f"--month: wanted a month, found {name!r} (for example {last.name})")
+    if month.end > now:
+        raise typer.BadParameter(f"--month: wanted a month that has ended, found {name} (for example {last.name})")
+    return month
 
 
 def _columns(text: str) -> dict[str, str]:

@@ -1,19 +1,16 @@
 """`ebbtide report live`: one page about the activity and usage of a stack, from Prometheus."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ebbtide.cli.cluster import Context, Kubeconfig, cluster
+from ebbtide.cli.cluster import Context, Kubeconfig, watching
 from ebbtide.cli.console import fail
 from ebbtide.cli.options import PrometheusToken, PrometheusUrl, Stack
 from ebbtide.files import Unwritable
 from ebbtide.monitoring.client import Prometheus
-from ebbtide.monitoring.links import Link
-from ebbtide.operate.api import CannotOperate
-from ebbtide.operate.prometheus import link_of, named_link
 from ebbtide.report.live.page import verdict, write_live
 from ebbtide.report.live.reading import read_record
 from ebbtide.report.live.record import missing
@@ -58,24 +55,12 @@ def live(
         settings = load_stack(stack)
     except StackInvalid as invalid:
         fail(invalid)
-    if prometheus:
-        try:
-            link = named_link(prometheus, token_file)
-        except CannotOperate as error:
-            fail(error, code=error.code)
-        _write(link, settings, far, output)
-        return
-    with cluster(kubeconfig, context or settings.cluster.context) as api:
-        link = link_of(settings, api)
-        if link is None:
-            message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
-            raise CannotOperate(f"{settings.customer} {message}", 2)
-        _write(link, settings, far, output)
+    with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
+        _write(asking, settings, far, output)
 
 
-def _write(link: Link, settings: StackSettings, far: timedelta, output: Path) -> None:
+def _write(asking: Prometheus, settings: StackSettings, far: timedelta, output: Path) -> None:
     until = datetime.now(zone_of(settings.business_hours.timezone))
-    asking = Prometheus(link, settings.customer, lambda: datetime.now(UTC))
     if (doubt := asking.doubt()) is not None:
         fail(doubt.why)
     record = read_record(asking, settings, far, until)

@@ -1,10 +1,11 @@
 """Build the ledger of a month from what Prometheus recorded."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from ebbtide.advice.savings.usage import Usage, usage_of_counts
 from ebbtide.ledger.alternatives import alternatives_of
-from ebbtide.ledger.month import CLOSED_WITHIN, SPOT, Ledger, Month, Share
+from ebbtide.ledger.month import CLOSED_WITHIN, SPOT, Ledger, LedgerError, Month, Share
 from ebbtide.ledger.paid import Amount, Paid, paid_of
 from ebbtide.ledger.rates import described, rates_of
 from ebbtide.ledger.reading import Recording, Request, read_month
@@ -16,27 +17,14 @@ IDLE = "idle"
 UNKNOWN_REQUESTS = "requests not recorded"
 
 
-class CannotTell(Exception):
-    """There is no ledger. `lines`: a line for each reason."""
-
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
-
-
 def read_ledger(prometheus: Prometheus, settings: StackSettings, month: Month, now: datetime) -> Ledger:
-    """Read and calculate. Raises: `CannotTell`."""
-    recording = read_month(prometheus, settings.customer, month)
-    if not isinstance(recording, Recording):
-        raise CannotTell(recording.why)
-    return ledger_of(recording, settings, month, now)
+    """Read and calculate. Raises `LedgerError`."""
+    return ledger_of(read_month(prometheus, settings.customer, month), settings, month, now)
 
 
 def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: datetime) -> Ledger:
-    """Calculate a ledger. Raises `CannotTell` if a node that ran has no price."""
-    rates, missing = rates_of(settings, recording.prices, recording.sightings.seen)
-    if missing:
-        raise CannotTell(*missing)
+    """Calculate a ledger. Raises `LedgerError` if a node that ran has no price."""
+    rates = rates_of(settings, recording.prices, recording.sightings.seen)
     paid = paid_of(settings, month, recording.sightings, rates, recording.forgotten)
     return Ledger(
         stack=settings.stack,
@@ -50,9 +38,28 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
         alternatives=alternatives_of(settings, month, paid, rates, recording.wanted, recording.asleep),
         shares=tuple(shares_of(paid.hourly, recording.requests)),
         prices=described(settings),
-        sources=(recording.source,),
+        source=recording.source,
         notes=tuple(_notes(paid, rates.spot_share)),
     )
+
+
+def usage_of_month(prometheus: Prometheus, settings: StackSettings, month: Month) -> Usage:
+    """Return mean nodes by hour and group. An hour that was not recorded from end to end is missing.
+
+    Raises `LedgerError`.
+    """
+    recording = read_month(prometheus, settings.customer, month)
+    rates = rates_of(settings, recording.prices, recording.sightings.seen)
+    paid = paid_of(settings, month, recording.sightings, rates)
+    counts = {
+        (month.begin + hour * timedelta(hours=1), group): paid.hourly.get((group, hour), Amount()).hours
+        for hour, share in paid.recorded.items()
+        if share == 1
+        for group in settings.node_groups
+    }
+    if not counts:
+        raise LedgerError(f"{recording.source} has no entire hour of {month.name}")
+    return usage_of_counts(counts, settings, f"{month.name}, recorded by {recording.source}")
 
 
 def _incomplete(month: Month, paid: Paid, now: datetime) -> str:

@@ -3,20 +3,26 @@
 Units: US dollars before tax, node-hours, instants of UTC; days are local dates of the stack.
 """
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, cast
+from typing import Any
+
+from pydantic import TypeAdapter, computed_field
 
 from ebbtide.vocabulary.windows import wall_to_instant, zone_of
 
-SCHEMA = 1
 CLOSED_WITHIN = timedelta(days=10)
 """After a month's end. Prometheus keeps 45 days, so that a later reading may lack the first days."""
 SPOT, ON_DEMAND = "spot", "on-demand"
 """Capacity types of nodes, and of rows of a bill."""
 _NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+
+
+class LedgerError(Exception):
+    """There is no ledger. The message has a line for each reason, without text of a bill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +31,17 @@ class Month:
     month: int
     zone: str
 
+    @computed_field
     @property
     def name(self) -> str:
         return f"{self.year}-{self.month:02}"
 
+    @computed_field
     @property
     def begin(self) -> datetime:
         return wall_to_instant(self.zone, date(self.year, self.month, 1), 0, last=False)
 
+    @computed_field
     @property
     def end(self) -> datetime:
         return self.after.begin
@@ -63,7 +72,7 @@ def last_month(now: datetime, zone: str) -> Month:
     return Month(year=day.year, month=day.month, zone=zone)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class NodeHours:
     """Nodes of one kind on one local day, recorded hours only: a gap has its own dollars."""
 
@@ -72,10 +81,10 @@ class NodeHours:
     category: str  # fixed, flexible, gpu or spot; "" if the node lacks the label
     instance_type: str
     capacity_type: str  # SPOT or ON_DEMAND
-    hours: float
-    usd: float  # without boots
-    boots: int
-    boot_usd: float  # estimated: from launch until the node joined
+    hours: float = 0.0
+    usd: float = 0.0  # without boots
+    boots: int = 0
+    boot_usd: float = 0.0  # estimated: from launch until the node joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,62 +133,49 @@ class Ledger:
     alternatives: tuple[Alternative, ...]
     shares: tuple[Share, ...]
     prices: Mapping[str, str]  # source and date of each kind of price
-    sources: tuple[str, ...]
+    source: str
     notes: tuple[str, ...]
 
+    @computed_field
     @property
     def recorded_usd(self) -> float:
         """Recorded hours with the assumed plan, without boots and gaps."""
         return sum(row.usd for row in self.paid) + self.plan_usd
 
+    @computed_field
     @property
     def boot_usd(self) -> float:
         return sum(row.boot_usd for row in self.paid)
 
+    @computed_field
     @property
     def low_usd(self) -> float:
         """The least that the nodes cost; the boots are the estimate."""
         return self.recorded_usd + self.boot_usd + sum(gap.low_usd for gap in self.gaps)
 
+    @computed_field
     @property
     def high_usd(self) -> float:
         return self.recorded_usd + self.boot_usd + sum(gap.high_usd for gap in self.gaps)
 
-    def saved(self, alternative: Alternative) -> tuple[float, float] | None:
-        """Return the least and the most that was saved; below 0 the alternative is cheaper."""
-        if alternative.low_usd is None or alternative.high_usd is None:
-            return None
-        return alternative.low_usd - self.high_usd, alternative.high_usd - self.low_usd
+    @computed_field
+    @property
+    def idle_usd(self) -> float:
+        """Dollars of nodes that no pod requested: the most that fewer or smaller nodes could save."""
+        return sum(share.usd for share in self.shares if share.idle)
+
+    @computed_field
+    @property
+    def saved(self) -> Mapping[str, tuple[float, float] | None]:
+        """The least and the most that was saved, by alternative; below 0 the alternative is cheaper."""
+        return {
+            entry.name: None
+            if entry.low_usd is None or entry.high_usd is None
+            else (entry.low_usd - self.high_usd, entry.high_usd - self.low_usd)
+            for entry in self.alternatives
+        }
 
 
-def ledger_json(ledger: Ledger) -> dict[str, Any]:
-    """Return plain values. Dollars have cents, so that two readings of one month are equal."""
-    totals = {
-        "recorded_usd": ledger.recorded_usd,
-        "boot_usd": ledger.boot_usd,
-        "low_usd": ledger.low_usd,
-        "high_usd": ledger.high_usd,
-    }
-    saved = {
-        entry.name: {"low_usd": span[0], "high_usd": span[1]}
-        for entry in ledger.alternatives
-        if (span := ledger.saved(entry)) is not None
-    }
-    month = {"name": ledger.month.name, "zone": ledger.month.zone, "begin": ledger.month.begin, "end": ledger.month.end}
-    document = {"schema": SCHEMA, **asdict(ledger), "month": month, "totals": totals, "saved": saved}
-    return cast("dict[str, Any]", plain(document))
-
-
-def plain(value: object) -> object:
-    """Return a value as JSON has it: dollars and hours with four digits, instants and days as text."""
-    match value:
-        case dict():
-            return {str(key): plain(entry) for key, entry in cast("dict[object, object]", value).items()}
-        case list() | tuple():
-            return [plain(entry) for entry in cast("list[object]", value)]
-        case date():
-            return value.isoformat()
-        case float():
-            return round(value, 4)
-        case _:
-            return value
+def plain(value: object) -> dict[str, Any]:
+    """Return a dataclass as JSON has it. Figures have four digits, so that two readings of one month are equal."""
+    return json.loads(TypeAdapter(type(value)).dump_json(value), parse_float=lambda text: round(float(text), 4))

@@ -1,61 +1,44 @@
 """The committed months of all stacks, sorted by what could still be saved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 
-from ebbtide.ledger.month import Ledger
-from ebbtide.ledger.month_file import MonthFile
-from ebbtide.ledger.text import saved_text, span
+from ebbtide.ledger.month_file import month_paths, read_entries
+from ebbtide.ledger.sheets import saved_text, span
 from ebbtide.report.words import DASH, dollars
 from ebbtide.terminal import table
 
 
-def still_to_save(ledger: Ledger) -> float:
-    """Return the dollars of nodes that no pod requested: the most that fewer or smaller nodes could save."""
-    return sum(share.usd for share in ledger.shares if share.idle)
-
-
-def ordered(files: Iterable[MonthFile]) -> list[tuple[MonthFile, Ledger]]:
-    return sorted(((file, file.ledger) for file in files), key=lambda entry: (-still_to_save(entry[1]), entry[0].stack))
-
-
-def overview_text(files: Iterable[MonthFile]) -> RenderableType:
-    return table(
-        ("customer", "stack", "month", ">nodes cost", ">bill", ">saved", ">could still be saved"),
+def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableType]:
+    """Return the figures and the table of a month, or of each stack's newest one. Raises `LedgerError`."""
+    stacks = sorted(_stacks(root, month), key=lambda stack: (-stack["idle_usd"], stack["stack"]))
+    columns = ("customer", "stack", "month", ">nodes cost", ">bill", ">saved", ">could still be saved")
+    rows = (
         (
-            (
-                ledger.customer,
-                file.stack,
-                file.month,
-                span(ledger.low_usd, ledger.high_usd),
-                _billed(file),
-                saved_text(ledger, ledger.alternatives[0]) if ledger.alternatives else DASH,
-                f"up to {dollars(still_to_save(ledger))}",
-            )
-            for file, ledger in ordered(files)
-        ),
+            stack["customer"],
+            stack["stack"],
+            stack["month"],
+            span(stack["low_usd"], stack["high_usd"]),
+            DASH if stack["bill_usd"] is None else dollars(stack["bill_usd"]),
+            saved_text(stack["saved"]),
+            f"up to {dollars(stack['idle_usd'])}",
+        )
+        for stack in stacks
     )
+    return stacks, table(columns, rows)
 
 
-def overview_json(files: Iterable[MonthFile]) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "stacks": [
-            {
-                "stack": file.stack,
-                "month": file.month,
-                "entries": len(file.entries),
-                "low_usd": round(ledger.low_usd, 4),
-                "high_usd": round(ledger.high_usd, 4),
-                "still_to_save_usd": round(still_to_save(ledger), 4),
-            }
-            for file, ledger in ordered(files)
-        ],
-    }
-
-
-def _billed(file: MonthFile) -> str:
-    bill = file.entries[-1].get("bill")
-    return DASH if bill is None else dollars(sum(bill["usd"].values()))
+def _stacks(root: Path, month: str) -> Iterator[dict[str, Any]]:
+    for path in month_paths(root, month):
+        *_, entry = read_entries(path)
+        ledger, bill = entry["ledger"], entry["bill"]
+        yield {
+            "stack": path.parent.name,
+            "month": path.stem,
+            **{name: ledger[name] for name in ("customer", "low_usd", "high_usd", "idle_usd")},
+            "saved": next(iter(ledger["saved"].values()), None),
+            "bill_usd": None if bill is None else sum(bill["parts"].values()),
+        }

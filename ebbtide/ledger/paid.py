@@ -4,13 +4,23 @@ In a gap the least is paid by the nodes that surely ran: those of the same name 
 those that were created in it and were seen after it. The most is every group at its `max`, at its dearest type.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from itertools import pairwise
 
-from ebbtide.ledger.lives import Life, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap, without
+from ebbtide.ledger.lives import (
+    Life,
+    NodeKey,
+    Sightings,
+    Span,
+    clipped,
+    gaps_between,
+    lives_of,
+    most_at_once,
+    overlap,
+    without,
+)
 from ebbtide.ledger.month import SPOT, Gap, Month, NodeHours
 from ebbtide.ledger.rates import Rates, plan_share
 from ebbtide.prices import PricingAssumption
@@ -26,8 +36,6 @@ _HOUR_S = 3600.0
 class Amount:
     hours: float = 0.0
     usd: float = 0.0
-    boots: int = 0
-    boot_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,80 +54,59 @@ class Paid:
 
 @dataclass(slots=True)
 class _Sums:
-    rows: dict[tuple[date, str, str, str, str], Amount] = field(
-        default_factory=dict[tuple[date, str, str, str, str], Amount]
+    month: Month
+    rates: Rates
+    rows: dict[tuple[date, str, str, str, str], NodeHours] = field(
+        default_factory=dict[tuple[date, str, str, str, str], NodeHours]
     )
     hourly: dict[tuple[str, int], Amount] = field(default_factory=dict[tuple[str, int], Amount])
 
+    def row(self, key: NodeKey, at: float) -> NodeHours:
+        day = self.month.day_of(datetime.fromtimestamp(at, UTC))
+        place = (day, key.group, key.category, key.instance_type, key.capacity_type)
+        return self.rows.setdefault(place, NodeHours(*place))
+
+    def add(self, life: Life, gaps: Sequence[Span]) -> None:
+        key, first = life.key, self.month.begin.timestamp()
+        for span in without((life.begin, life.end), gaps):
+            for begin, end in _cut(span, first, self.rates.changes(key.instance_type)):
+                hours = (end - begin) / _HOUR_S
+                hour = (key.group, int((begin - first) // _HOUR_S))
+                for amount in (self.row(key, begin), self.hourly.setdefault(hour, Amount())):
+                    amount.hours += hours
+                    amount.usd += self.rates.usd(key, begin) * hours
+        if life.created is not None and life.created == life.begin:
+            row = self.row(key, life.created)
+            row.boots += 1
+            row.boot_usd += self.rates.usd(key, life.created) * NODE_BOOT_S / _HOUR_S
+
 
 def paid_of(settings: StackSettings, month: Month, sightings: Sightings, rates: Rates, forgotten: str = "") -> Paid:
-    span = (month.begin.timestamp(), month.end.timestamp())
-    lives = clipped(lives_of(sightings), span)
-    gaps = gaps_between(sightings.looks, *span)
-    sums = _Sums()
+    first, last = month.begin.timestamp(), month.end.timestamp()
+    lives = clipped(lives_of(sightings), (first, last))
+    gaps = gaps_between(sightings.looks, first, last)
+    sums = _Sums(month, rates)
     for life in lives:
-        _add(life, gaps, month, rates, sums)
-    hours = round(month.hours)
-    recorded = {
-        hour: 1 - sum(overlap(gap, (begin, begin + _HOUR_S)) for gap in gaps) / _HOUR_S
-        for hour in range(hours)
-        for begin in (span[0] + hour * _HOUR_S,)
-    }
+        sums.add(life, gaps)
+    hours = [(first + hour * _HOUR_S, first + (hour + 1) * _HOUR_S) for hour in range(round(month.hours))]
+    recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / _HOUR_S for hour, span in enumerate(hours)}
     peaks = most_at_once(lives)
     return Paid(
-        rows=tuple(
-            NodeHours(
-                day=day,
-                group=group,
-                category=category,
-                instance_type=instance_type,
-                capacity_type=capacity_type,
-                hours=amount.hours,
-                usd=amount.usd,
-                boots=amount.boots,
-                boot_usd=amount.boot_usd,
-            )
-            for (day, group, category, instance_type, capacity_type), amount in sorted(sums.rows.items())
-        ),
+        rows=tuple(sums.rows[place] for place in sorted(sums.rows)),
         hourly=sums.hourly,
-        plan_usd=_plan_usd(settings, sums.hourly, recorded, rates, span[0]),
+        plan_usd=_plan_usd(settings, sums.hourly, recorded, rates, first),
         gaps=tuple(_bounded(settings, gap, lives, rates, peaks, forgotten) for gap in gaps),
         recorded=recorded,
         peaks=peaks,
     )
 
 
-def _add(life: Life, gaps: Sequence[Span], month: Month, rates: Rates, sums: _Sums) -> None:
-    key, first = life.key, month.begin.timestamp()
-
-    def row_of(at: float) -> Amount:
-        day = month.day_of(datetime.fromtimestamp(at, UTC))
-        place = (day, key.group, key.category, key.instance_type, key.capacity_type)
-        return sums.rows.setdefault(place, Amount())
-
-    for span in without((life.begin, life.end), gaps):
-        for begin, end in _cut(span, first, rates.changes(key.instance_type)):
-            usd = rates.usd(key, begin) * (end - begin) / _HOUR_S
-            for amount in (
-                row_of(begin),
-                sums.hourly.setdefault((key.group, int((begin - first) // _HOUR_S)), Amount()),
-            ):
-                amount.hours += (end - begin) / _HOUR_S
-                amount.usd += usd
-    if life.created is not None and life.created == life.begin:
-        row = row_of(life.created)
-        row.boots += 1
-        row.boot_usd += rates.usd(key, life.created) * NODE_BOOT_S / _HOUR_S
-
-
 def _cut(span: Span, first: float, changes: Sequence[float]) -> Iterator[Span]:
     """Cut at whole hours of the month, where local days begin, and at changes of the price."""
     begin, end = span
-    inside = changes[bisect_right(changes, begin) : bisect_left(changes, end)]
-    hour = int((begin - first) // _HOUR_S) + 1
-    hours = [first + place * _HOUR_S for place in range(hour, int((end - first) // _HOUR_S) + 1)]
-    edges = sorted({begin, end, *inside, *(at for at in hours if begin < at < end)})
-    yield from pairwise(edges)
+    hours = range(int((begin - first) // _HOUR_S) + 1, int((end - first) // _HOUR_S) + 1)
+    edges = {begin, end, *changes, *(first + hour * _HOUR_S for hour in hours)}
+    yield from pairwise(sorted(at for at in edges if begin <= at <= end))
 
 
 def _plan_usd(
@@ -165,10 +152,10 @@ def _bounded(
         dearest[key.group] = max(dearest.get(key.group, 0.0), *prices)
     length = (gap[1] - gap[0]) / _HOUR_S
     for name in {*shapes, *peaks}:
-        most = shapes[name].max if name in shapes else peaks[name]
-        kinds = [kind.name for kind in (shapes[name].types if name in shapes else ()) if kind.name in rates.listed]
-        usd = [rates.listed_usd(kind, at) for kind in kinds for at in gap]
-        high += max(0.0, most * length - sure.get(name, 0.0)) * max([*usd, dearest.get(name, 0.0)])
+        most, types = (shapes[name].max, shapes[name].types) if name in shapes else (0, ())
+        usd = [rates.listed_usd(kind.name, at) for kind in types if kind.name in rates.listed for at in gap]
+        unsure = max(most, peaks.get(name, 0)) * length - sure.get(name, 0.0)
+        high += max(0.0, unsure) * max([*usd, dearest.get(name, 0.0)])
     begin, end = (datetime.fromtimestamp(at, UTC) for at in gap)
     first_kept = bool(forgotten) and not any(life.begin < gap[0] for life in lives)
     why = forgotten if first_kept else "no sample of ebbtide_exporter_sees"

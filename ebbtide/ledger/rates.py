@@ -6,10 +6,11 @@ example of negotiated prices, replaces it. Spot nodes have the typical saving of
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.ledger.lives import NodeKey
-from ebbtide.ledger.month import SPOT
+from ebbtide.ledger.month import SPOT, LedgerError
 from ebbtide.ledger.reading import Steps
 from ebbtide.prices import NoPrice, on_demand, price_date, spot_typical, steady
 from ebbtide.prices.tables import place_in_use, replacement
@@ -37,10 +38,8 @@ class Rates:
         return tuple(at for at, _ in self.listed[instance_type][1:])
 
 
-def rates_of(
-    settings: StackSettings, recorded: Mapping[str, Steps], keys: Iterable[NodeKey]
-) -> tuple[Rates, tuple[str, ...]]:
-    """Return the rates, and one line for each type that ran and has no price."""
+def rates_of(settings: StackSettings, recorded: Mapping[str, Steps], keys: Iterable[NodeKey]) -> Rates:
+    """Return the rates. Raises `LedgerError` with a line for each type that ran and has no price."""
     book = replacement()
     replaced = book is not None and settings.region in book.regions
     shapes = with_node_sets(settings).node_groups
@@ -58,15 +57,13 @@ def rates_of(
         except NoPrice as error:
             if name in ran:
                 missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {error}")
-    shares = {name: share for name in listed if (share := _spot_share(settings.region, name)) is not None}
-    return Rates(listed=listed, spot_share=shares), tuple(missing)
-
-
-def _spot_share(region: str, name: str) -> float | None:
-    try:
-        return spot_typical(region, name) / on_demand(region, name)
-    except NoPrice:
-        return None
+    if missing:
+        raise LedgerError("\n".join(missing))
+    spot_share: dict[str, float] = {}
+    for name in listed:
+        with suppress(NoPrice):
+            spot_share[name] = spot_typical(settings.region, name) / on_demand(settings.region, name)
+    return Rates(listed=listed, spot_share=spot_share)
 
 
 def plan_share(settings: StackSettings, group: str) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ebbtide.ledger.lives import NodeKey, Sightings
-from ebbtide.ledger.month import ON_DEMAND, SPOT, Month
+from ebbtide.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.monitoring.client import Course, Forgotten, Prometheus, Series, Silent, Unknown
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
@@ -47,19 +47,12 @@ class Recording:
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
 
 
-def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording | Unknown:
-    """Return what was recorded; unknown if Prometheus is not to be trusted or has nothing of the month."""
+def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording:
+    """Return what was recorded. Raises `LedgerError` if Prometheus is not to be trusted or has nothing of the month."""
     reader = MonthReader(prometheus, Metrics(customer), month)
-    try:
-        return prometheus.doubt() or reader.two_clusters() or reader.recording()
-    except _NoAnswer as error:
-        return error.why
-
-
-class _NoAnswer(Exception):
-    def __init__(self, why: Unknown) -> None:
-        super().__init__(why.why)
-        self.why = why
+    if (doubt := prometheus.doubt() or reader.two_clusters()) is not None:
+        raise LedgerError(doubt.why)
+    return reader.recording()
 
 
 @dataclass(slots=True)
@@ -71,7 +64,7 @@ class MonthReader:
     forgotten: str = ""
 
     def recording(self) -> Recording:
-        """Read all; raises an error that `read_month` turns into an answer."""
+        """Read all. Raises `LedgerError`."""
         return Recording(
             source=self.prometheus.where,
             sightings=self.sightings(),
@@ -86,10 +79,8 @@ class MonthReader:
         sees = self.of("exporter_sees", what="nodes")
         looks = [at for line in self._daily(f"max(timestamp({sees}) * ({sees} == bool 1))") for at in _values(line)]
         if not any(looks):
-            what = (
-                self.forgotten or f"{self.prometheus.where} has nothing for ebbtide_exporter_sees in {self.month.name}"
-            )
-            raise _NoAnswer(Silent(what))
+            nothing = f"{self.prometheus.where} has nothing for ebbtide_exporter_sees in {self.month.name}"
+            raise LedgerError(self.forgotten or nothing)
         labels = ("node", "group", "kind", "instance_type", "capacity_type")
         seen: dict[NodeKey, set[float]] = {}
         for line in self._daily(f"max by ({', '.join(labels)}) (timestamp({self.of('node_info')}))"):
@@ -197,7 +188,7 @@ class MonthReader:
             case Silent():
                 return ()
             case Unknown():
-                raise _NoAnswer(course)
+                raise LedgerError(course.why)
             case _:
                 return course
 

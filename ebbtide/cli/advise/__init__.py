@@ -12,6 +12,7 @@ import typer
 from ebbtide.cli.advise import services
 from ebbtide.cli.advise.sizes import sizes
 from ebbtide.cli.advise.stack_file import apply, stack_on_eks, stack_with_nodes
+from ebbtide.cli.cluster import Context, Kubeconfig, watching
 from ebbtide.cli.console import fail, finish, progress_count, read_with_bar, replay_with_bars
 from ebbtide.cli.options import (
     TRACE_HELP,
@@ -20,6 +21,8 @@ from ebbtide.cli.options import (
     Days,
     JsonFile,
     MaxJob,
+    PrometheusToken,
+    PrometheusUrl,
     Queue,
     Queues,
     Rate,
@@ -27,6 +30,7 @@ from ebbtide.cli.options import (
     Since,
     Stack,
     Timezone,
+    closed_month,
     trace_reading,
 )
 from ebbtide.settings import StackSettings
@@ -56,6 +60,10 @@ def savings(
             metavar="FILE", dir_okay=False, help="Recorded usage instead of a trace: a table with hour, group, nodes."
         ),
     ] = None,
+    month: Annotated[
+        str | None,
+        typer.Option(metavar="2026-11", help="Nodes of a month that Prometheus recorded instead of a trace."),
+    ] = None,
     beyond_floor: Annotated[
         bool, typer.Option("--beyond-floor", help="Allow a commitment above the minimum usage, where that is cheapest.")
     ] = False,
@@ -66,14 +74,20 @@ def savings(
     max_job: MaxJob = None,
     queues: Queues = None,
     json_file: JsonFile = None,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
     from ebbtide.advice.savings.advice import savings_advice
     from ebbtide.advice.savings.text import as_json, as_text
     from ebbtide.advice.savings.usage import read_usage, usage_of
+    from ebbtide.ledger.build import usage_of_month
+    from ebbtide.ledger.month import LedgerError
 
-    if (trace is None) is (usage is None):
-        raise typer.BadParameter("wanted one of --trace and --usage (for example --trace openb2023-a)")
+    if sum(source is not None for source in (trace, usage, month)) != 1:
+        raise typer.BadParameter("wanted one of --trace, --usage and --month (for example --trace openb2023-a)")
     if queues and trace is None:
         raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
     reading = trace_reading(columns, since, days, timezone, queues)
@@ -81,6 +95,9 @@ def savings(
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
+        elif month is not None:
+            with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
+                usage_hours = usage_of_month(asking, settings, closed_month(month, settings))
         else:
             other = other_provisioner(settings)
             options = ReplayOptions(
@@ -92,7 +109,7 @@ def savings(
             usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
             _say_where_jobs_go(jobs, settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
-    except TraceError as error:
+    except (LedgerError, TraceError) as error:
         fail(error)
     finish(json_file, as_json(advice), as_text(advice))
 

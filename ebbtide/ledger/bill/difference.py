@@ -5,13 +5,13 @@ the difference of the two prices times the bill's hours, plus the difference of 
 The bill has no lines for the ledger's boots, gaps and assumed plan, so each of them is a cause.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+from dataclasses import dataclass
 
 from ebbtide.ledger.bill.bill import Bill, BillKey
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part, Pricing
-from ebbtide.ledger.month import SPOT, Ledger, plain
+from ebbtide.ledger.month import SPOT, Ledger
 
 _CENT = 0.005
 
@@ -40,26 +40,29 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
     }
     total = sum(amounts.effective for amounts in nodes.values())
-    sums: dict[str, float] = {}
-    for name, usd in _causes(ledger, nodes):
-        sums[name] = sums.get(name, 0.0) + usd
-    causes = [Cause(name=name, low_usd=usd, high_usd=usd) for name, usd in sums.items()]
-    causes.append(
-        Cause(
-            name="gaps of the recording",
-            low_usd=-sum(gap.high_usd for gap in ledger.gaps),
-            high_usd=-sum(gap.low_usd for gap in ledger.gaps),
-        )
-    )
+    causes: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for name, low, high in _causes(ledger, nodes):
+        causes[name] = causes[name][0] + low, causes[name][1] + high
     return Difference(
         nodes_usd=total,
         low_usd=total - ledger.high_usd,
         high_usd=total - ledger.low_usd,
-        causes=tuple(cause for cause in causes if max(abs(cause.low_usd), abs(cause.high_usd)) >= _CENT),
+        causes=tuple(
+            Cause(name=name, low_usd=low, high_usd=high)
+            for name, (low, high) in causes.items()
+            if max(abs(low), abs(high)) >= _CENT
+        ),
     )
 
 
-def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float]]:
+def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float, float]]:
+    for name, usd in _exact_causes(ledger, nodes):
+        yield name, usd, usd
+    for gap in ledger.gaps:
+        yield "gaps of the recording", -gap.high_usd, -gap.low_usd
+
+
+def _exact_causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float]]:
     recorded: dict[tuple[str, str], tuple[float, float]] = {}  # hours, dollars
     for row in ledger.paid:
         kind = row.instance_type, row.capacity_type
@@ -92,7 +95,3 @@ def _priced(key: BillKey, amounts: Amounts, at_ledger: float) -> Iterator[tuple[
     off = amounts.effective - amounts.listed
     yield ("Savings Plans and reservations" if committed else "negotiated discounts"), off
     yield "the bill's public prices against the ledger's", amounts.listed - at_ledger
-
-
-def difference_json(difference: Difference) -> dict[str, Any]:
-    return cast("dict[str, Any]", plain(asdict(difference)))

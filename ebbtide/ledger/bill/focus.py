@@ -8,15 +8,12 @@ Source: FinOps Open Cost and Usage Specification 1.2, columns and attributes.
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 from ebbtide.ledger.bill.bill import Bill, BillKey, period_of
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part
 from ebbtide.ledger.month import Ledger, Share
-
-Cell: TypeAlias = str | float | None
 
 _AWS, _TIME = "AWS", "%Y-%m-%dT%H:%M:%SZ"
 _SERVICES = {
@@ -38,46 +35,16 @@ def focus_text(bill: Bill, ledger: Ledger) -> str:
     """Return the dataset as CSV; a null is an empty cell."""
     rows = [*focus_rows(bill, ledger)]
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows[0])
-    writer.writerows(map(_text, row.values()) for row in rows)
+    writer = csv.DictWriter(out, [*rows[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue()
 
 
-def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, Cell]]:
-    shares = _shares(ledger.shares)
-    for key, amounts in _by_month(bill).items():
-        parts = shares.get(key.group, ()) if key.part is Part.NODES else ()
-        for share, fraction in parts or ((None, 1.0),):
-            yield {**_fixed(bill), **_charge(key, amounts, fraction), **_allocation(bill, key, share)}
-
-
-def _by_month(bill: Bill) -> Mapping[BillKey, Amounts]:
-    """Add up the days: the ledger's shares are those of the month."""
-    begin, _ = period_of(bill.month)
-    sums: dict[BillKey, Amounts] = {}
-    for key, amounts in bill.lines.items():
-        sums.setdefault(replace(key, day=begin.date()), Amounts(0.0, 0.0, 0.0, 0.0)).add(amounts)
-    return sums
-
-
-def _shares(shares: Iterable[Share]) -> dict[str, list[tuple[Share, float]]]:
-    """Return the share of each cause in the dollars of its group."""
-    by_group: dict[str, list[Share]] = {}
-    for share in shares:
-        by_group.setdefault(share.group, []).append(share)
-    totals = {group: sum(share.usd for share in found) for group, found in by_group.items()}
-    return {
-        group: [(share, share.usd / totals[group]) for share in found]
-        for group, found in by_group.items()
-        if totals[group] > 0
-    }
-
-
-def _fixed(bill: Bill) -> dict[str, Cell]:
+def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]:
     begin, end = (moment.strftime(_TIME) for moment in period_of(bill.month))
-    return {
-        "BillingAccountId": f"{bill.customer}-payer",  # no account id leaves the report
+    fixed = {
+        "BillingAccountId": f"{ledger.customer}-payer",  # no account id leaves the report
         "BillingAccountName": None,
         "BillingCurrency": "USD",
         "BillingPeriodStart": begin,
@@ -87,26 +54,43 @@ def _fixed(bill: Bill) -> dict[str, Cell]:
         "InvoiceIssuerName": _AWS,
         "ProviderName": _AWS,
         "PublisherName": _AWS,
-        "RegionId": bill.region,
+        "RegionId": ledger.region,
+        "x_Customer": ledger.customer,
     }
+    for key, amounts in _by_month(bill).items():
+        shares = [share for share in ledger.shares if share.group == key.group and key.part is Part.NODES]
+        total = sum(share.usd for share in shares)
+        if not total:
+            yield {**fixed, **_charge(key, amounts, 1.0), **_allocation(key, None)}
+            continue
+        for share in shares:
+            yield {**fixed, **_charge(key, amounts, share.usd / total), **_allocation(key, share)}
 
 
-def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, Cell]:
-    category = Charge.USAGE if key.charge is Charge.REFUND else key.charge
+def _by_month(bill: Bill) -> Mapping[BillKey, Amounts]:
+    """Add up the days: the ledger's shares are those of the month."""
+    sums: dict[BillKey, Amounts] = {}
+    for key, amounts in bill.lines.items():
+        sums.setdefault(replace(key, day=period_of(bill.month)[0].date()), Amounts()).add(amounts)
+    return sums
+
+
+def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, str | None]:
+    category = {Charge.REFUND: Charge.USAGE, Charge.DISCOUNT: Charge.ADJUSTMENT}.get(key.charge, key.charge)
     has_quantity = category in (Charge.USAGE, Charge.PURCHASE)
     service, kind, name = _SERVICES[key.part]
     what = key.instance_type or key.part
     return {
-        "BilledCost": amounts.billed * fraction,
-        "ContractedCost": amounts.contracted * fraction,
-        "EffectiveCost": amounts.effective * fraction,
-        "ListCost": amounts.listed * fraction,
+        "BilledCost": _number(amounts.billed * fraction),
+        "ContractedCost": _number(amounts.contracted * fraction),
+        "EffectiveCost": _number(amounts.effective * fraction),
+        "ListCost": _number(amounts.listed * fraction),
         "ChargeCategory": category,
         "ChargeClass": "Correction" if key.correction else None,
         "ChargeDescription": f"{what}, {key.charge.lower()}, {key.pricing.lower()}",
         "ChargeFrequency": _FREQUENCY.get(category, "One-Time"),
         "PricingCategory": key.pricing if has_quantity else None,
-        "PricingQuantity": amounts.quantity * fraction if has_quantity else None,
+        "PricingQuantity": _number(amounts.quantity * fraction) if has_quantity else None,
         "PricingUnit": key.unit if has_quantity else None,
         "ServiceCategory": service,
         "ServiceName": name,
@@ -114,9 +98,8 @@ def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, Cell]:
     }
 
 
-def _allocation(bill: Bill, key: BillKey, share: Share | None) -> dict[str, Cell]:
+def _allocation(key: BillKey, share: Share | None) -> dict[str, str | None]:
     return {
-        "x_Customer": bill.customer,
         "x_NodeGroup": key.group or None,
         "x_InstanceType": key.instance_type or None,
         "x_CapacityType": key.capacity_type or None,
@@ -126,7 +109,5 @@ def _allocation(bill: Bill, key: BillKey, share: Share | None) -> dict[str, Cell
     }
 
 
-def _text(cell: Cell) -> str:
-    if isinstance(cell, float):
-        return f"{cell:.10f}".rstrip("0").rstrip(".") if cell else "0"
-    return "" if cell is None else str(cell)
+def _number(value: float) -> str:
+    return f"{value:.10f}"

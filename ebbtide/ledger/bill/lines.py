@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from ebbtide.ledger.bill.report import Row
+from ebbtide.ledger.bill.report import BadRow, LineItem
 
 
 class Part(StrEnum):
@@ -29,7 +29,7 @@ class Part(StrEnum):
 
 
 class Charge(StrEnum):
-    """The charge category, in the words of FOCUS, and refunds."""
+    """The charge category, in the words of FOCUS, with refunds and discounts."""
 
     USAGE = "Usage"
     PURCHASE = "Purchase"
@@ -37,6 +37,7 @@ class Charge(StrEnum):
     CREDIT = "Credit"
     REFUND = "Refund"
     ADJUSTMENT = "Adjustment"
+    DISCOUNT = "Discount"  # an adjustment without a net cost: other rows may hold it, too, in theirs
 
 
 class Pricing(StrEnum):
@@ -47,7 +48,7 @@ class Pricing(StrEnum):
     DYNAMIC = "Dynamic"
 
 
-APART = (Charge.TAX, Charge.CREDIT, Charge.REFUND, Charge.ADJUSTMENT)
+APART = (Charge.TAX, Charge.CREDIT, Charge.REFUND, Charge.ADJUSTMENT, Charge.DISCOUNT)
 
 _PRODUCTS = {
     "AmazonEKS": Part.CLUSTER,
@@ -72,10 +73,10 @@ class Amounts:
     Listed: the public on-demand price. Contracted: before commitments. Effective: amortised.
     """
 
-    listed: float
-    contracted: float
-    billed: float
-    effective: float
+    listed: float = 0.0
+    contracted: float = 0.0
+    billed: float = 0.0
+    effective: float = 0.0
     quantity: float = 0.0
 
     def add(self, other: "Amounts") -> None:
@@ -89,75 +90,73 @@ class Amounts:
 Charged: TypeAlias = tuple[Charge, Pricing, Amounts]
 
 
-def part_of(row: Row) -> Part:
-    if row.text("line_item_line_item_type") in _COMMITMENTS:
+def part_of(row: LineItem) -> Part:
+    if row.line_item_line_item_type in _COMMITMENTS:
         return Part.PLANS
-    usage = row.text("line_item_usage_type")
     for pattern, part in _USAGE:
-        if pattern.search(usage):
+        if pattern.search(row.line_item_usage_type):
             return part
-    return _PRODUCTS.get(row.text("line_item_product_code"), Part.OTHER)
+    return _PRODUCTS.get(row.line_item_product_code, Part.OTHER)
 
 
-def instance_type_of(row: Row) -> str:
+def instance_type_of(row: LineItem) -> str:
     """Return the instance type, or "" if no column names one."""
-    usage = row.text("line_item_usage_type").partition(":")[2]
-    for text in (row.text("product_instance_type"), row.pairs("product").get("instance_type", ""), usage):
-        if _TYPE.fullmatch(text):
-            return text
-    return ""
+    usage = row.line_item_usage_type.partition(":")[2]
+    names = (row.product_instance_type, str(row.product.get("instance_type", "")), usage)
+    return next((name for name in names if _TYPE.fullmatch(name)), "")
 
 
-def is_spot(row: Row) -> bool:
-    return "SpotUsage" in row.text("line_item_usage_type")
+def is_spot(row: LineItem) -> bool:
+    return "SpotUsage" in row.line_item_usage_type
 
 
-def charges_of(row: Row) -> tuple[Charged, ...]:
-    """Return the charges of one row: none for a negation, two for a fee whose commitment was not used up."""
-    unblended = row.amount("line_item_unblended_cost")
-    net = row.amount("line_item_net_unblended_cost", "line_item_unblended_cost")
-    listed = row.amount("pricing_public_on_demand_cost")
-    kind = row.text("line_item_line_item_type")
+def charges_of(row: LineItem) -> tuple[Charged, ...]:
+    """Return the charges of one row: none for a negation, two for a fee whose commitment was not used up.
+
+    Raises `BadRow`.
+    """
+    unblended = row.first("line_item_unblended_cost")
+    net = row.first("line_item_net_unblended_cost", "line_item_unblended_cost")
+    listed = row.first("pricing_public_on_demand_cost")
     same = Amounts(net, net, net, net)
-    match kind:
+    match row.line_item_line_item_type:
         case "Usage":
             pricing = Pricing.DYNAMIC if is_spot(row) else Pricing.STANDARD
             return ((Charge.USAGE, pricing, Amounts(listed, net, net, net)),)
         case "SavingsPlanCoveredUsage":
-            columns = ("savings_plan_net_savings_plan_effective_cost", "savings_plan_savings_plan_effective_cost")
-            return ((Charge.USAGE, Pricing.COMMITTED, Amounts(listed, unblended, 0.0, row.needed(*columns))),)
+            effective = row.first(
+                "savings_plan_net_savings_plan_effective_cost", "savings_plan_savings_plan_effective_cost"
+            )
+            return ((Charge.USAGE, Pricing.COMMITTED, Amounts(listed, unblended, 0.0, effective)),)
         case "DiscountedUsage":
-            effective = row.needed("reservation_net_effective_cost", "reservation_effective_cost")
+            effective = row.first("reservation_net_effective_cost", "reservation_effective_cost")
             return ((Charge.USAGE, Pricing.COMMITTED, Amounts(listed, listed, net, effective)),)
         case "SavingsPlanNegation":
             return ()
         case "SavingsPlanRecurringFee":
-            total = row.needed("savings_plan_total_commitment_to_date")
-            return _fee(net, total - row.needed("savings_plan_used_commitment"))
+            total = row.first("savings_plan_total_commitment_to_date")
+            return _fee(net, total - row.first("savings_plan_used_commitment"))
         case "RIFee":
-            return _fee(net, _unused_reservation(row))
+            parts = ("unused_amortized_upfront_fee_for_billing_period", "unused_recurring_fee")
+            unused = sum(row.first(f"reservation_net_{part}", f"reservation_{part}") for part in parts)
+            return _fee(net, unused)
         case "SavingsPlanUpfrontFee":
             return _fee(net, 0.0)
-        case "Fee" if row.text("reservation_reservation_a_r_n"):
+        case "Fee" if row.reservation_reservation_a_r_n:
             return _fee(net, 0.0)
         case "Fee":
             return ((Charge.PURCHASE, Pricing.STANDARD, same),)
-        case "Tax" | "Credit" | "Refund":
+        case "Tax" | "Credit" | "Refund" as kind:
             return ((Charge(kind), Pricing.STANDARD, same),)
-        case _ if kind.endswith("Discount"):
-            return ((Charge.ADJUSTMENT, Pricing.STANDARD, same),)
+        case kind if kind.endswith("Discount"):
+            charge = Charge.DISCOUNT if row.line_item_net_unblended_cost is None else Charge.ADJUSTMENT
+            return ((charge, Pricing.STANDARD, same),)
         case _:
-            row.fault("line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)")
-            return ()
+            raise BadRow("line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)")
 
 
 def _fee(billed: float, unused: float) -> tuple[Charged, ...]:
     """Return the fee, whose cost is in the hours that it covers, and the part that covered none."""
     fee = (Charge.PURCHASE, Pricing.STANDARD, Amounts(billed, billed, billed, 0.0))
-    rest = (Charge.USAGE, Pricing.COMMITTED, Amounts(0.0, 0.0, 0.0, unused))
+    rest = (Charge.USAGE, Pricing.COMMITTED, Amounts(effective=unused))
     return (fee, rest) if unused > 0 else (fee,)
-
-
-def _unused_reservation(row: Row) -> float:
-    columns = ("unused_amortized_upfront_fee_for_billing_period", "unused_recurring_fee")
-    return sum(row.needed(f"reservation_net_{column}", f"reservation_{column}") for column in columns)

@@ -62,7 +62,7 @@ def test_usage_has_one_source(sources: list[str]) -> None:
     result = advise("savings", DEMO, *sources)
 
     assert result.exit_code == 2
-    assert "wanted one of --trace and --usage" in " ".join(result.stderr.split())
+    assert "wanted one of --trace, --usage and --month" in " ".join(result.stderr.split())
 
 
 def test_an_existing_cluster_is_refused_by_name(tmp_path: Path, usage: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.ledger.month import Month, ledger_json
+from ebbtide.ledger.month import Month, plain
 from ebbtide.ledger.month_file import add_entry, month_path
 from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
 from tests.builders.monitoring.month import stack
@@ -26,7 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("stacks").mkdir()
     Path("stacks/Pulumi.acme.yaml").write_text(stack())
     october = replace(LEDGER, month=Month(year=2026, month=10, zone="Europe/Berlin"))
-    add_entry(MONTH, {"ledger": ledger_json(october)}, datetime(2026, 11, 4, tzinfo=UTC))
+    add_entry(MONTH, {"ledger": plain(october)}, datetime(2026, 11, 4, tzinfo=UTC))
     write_csv(Path("cur.csv.gz"), known_month(DAY))
 
 

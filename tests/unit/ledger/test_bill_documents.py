@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.ledger.bill.bill import bill_json, read_bill
-from ebbtide.ledger.bill.difference import Difference, difference_json, difference_of
+from ebbtide.ledger.bill.bill import read_bill
+from ebbtide.ledger.bill.difference import Difference, difference_of
 from ebbtide.ledger.bill.focus import focus_text
-from ebbtide.ledger.bill.text import Billed, advice_of, bill_notes
-from ebbtide.ledger.month import Alternative, Gap, Ledger, NodeHours, Share, ledger_json
-from ebbtide.ledger.month_file import MonthFileInvalid, add_entry, month_files, month_path, read_month_file
-from ebbtide.ledger.overview import ordered, overview_json
+from ebbtide.ledger.month import Alternative, Gap, Ledger, LedgerError, NodeHours, Share, plain
+from ebbtide.ledger.month_file import add_entry, committed_ledger, month_path, read_entries
+from ebbtide.ledger.overview import overview
 from ebbtide.ledger.page import render_page
+from ebbtide.ledger.sheets import view_with_bill
 from tests.builders.cur import SECRETS, Cells, apart, known_month, node, write_csv
 from tests.paths import ROOT
 from tests.unit.ledger.test_bill import HOUR, MONTH, SETTINGS, bill_of
@@ -59,7 +59,7 @@ def ledger_with(*rows: NodeHours, gaps: Sequence[Gap] = (), plan_usd: float = 0.
             Share(group="flexible", category="", workload="idle", usd=idle, idle=True),
         ),
         prices={"on-demand": "shipped, 2026-07-20"},
-        sources=("Prometheus",),
+        source="Prometheus",
         notes=(),
     )
 
@@ -188,13 +188,13 @@ def test_focus_bills_what_the_invoice_has_for_the_stack(tmp_path: Path) -> None:
 
 def document_of(folder: Path, ledger: Ledger, *rows: Cells) -> dict[str, Any]:
     bill = bill_of(folder, *rows)
-    difference = difference_json(difference_of(ledger, bill))
-    return {"ledger": ledger_json(ledger), "bill": bill_json(bill), "difference": difference}
+    difference = plain(difference_of(ledger, bill))
+    return {"ledger": plain(ledger), "bill": plain(bill), "difference": difference}
 
 
 def test_late_credits_are_a_second_entry_and_the_first_stays(tmp_path: Path) -> None:
     path = month_path(tmp_path, "acme", "2026-11")
-    assert add_entry(path, {"ledger": ledger_json(LEDGER)}, WRITTEN)
+    assert add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
     first = json.loads(path.read_text())["entries"][0]
 
     assert add_entry(path, document_of(tmp_path, LEDGER, *known_month()), WRITTEN)
@@ -203,7 +203,7 @@ def test_late_credits_are_a_second_entry_and_the_first_stays(tmp_path: Path) -> 
     entries = json.loads(path.read_text())["entries"]
     assert entries[0] == first
     assert [entry["number"] for entry in entries] == [1, 2, 3]
-    assert entries[2]["bill"]["apart_usd"]["Credit"] == -14.0
+    assert entries[2]["bill"]["apart"]["Credit"] == -14.0
 
 
 def test_the_same_month_twice_changes_no_byte(tmp_path: Path) -> None:
@@ -212,18 +212,18 @@ def test_the_same_month_twice_changes_no_byte(tmp_path: Path) -> None:
     before = path.read_bytes()
 
     assert not add_entry(path, document_of(tmp_path, LEDGER, *known_month()), WRITTEN + timedelta(days=1))
-    assert not add_entry(path, {"ledger": ledger_json(LEDGER)}, WRITTEN + timedelta(days=2))
+    assert not add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN + timedelta(days=2))
     assert path.read_bytes() == before
 
 
 def test_a_ledger_comes_back_from_its_file(tmp_path: Path) -> None:
     path = month_path(tmp_path, "acme", "2026-11")
-    add_entry(path, {"ledger": ledger_json(LEDGER)}, WRITTEN)
+    add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
 
-    file = read_month_file(path)
+    found = committed_ledger(path)
 
-    assert file is not None
-    assert ledger_json(file.ledger) == ledger_json(LEDGER)
+    assert found is not None
+    assert plain(found) == plain(LEDGER)
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"entries": [1]}'])
@@ -231,45 +231,45 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "2026-11.json"
     path.write_text(text)
 
-    with pytest.raises(MonthFileInvalid, match="wanted a file that ebbtide ledger --write made"):
-        read_month_file(path)
+    with pytest.raises(LedgerError, match="wanted a file that ebbtide ledger --write made"):
+        read_entries(path)
 
 
 def test_an_entry_that_was_changed_by_hand_is_refused(tmp_path: Path) -> None:
     path = month_path(tmp_path, "acme", "2026-11")
-    add_entry(path, {"ledger": ledger_json(LEDGER)}, WRITTEN)
+    add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
     path.write_text(path.read_text().replace('"plan_usd": -3.0', '"plan_usd": -30.0'))
 
-    with pytest.raises(MonthFileInvalid, match="entry 1: wanted the checksum of its content"):
-        add_entry(path, {"ledger": ledger_json(LEDGER)}, WRITTEN)
+    with pytest.raises(LedgerError, match="entry 1: wanted the checksum of its content"):
+        add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
 
 
 def test_all_customers_are_sorted_by_what_could_still_be_saved(tmp_path: Path) -> None:
     for stack, idle in (("acme", 1.0), ("basin", 900.0), ("cove", 40.0)):
         found = replace(ledger_with(idle=idle), stack=stack)
-        add_entry(month_path(tmp_path, stack, "2026-11"), {"ledger": ledger_json(found)}, WRITTEN)
+        add_entry(month_path(tmp_path, stack, "2026-11"), {"ledger": plain(found)}, WRITTEN)
 
-    assert [file.stack for file, _ in ordered(month_files(tmp_path))] == ["basin", "cove", "acme"]
-    assert overview_json(month_files(tmp_path))["stacks"][0]["still_to_save_usd"] == 900.0
+    stacks, _ = overview(tmp_path, "")
+    assert [(stack["stack"], stack["idle_usd"]) for stack in stacks] == [("basin", 900), ("cove", 40), ("acme", 1)]
 
 
 def test_no_output_holds_a_secret_of_the_report(tmp_path: Path) -> None:
     rows = [*known_month(), apart(HOUR, "Tax", 1.0, line_item_usage_type="gh@corp.example", pricing_unit="Hopper")]
     bill = read_bill([write_csv(tmp_path / "cur.csv", rows)], SETTINGS, MONTH)
-    billed = Billed(bill=bill, difference=difference_of(LEDGER, bill), advice=advice_of(bill, SETTINGS))
+    view = view_with_bill(LEDGER, bill, difference_of(LEDGER, bill), SETTINGS)
     path = month_path(tmp_path, "acme", "2026-11")
     add_entry(path, document_of(tmp_path, LEDGER, *rows), WRITTEN)
 
-    outputs = [render_page(LEDGER, billed), path.read_text(), focus_text(bill, LEDGER), *bill_notes(billed)]
+    outputs = [render_page(view), path.read_text(), focus_text(bill, LEDGER), str(view)]
 
     assert not [(secret, text[:80]) for secret in SECRETS for text in outputs if secret in text]
 
 
 def test_the_real_month_gets_advice_on_plans(tmp_path: Path) -> None:
     bill = bill_of(tmp_path, *known_month())
-    billed = Billed(bill=bill, difference=difference_of(LEDGER, bill), advice=advice_of(bill, SETTINGS))
+    view = view_with_bill(LEDGER, bill, difference_of(LEDGER, bill), SETTINGS)
 
-    text = "\n".join(bill_notes(billed))
+    text = "\n".join(view.assumptions["bill"])
 
     assert "Savings Plans, entire report: 92 % of $14.40 used." in text
     assert "Commitments cover 50 % of this stack's nodes at public prices, spot excluded." in text

@@ -1,0 +1,187 @@
+"""The tables and sentences of a ledger and its bill, for the terminal and the page alike."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+
+from ebbtide.advice.savings.advice import savings_advice
+from ebbtide.advice.savings.usage import usage_of_counts
+from ebbtide.ledger.bill.bill import Bill
+from ebbtide.ledger.bill.difference import Difference
+from ebbtide.ledger.month import SPOT, Ledger, NodeHours
+from ebbtide.report.pages.sheets import Sheet, SheetRow
+from ebbtide.report.words import DASH, count, dollars, percent
+from ebbtide.settings.model import StackSettings
+from ebbtide.terminal import table
+
+NO_GROUP = "no group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerView:
+    """`sheets` and `assumptions` have names; those of a bill are there if it was read."""
+
+    ledger: Ledger
+    sheets: Mapping[str, Sheet]
+    assumptions: Mapping[str, Sequence[str]]
+
+
+def view_of(ledger: Ledger) -> LedgerView:
+    return LedgerView(
+        ledger=ledger,
+        sheets={"paid": _paid(ledger), "instead": _instead(ledger), "caused": _caused(ledger)},
+        assumptions={
+            **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
+            "month": [*_gap_lines(ledger), *ledger.notes],
+            "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
+        },
+    )
+
+
+def view_with_bill(ledger: Ledger, bill: Bill, difference: Difference, settings: StackSettings) -> LedgerView:
+    view = view_of(ledger)
+    return LedgerView(
+        ledger=ledger,
+        sheets={**view.sheets, "bill": _bill(bill), "difference": _difference(difference)},
+        assumptions={**view.assumptions, "bill": [*_bill_notes(bill, settings)]},
+    )
+
+
+def headline(ledger: Ledger) -> str:
+    return f"{ledger.customer}, {ledger.month.name}: nodes cost {span(ledger.low_usd, ledger.high_usd)}"
+
+
+def as_text(view: LedgerView) -> RenderableType:
+    ledger = view.ledger
+    plan = f", of it {dollars(ledger.plan_usd)} by the assumed plan" if ledger.plan_usd else ""
+    lines = [
+        f"{headline(ledger)}.",
+        f"Recorded: {dollars(ledger.recorded_usd)}{plan}. Boots, estimated: {dollars(ledger.boot_usd)}.",
+        *([f"Incomplete: {ledger.incomplete}."] if ledger.incomplete else []),
+    ]
+    tables = [
+        table(
+            (sheet.over, *(f">{column}" for column in sheet.columns)),
+            ((row.name, *row.cells) for row in (*sheet.rows, *filter(None, [sheet.total]))),
+        )
+        for sheet in view.sheets.values()
+    ]
+    assumed = [f"- {name}: {sentence}" for name, sentences in view.assumptions.items() for sentence in sentences]
+    return Group(*lines, *(part for table_ in tables for part in ("", table_)), "", "Assumed:", *assumed)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Return `$5`, or `$5 to $9`, or a dash."""
+    return DASH if low is None or high is None else " to ".join(dict.fromkeys((dollars(low), dollars(high))))
+
+
+def saved_text(saved: Sequence[float] | None) -> str:
+    return "not enough data" if saved is None else span(*saved)
+
+
+def share_text(ledger: Ledger, usd: float) -> str:
+    total = sum(share.usd for share in ledger.shares)
+    return percent(usd / total) if total else DASH
+
+
+def _gap_lines(ledger: Ledger) -> Iterator[str]:
+    for gap in ledger.gaps:
+        usd = span(gap.low_usd, gap.high_usd)
+        yield f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, {usd} ({gap.why})."
+
+
+def _paid(ledger: Ledger) -> Sheet:
+    groups: dict[str, list[NodeHours]] = {}
+    for row in ledger.paid:
+        groups.setdefault(row.group or NO_GROUP, []).append(row)
+    lines = {"assumed plan": dollars(ledger.plan_usd)} if ledger.plan_usd else {}
+    for gap in ledger.gaps:
+        lines[f"gap {gap.begin:%m-%d %H:%M} to {gap.end:%m-%d %H:%M} UTC"] = span(gap.low_usd, gap.high_usd)
+    total = span(ledger.low_usd - ledger.boot_usd, ledger.high_usd - ledger.boot_usd)
+    return Sheet(
+        caption="By group, at the prices below",
+        over="group",
+        columns=["node-hours", "on spot", "dollars", "boots", "boots, estimated"],
+        rows=[
+            *(_paid_row(name, rows, dollars(sum(row.usd for row in rows))) for name, rows in groups.items()),
+            *(SheetRow(name, ["", "", usd, "", ""]) for name, usd in lines.items()),
+        ],
+        total=_paid_row("total", ledger.paid, total),
+    )
+
+
+def _paid_row(name: str, rows: Sequence[NodeHours], usd: str) -> SheetRow:
+    hours = sum(row.hours for row in rows)
+    on_spot = sum(row.hours for row in rows if row.capacity_type == SPOT)
+    boots, boot_usd = sum(row.boots for row in rows), sum(row.boot_usd for row in rows)
+    return SheetRow(name, [count(hours), count(on_spot), usd, count(boots), dollars(boot_usd)])
+
+
+def _instead(ledger: Ledger) -> Sheet:
+    return Sheet(
+        caption="The same month with another fleet",
+        over="fleet",
+        columns=["dollars", "saved"],
+        rows=[
+            SheetRow(entry.name, [span(entry.low_usd, entry.high_usd), saved_text(ledger.saved[entry.name])])
+            for entry in ledger.alternatives
+        ],
+    )
+
+
+def _caused(ledger: Ledger) -> Sheet:
+    return Sheet(
+        caption="Recorded dollars by requests",
+        over="caused by",
+        columns=["group", "category", "dollars", "share"],
+        rows=[
+            SheetRow(
+                share.workload,
+                [share.group or NO_GROUP, share.category, dollars(share.usd), share_text(ledger, share.usd)],
+            )
+            for share in ledger.shares
+        ],
+    )
+
+
+def _bill(bill: Bill) -> Sheet:
+    lines = {
+        **bill.parts,
+        "all lines, amortised": sum(bill.parts.values()),
+        **{f"apart: {charge.lower()}": usd for charge, usd in bill.apart.items()},
+        **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
+    }
+    rows = [SheetRow(name, [dollars(usd)]) for name, usd in lines.items()]
+    return Sheet(caption="Lines of AWS' bill", over="AWS' bill", columns=["dollars"], rows=rows)
+
+
+def _difference(difference: Difference) -> Sheet:
+    return Sheet(
+        caption="The bill's nodes against the ledger",
+        over="cause",
+        columns=["dollars"],
+        rows=[SheetRow(cause.name, [span(cause.low_usd, cause.high_usd)]) for cause in difference.causes],
+        total=SheetRow("the bill's nodes less the ledger's", [span(difference.low_usd, difference.high_usd)]),
+    )
+
+
+def _bill_notes(bill: Bill, settings: StackSettings) -> Iterator[str]:
+    yield from bill.notes
+    if bill.utilisation is not None:
+        yield f"Savings Plans, entire report: {percent(bill.utilisation)} of {dollars(bill.committed_usd)} used."
+    if bill.unused_reservation_usd:
+        yield f"Reservations, entire report: {dollars(bill.unused_reservation_usd)} unused."
+    if bill.coverage is not None:
+        yield f"Commitments cover {percent(bill.coverage)} of this stack's nodes at public prices, spot excluded."
+    if not bill.usage:
+        return
+    usage = usage_of_counts(bill.usage, settings, f"AWS' bill of {bill.month.name}")
+    if (chosen := savings_advice(settings, usage).chosen) is None:
+        yield "On this month's hours no plan of one year pays."
+        return
+    yield (
+        f"On this month's hours {chosen.plan} of ${sum(chosen.commitments.values()):,.3f} an hour would save "
+        f"{percent(chosen.saving)} of the on-demand price of all nodes, those included that a plan covers now "
+        "(ebbtide advise savings)."
+    )
