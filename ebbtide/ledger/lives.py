@@ -97,19 +97,6 @@ def overlap(span: Span, other: Span) -> float:
     return max(0.0, min(span[1], other[1]) - max(span[0], other[0]))
 
 
-def without(span: Span, gaps: Iterable[Span]) -> Iterator[Span]:
-    """Yield the parts of the span outside the gaps, which are sorted."""
-    begin, end = span
-    for gap_begin, gap_end in gaps:
-        if gap_end <= begin or gap_begin >= end:
-            continue
-        if gap_begin > begin:
-            yield begin, gap_begin
-        begin = gap_end
-    if begin < end:
-        yield begin, end
-
-
 def clipped(lives: Iterable[Life], month: Span) -> tuple[Life, ...]:
     """Return the parts of the lives within the month."""
     inside = (replace(life, begin=max(life.begin, month[0]), end=min(life.end, month[1])) for life in lives)

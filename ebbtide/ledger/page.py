@@ -1,20 +1,17 @@
 """The ledger as one page, in the style of the other reports."""
 
 from calendar import monthrange
-from collections.abc import Mapping
 from datetime import date, timedelta
-from functools import partial
 
 from ebbtide.ledger.month import Ledger
 from ebbtide.ledger.sheets import NO_GROUP, LedgerView, headline, saved_text, share_text
-from ebbtide.report.live.charts import LiveChart, Panel, draw, height_of, stacked
+from ebbtide.report.live.charts import LiveChart, Panel, stacked
+from ebbtide.report.live.figures import LiveFigure, Plan, drawn
 from ebbtide.report.live.record import Band
-from ebbtide.report.pages.figures import Figure, FigurePlan, figure_of, high
 from ebbtide.report.pages.page import Tile
-from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.pages.template import rendered
 from ebbtide.report.words import count, dollars, percent, several
-from ebbtide.units.durations import DAY_S
+from ebbtide.units.durations import HOUR_S
 from ebbtide.vocabulary.windows import zone_of
 
 
@@ -45,7 +42,7 @@ def _tiles(ledger: Ledger) -> list[Tile]:
     ]
 
 
-def _days(ledger: Ledger) -> Figure:
+def _days(ledger: Ledger) -> LiveFigure:
     year, month = ledger.month.year, ledger.month.month
     days = [date(year, month, day + 1) for day in range(monthrange(year, month)[1])]
     paid: dict[str, dict[date, float]] = {}
@@ -62,30 +59,11 @@ def _days(ledger: Ledger) -> Figure:
     chart = LiveChart(
         title="Dollars of each day by group",
         start=ledger.month.begin.astimezone(zone_of(ledger.month.zone)),
-        step=DAY_S,
+        step=ledger.month.hours * HOUR_S / len(days),  # a mean: days on which clocks change are longer or shorter
         open_spans=(),
         recorded=recorded,
         panels=[Panel(unit="US dollars a day", curves=painted, money=True, integers=False)],
         shown=shown,
     )
-    plan = FigurePlan(
-        heading="Dollars of each day",
-        note="By group, as recorded: without boots, and without what may have run in a gap.",
-        draw=partial(draw, chart),
-        height=high(height_of(chart)),
-    )
-    return figure_of("days", plan, _day_sheet(paid, days))
-
-
-def _day_sheet(paid: Mapping[str, Mapping[date, float]], days: list[date]) -> Sheet:
-    def row(name: str, *some: date) -> SheetRow:
-        usd = [sum(by_day.get(day, 0.0) for day in some) for by_day in paid.values()]
-        return SheetRow(name, [*map(dollars, usd), dollars(sum(usd))])
-
-    return Sheet(
-        caption="Dollars of each day by group",
-        over="day",
-        columns=[*paid, "total"],
-        rows=[row(f"{day:%a} {day}", day) for day in days],
-        total=row("total", *days),
-    )
+    note = "By group, as recorded: without boots, and without what may have run in a gap."
+    return drawn(Plan(name="days", heading="Dollars of each day", note=note), chart)

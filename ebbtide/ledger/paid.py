@@ -7,20 +7,9 @@ those that were created in it and were seen after it. The most is every group at
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from ebbtide.ledger.lives import (
-    Life,
-    NodeKey,
-    Sightings,
-    Span,
-    clipped,
-    gaps_between,
-    lives_of,
-    most_at_once,
-    overlap,
-    without,
-)
+from ebbtide.ledger.lives import Life, NodeKey, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap
 from ebbtide.ledger.month import SPOT, Gap, Month, NodeHours
 from ebbtide.ledger.rates import Rates, plan_share
 from ebbtide.prices import PricingAssumption
@@ -68,13 +57,12 @@ class _Sums:
 
     def add(self, life: Life, gaps: Sequence[Span]) -> None:
         key, first = life.key, self.month.begin.timestamp()
-        for span in without((life.begin, life.end), gaps):
-            for begin, end in _cut(span, first, self.rates.changes(key.instance_type)):
-                hours = (end - begin) / _HOUR_S
-                hour = (key.group, int((begin - first) // _HOUR_S))
-                for amount in (self.row(key, begin), self.hourly.setdefault(hour, Amount())):
-                    amount.hours += hours
-                    amount.usd += self.rates.usd(key, begin) * hours
+        for begin, end in _cut(life, gaps, first, self.rates.changes(key.instance_type)):
+            hours = (end - begin) / _HOUR_S
+            hour = (key.group, int((begin - first) // _HOUR_S))
+            for amount in (self.row(key, begin), self.hourly.setdefault(hour, Amount())):
+                amount.hours += hours
+                amount.usd += self.rates.usd(key, begin) * hours
         if life.created is not None and life.created == life.begin:
             row = self.row(key, life.created)
             row.boots += 1
@@ -101,12 +89,13 @@ def paid_of(settings: StackSettings, month: Month, sightings: Sightings, rates: 
     )
 
 
-def _cut(span: Span, first: float, changes: Sequence[float]) -> Iterator[Span]:
-    """Cut at whole hours of the month, where local days begin, and at changes of the price."""
-    begin, end = span
-    hours = range(int((begin - first) // _HOUR_S) + 1, int((end - first) // _HOUR_S) + 1)
-    edges = {begin, end, *changes, *(first + hour * _HOUR_S for hour in hours)}
-    yield from pairwise(sorted(at for at in edges if begin <= at <= end))
+def _cut(life: Life, gaps: Sequence[Span], first: float, changes: Sequence[float]) -> Iterator[Span]:
+    """Cut at whole hours of the month, where local days begin, and at changes of the price; leave out the gaps."""
+    hours = range(int((life.begin - first) // _HOUR_S) + 1, int((life.end - first) // _HOUR_S) + 1)
+    edges = {life.begin, life.end, *changes, *(first + hour * _HOUR_S for hour in hours), *chain.from_iterable(gaps)}
+    for begin, end in pairwise(sorted(at for at in edges if life.begin <= at <= life.end)):
+        if not any(gap_begin <= begin < gap_end for gap_begin, gap_end in gaps):
+            yield begin, end
 
 
 def _plan_usd(

@@ -168,9 +168,8 @@ class MonthReader:
         course = self._asked(expression, begin, end, step)
         if not isinstance(course, Forgotten):
             return self._known(course)
-        return [
-            line for begin, end in _days(begin, end) for line in self._known(self._asked(expression, begin, end, step))
-        ]
+        days = _days(begin, end + step)  # each without the instant at which the next one begins
+        return [line for day, after in days for line in self._known(self._asked(expression, day, after - step, step))]
 
     def _daily(self, expression: str, step: timedelta | None = None) -> Iterator[Series]:
         step = step or self.step

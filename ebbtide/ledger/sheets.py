@@ -167,7 +167,11 @@ def _difference(difference: Difference) -> Sheet:
 
 
 def _bill_notes(bill: Bill, settings: StackSettings) -> Iterator[str]:
-    yield from bill.notes
+    yield "Effective (amortised) cost. The bill's month is one of UTC, the ledger's one of the stack's zone."
+    if bill.accounts > 1:
+        yield f"Rows of {bill.accounts} accounts have this customer's tag."
+    if bill.shared_usd:
+        yield "Rows without a customer's tag are of all of an organisation, and in no line of this stack."
     if bill.utilisation is not None:
         yield f"Savings Plans, entire report: {percent(bill.utilisation)} of {dollars(bill.committed_usd)} used."
     if bill.unused_reservation_usd:

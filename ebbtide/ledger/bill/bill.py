@@ -1,14 +1,13 @@
 """The bill of one stack and month: its rows by the tag `ebbtide.dev/customer`, added up.
 
-A bill's month is one of UTC; days here are local dates of the stack, so the first or last hours may lie outside the
-ledger's month. Rows without any tag of a customer (taxes, credits, plans) belong to all of an organisation: they are
-counted apart and never divided.
+A bill's month is one of UTC, so its first or last hours may lie outside the ledger's month. Rows without any tag of a
+customer (taxes, credits, plans) belong to all of an organisation: they are counted apart and never divided.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +37,7 @@ _UNITS = {"Hrs": "Hours", "GB-Mo": "GB-Months", "GB": "GB", "LCU-Hrs": "LCU-Hour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillKey:
-    day: date
+    outside: bool  # of the ledger's month
     part: Part
     charge: Charge
     pricing: Pricing
@@ -101,16 +100,6 @@ class Bill:
         total = listed[Pricing.COMMITTED] + listed[Pricing.STANDARD]
         return listed[Pricing.COMMITTED] / total if total else None
 
-    @computed_field
-    @property
-    def notes(self) -> list[str]:
-        notes = ["Effective (amortised) cost. The bill's month is one of UTC, the ledger's one of the stack's zone."]
-        if self.accounts > 1:
-            notes.append(f"Rows of {self.accounts} accounts have this customer's tag.")
-        if self.shared_usd:
-            notes.append("Rows without a customer's tag are of all of an organisation, and in no line of this stack.")
-        return notes
-
 
 @dataclass(slots=True)
 class _Reader:
@@ -163,7 +152,7 @@ class _Reader:
             if is_node and charge is Charge.USAGE:
                 self._node(row, group, quantity)
             key = BillKey(
-                day=self.bill.month.day_of(begin),
+                outside=not self.bill.month.begin <= begin < self.bill.month.end,
                 part=part,
                 charge=charge,
                 pricing=pricing,

@@ -72,7 +72,7 @@ def _exact_causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[
     for key, amounts in nodes.items():
         kind = key.instance_type, key.capacity_type
         hours, usd = recorded.get(kind, (0.0, 0.0))
-        if (key.day.year, key.day.month) != (ledger.month.year, ledger.month.month):
+        if key.outside:
             yield "hours of the billing month outside the ledger's", amounts.effective
         elif not hours:
             yield "instance types that were not recorded", amounts.effective

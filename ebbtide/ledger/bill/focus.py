@@ -9,7 +9,6 @@ Source: FinOps Open Cost and Usage Specification 1.2, columns and attributes.
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ebbtide.ledger.bill.bill import Bill, BillKey, period_of
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part
@@ -57,7 +56,7 @@ def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]
         "RegionId": ledger.region,
         "x_Customer": ledger.customer,
     }
-    for key, amounts in _by_month(bill).items():
+    for key, amounts in bill.lines.items():
         shares = [share for share in ledger.shares if share.group == key.group and key.part is Part.NODES]
         total = sum(share.usd for share in shares)
         if not total:
@@ -65,14 +64,6 @@ def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]
             continue
         for share in shares:
             yield {**fixed, **_charge(key, amounts, share.usd / total), **_allocation(key, share)}
-
-
-def _by_month(bill: Bill) -> Mapping[BillKey, Amounts]:
-    """Add up the days: the ledger's shares are those of the month."""
-    sums: dict[BillKey, Amounts] = {}
-    for key, amounts in bill.lines.items():
-        sums.setdefault(replace(key, day=period_of(bill.month)[0].date()), Amounts()).add(amounts)
-    return sums
 
 
 def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, str | None]:

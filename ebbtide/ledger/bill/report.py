@@ -7,7 +7,7 @@ Source: AWS Data Exports User Guide, "Cost and Usage Report (CUR) 2.0".
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -140,18 +140,15 @@ def shown(path: Path) -> str:
     return _IDENTIFIER.sub("…", path.name)
 
 
-def _files(given: Sequence[Path]) -> Iterator[Path]:
-    """Yield files, and those of folders: an export has several files a month."""
-    seen: set[Path] = set()
+def _files(given: Sequence[Path]) -> Iterable[Path]:
+    """Return each file once, and those of folders: an export has several files a month."""
+    files: dict[Path, Path] = {}
     for path in given:
         inside = sorted(file for file in path.rglob("*") if file.name.endswith(_SUFFIXES)) if path.is_dir() else [path]
         if not inside:
             raise LedgerError(f"{shown(path)}: wanted files of {_CUR}, found none ({', '.join(_SUFFIXES)})")
-        for file in inside:
-            if file.resolve() in seen:
-                raise LedgerError(f"{shown(file)}: wanted each file once, found it twice")
-            seen.add(file.resolve())
-            yield file
+        files |= {file.resolve(): file for file in inside}
+    return files.values()
 
 
 def _lacking(name: str, missing: Sequence[str]) -> str:

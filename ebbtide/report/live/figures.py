@@ -27,7 +27,7 @@ class LiveFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class Plan:
     name: str
     heading: str
     note: str
@@ -35,7 +35,7 @@ class _Plan:
 
 def live_figures(record: Record) -> Iterator[LiveFigure]:
     yield _stack(
-        record, _Plan(name="nodes", heading="Nodes by group", note="How many there were."), record.nodes, "nodes"
+        record, Plan(name="nodes", heading="Nodes by group", note="How many there were."), record.nodes, "nodes"
     )
     yield _workers(record)
     for name, heading, unit, resource in (
@@ -45,19 +45,19 @@ def live_figures(record: Record) -> Iterator[LiveFigure]:
     ):
         if resource is not None:
             yield _resource(record, name, heading, unit, resource)
-    money = _Plan(name="dollars", heading="Dollars an hour", note="List prices of the nodes that were there, by group.")
+    money = Plan(name="dollars", heading="Dollars an hour", note="List prices of the nodes that were there, by group.")
     yield _stack(record, money, record.dollars, "US dollars an hour", money=True)
-    waits = _Plan(
+    waits = Plan(
         name="waits",
         heading="Waits",
         note="By pool: how long the head of its queue had waited, the 95th percentile of the hour before.",
     )
     yield _lines(record, waits, record.waits, "minutes", scale=1 / 60)
-    budgets = _Plan(name="budgets", heading="Budgets open", note="Workloads whose pods may be moved, by why.")
+    budgets = Plan(name="budgets", heading="Budgets open", note="Workloads whose pods may be moved, by why.")
     yield _stack(record, budgets, record.budgets, "budgets", names=str)
-    evictions = _Plan(name="evictions", heading="Evictions", note="In the hour before each instant, by workload.")
+    evictions = Plan(name="evictions", heading="Evictions", note="In the hour before each instant, by workload.")
     yield _stack(record, evictions, record.evictions, "evictions in an hour")
-    unremovable = _Plan(
+    unremovable = Plan(
         name="unremovable",
         heading="Nodes that cannot be removed",
         note="As the cluster autoscaler counts them, by its reason.",
@@ -65,18 +65,18 @@ def live_figures(record: Record) -> Iterator[LiveFigure]:
     yield _stack(record, unremovable, record.unremovable, "nodes")
 
 
-def _missing(plan: _Plan, why: str) -> LiveFigure:
+def _missing(plan: Plan, why: str) -> LiveFigure:
     return LiveFigure(name=plan.name, heading=plan.heading, figure=None, why=[why])
 
 
-def _drawn(plan: _Plan, chart: LiveChart, why: Sequence[str] = ()) -> LiveFigure:
-    drawn = FigurePlan(
+def drawn(plan: Plan, chart: LiveChart, why: Sequence[str] = ()) -> LiveFigure:
+    figure_plan = FigurePlan(
         heading=plan.heading,
         note=f"{plan.note} Not recorded: {'; '.join(why)}." if why else plan.note,
         draw=lambda view: draw(chart, view),
         height=high(height_of(chart)),
     )
-    figure = figure_of(plan.name, drawn, _sheet(plan.heading, chart), hover(chart).document())
+    figure = figure_of(plan.name, figure_plan, _sheet(plan.heading, chart), hover(chart).document())
     share = sum(chart.recorded) / len(chart.recorded)
     recorded = "all of it recorded" if share == 1 else f"{percent(share)} of it recorded"
     return LiveFigure(
@@ -91,7 +91,7 @@ def length(seconds: float) -> str:
 
 def _stack(
     record: Record,
-    plan: _Plan,
+    plan: Plan,
     part: Part,
     unit: str,
     *,
@@ -102,7 +102,7 @@ def _stack(
         return _missing(plan, part.why)
     labels = {name: names(name) for name in part.values} if names is not None else {}
     painted, shown = stacked(part, labels)
-    return _drawn(
+    return drawn(
         plan,
         chart_of(
             record, plan.heading, part, [Panel(unit=unit, curves=painted, money=money, integers=not money)], shown
@@ -110,7 +110,7 @@ def _stack(
     )
 
 
-def _lines(record: Record, plan: _Plan, part: Part, unit: str, *, scale: float) -> LiveFigure:
+def _lines(record: Record, plan: Plan, part: Part, unit: str, *, scale: float) -> LiveFigure:
     if isinstance(part, Unknown):
         return _missing(plan, part.why)
     scaled = Band(
@@ -122,12 +122,12 @@ def _lines(record: Record, plan: _Plan, part: Part, unit: str, *, scale: float) 
     )
     _, shown = stacked(scaled)
     lines = [Curve(curve.name, curve.ink, curve.values, is_line=True) for curve in shown]
-    return _drawn(plan, chart_of(record, plan.heading, part, [Panel(unit=unit, curves=lines, integers=False)], shown))
+    return drawn(plan, chart_of(record, plan.heading, part, [Panel(unit=unit, curves=lines, integers=False)], shown))
 
 
 def _workers(record: Record) -> LiveFigure:
     """Workers above, their queue below."""
-    plan = _Plan(
+    plan = Plan(
         name="workers",
         heading="Workers and queue",
         note="Workers that ran and that were wanted, and the jobs of all pools.",
@@ -159,7 +159,7 @@ def _workers(record: Record) -> LiveFigure:
         shown += jobs
     recorded = tuple(any(in_step) for in_step in zip(*(band.recorded for band in bands), strict=True))
     chart = chart_of(record, plan.heading, Band(values={}, recorded=recorded), panels, shown)
-    return _drawn(plan, chart, why)
+    return drawn(plan, chart, why)
 
 
 _OF_A_RESOURCE: Mapping[str, tuple[str, bool]] = {
@@ -170,7 +170,7 @@ _OF_A_RESOURCE: Mapping[str, tuple[str, bool]] = {
 
 
 def _resource(record: Record, name: str, heading: str, unit: str, resource: Resource) -> LiveFigure:
-    plan = _Plan(
+    plan = Plan(
         name=name,
         heading=f"{heading}: used, requested, paid for",
         note=f"Paid for: {unit} of all nodes. Requested: by the pods on them, which is what keeps nodes. Used: what "
@@ -198,7 +198,7 @@ def _resource(record: Record, name: str, heading: str, unit: str, resource: Reso
         [Panel(unit=unit, curves=curves, integers=False)],
         curves,
     )
-    return _drawn(plan, chart, why)
+    return drawn(plan, chart, why)
 
 
 def _sheet(heading: str, chart: LiveChart) -> Sheet:

@@ -137,7 +137,6 @@ def test_two_accounts_of_one_customer_are_named_by_their_number(tmp_path: Path) 
     bill = bill_of(tmp_path, node(HOUR, 0.8), node(HOUR, 0.8, line_item_usage_account_id=SECOND_ACCOUNT))
 
     assert bill.accounts == 2
-    assert "Rows of 2 accounts have this customer's tag." in bill.notes
 
 
 def test_nodes_by_hour_and_group_come_from_the_rows_of_each_hour(tmp_path: Path) -> None:
