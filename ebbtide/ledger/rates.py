@@ -40,8 +40,7 @@ class Rates:
 
 def rates_of(settings: StackSettings, recorded: Mapping[str, Steps], keys: Iterable[NodeKey]) -> Rates:
     """Return the rates. Raises `LedgerError` with a line for each type that ran and has no price."""
-    book = replacement()
-    replaced = book is not None and settings.region in book.regions
+    replaced = _replaced(settings)
     shapes = with_node_sets(settings).node_groups
     listed: dict[str, Steps] = {}
     missing: list[str] = []
@@ -77,16 +76,16 @@ def plan_share(settings: StackSettings, group: str) -> float:
 
 def described(settings: StackSettings) -> dict[str, str]:
     """Return the sources of the prices, with dates, for people."""
-    dates = price_date(settings.region)
-    book = replacement()
-    if book is not None and settings.region in book.regions:
-        listed = f"{place_in_use()}, {dates.on_demand} (the entire month)"
-    else:
-        listed = (
-            f"recorded by the exporter with each change; types without a record: {place_in_use()}, {dates.on_demand}"
-        )
+    dates, tables = price_date(settings.region), place_in_use()
+    recorded = "recorded by the exporter with each change; types without a record: "
     return {
-        "on-demand": listed,
-        "spot": f"typical saving, {place_in_use()}, {dates.spot}",
-        "plan": f"{settings.costs.pricing_assumption}, {place_in_use()}, {dates.plans}",
+        "on-demand": f"{'' if _replaced(settings) else recorded}{tables}, {dates.on_demand}",
+        "spot": f"typical saving, {tables}, {dates.spot}",
+        "plan": f"{settings.costs.pricing_assumption}, {tables}, {dates.plans}",
     }
+
+
+def _replaced(settings: StackSettings) -> bool:
+    """True if a directory of prices applies to the entire month."""
+    book = replacement()
+    return book is not None and settings.region in book.regions

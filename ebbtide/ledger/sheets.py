@@ -119,30 +119,22 @@ def _paid_row(name: str, rows: Sequence[NodeHours], usd: str) -> SheetRow:
 
 
 def _instead(ledger: Ledger) -> Sheet:
-    return Sheet(
-        caption="The same month with another fleet",
-        over="fleet",
-        columns=["dollars", "saved"],
-        rows=[
-            SheetRow(entry.name, [span(entry.low_usd, entry.high_usd), saved_text(ledger.saved[entry.name])])
-            for entry in ledger.alternatives
-        ],
-    )
+    rows = [
+        SheetRow(entry.name, [span(entry.low_usd, entry.high_usd), saved_text(ledger.saved[entry.name])])
+        for entry in ledger.alternatives
+    ]
+    return Sheet(caption="The same month with another fleet", over="fleet", columns=["dollars", "saved"], rows=rows)
 
 
 def _caused(ledger: Ledger) -> Sheet:
-    return Sheet(
-        caption="Recorded dollars by requests",
-        over="caused by",
-        columns=["group", "category", "dollars", "share"],
-        rows=[
-            SheetRow(
-                share.workload,
-                [share.group or NO_GROUP, share.category, dollars(share.usd), share_text(ledger, share.usd)],
-            )
-            for share in ledger.shares
-        ],
-    )
+    rows = [
+        SheetRow(
+            share.workload, [share.group or NO_GROUP, share.category, dollars(share.usd), share_text(ledger, share.usd)]
+        )
+        for share in ledger.shares
+    ]
+    columns = ["group", "category", "dollars", "share"]
+    return Sheet(caption="Recorded dollars by requests", over="caused by", columns=columns, rows=rows)
 
 
 def _bill(bill: Bill) -> Sheet:
@@ -157,13 +149,10 @@ def _bill(bill: Bill) -> Sheet:
 
 
 def _difference(difference: Difference) -> Sheet:
-    return Sheet(
-        caption="The bill's nodes against the ledger",
-        over="cause",
-        columns=["dollars"],
-        rows=[SheetRow(cause.name, [span(cause.low_usd, cause.high_usd)]) for cause in difference.causes],
-        total=SheetRow("the bill's nodes less the ledger's", [span(difference.low_usd, difference.high_usd)]),
-    )
+    rows = [SheetRow(cause.name, [span(cause.low_usd, cause.high_usd)]) for cause in difference.causes]
+    total = SheetRow("the bill's nodes less the ledger's", [span(difference.low_usd, difference.high_usd)])
+    caption = "The bill's nodes against the ledger"
+    return Sheet(caption=caption, over="cause", columns=["dollars"], rows=rows, total=total)
 
 
 def _bill_notes(bill: Bill, settings: StackSettings) -> Iterator[str]:

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import typer
 
 from ebbtide.advice.services.history import History, HistoryQuery, quiet_latency, recorded_requests
 from ebbtide.advice.services.variants import ServiceTime, variant_names
+from ebbtide.cli.cluster import watching
 from ebbtide.cli.console import fail
 from ebbtide.monitoring.client import Prometheus, Unknown
 from ebbtide.settings import StackSettings
@@ -19,9 +20,6 @@ from ebbtide.settings.sections.types import parse_latency, parse_percent
 from ebbtide.simulator.trace.counted import RequestTrace, find_requests
 from ebbtide.simulator.trace.traces import TraceError, bundled
 from ebbtide.vocabulary.windows import zone_of
-
-if TYPE_CHECKING:
-    from ebbtide.monitoring.links import Link
 
 _INSTEAD = "or give a history: --trace requests.csv"
 _Value = TypeVar("_Value")
@@ -58,7 +56,8 @@ def history_of(settings: StackSettings, service: str, variants: Sequence[str], s
             f"{settings.stack}: wanted a history of {service}, found neither --trace nor a Prometheus (for example "
             "--trace requests.csv, --prometheus URL, or monitoring: { prometheus: bundled } in the stack file)"
         )
-    return _queried(settings, source, lambda link: _recorded(settings, service, variants, source, link))
+    with watching(settings, source.prometheus, source.token_file, source.context, source.kubeconfig) as prometheus:
+        return _recorded(settings, service, variants, source, prometheus)
 
 
 def _of_file(name: str, source: Source) -> RequestTrace:
@@ -72,12 +71,9 @@ def _of_file(name: str, source: Source) -> RequestTrace:
 
 
 def _recorded(
-    settings: StackSettings, service: str, variants: Sequence[str], source: Source, link: "Link | None"
+    settings: StackSettings, service: str, variants: Sequence[str], source: Source, prometheus: Prometheus
 ) -> Found:
-    if link is None:
-        fail(f"{settings.stack}: wanted a Prometheus, or --trace FILE, found neither")
     now = datetime.now(zone_of(settings.business_hours.timezone))
-    prometheus = Prometheus(link, settings.customer, lambda: datetime.now(UTC))
     asking = HistoryQuery(prometheus=prometheus, customer=settings.customer, since=source.since, now=now)
     requests = prometheus.doubt() or recorded_requests(asking, service, variants)
     if not isinstance(requests, History):
@@ -94,23 +90,6 @@ def _recorded(
 def _shares(trace: RequestTrace) -> dict[str, float]:
     requests = {variant: sum(count or 0.0 for count in queue.counts) for variant, queue in trace.queues.items()}
     return {variant: count / sum(requests.values()) for variant, count in requests.items()}
-
-
-def _queried(settings: StackSettings, source: Source, ask: "Callable[[Link | None], Found]") -> Found:
-    try:
-        from ebbtide.cli.cluster import reported
-        from ebbtide.operate.api import CannotOperate, connect
-        from ebbtide.operate.prometheus import link_of, named_link
-    except ModuleNotFoundError as missing:
-        fail(f"a history from Prometheus needs {missing.name}; pip install 'ebbtide[controller]', or --trace", code=2)
-    try:
-        if source.prometheus:
-            return ask(named_link(source.prometheus, source.token_file))
-        api = connect(source.kubeconfig, source.context or settings.cluster.context)
-    except CannotOperate as error:
-        fail(f"{error} ({_INSTEAD})", code=error.code)
-    with reported(api):
-        return ask(link_of(settings, api))
 
 
 @dataclass(frozen=True, slots=True)

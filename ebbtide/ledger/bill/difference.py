@@ -5,7 +5,6 @@ the difference of the two prices times the bill's hours, plus the difference of 
 The bill has no lines for the ledger's boots, gaps and assumed plan, so each of them is a cause.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from ebbtide.ledger.month import SPOT, Ledger
 _CENT = 0.005
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cause:
     name: str
     low_usd: float
@@ -40,58 +39,45 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
     }
     total = sum(amounts.effective for amounts in nodes.values())
-    causes: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-    for name, low, high in _causes(ledger, nodes):
-        causes[name] = causes[name][0] + low, causes[name][1] + high
+    sums: dict[str, float] = {}
+    for name, usd in _causes(ledger, nodes):
+        sums[name] = sums.get(name, 0.0) + usd
+    gap_usd = (-sum(gap.high_usd for gap in ledger.gaps), -sum(gap.low_usd for gap in ledger.gaps))
+    causes = (*(Cause(name, usd, usd) for name, usd in sums.items()), Cause("gaps of the recording", *gap_usd))
     return Difference(
         nodes_usd=total,
         low_usd=total - ledger.high_usd,
         high_usd=total - ledger.low_usd,
-        causes=tuple(
-            Cause(name=name, low_usd=low, high_usd=high)
-            for name, (low, high) in causes.items()
-            if max(abs(low), abs(high)) >= _CENT
-        ),
+        causes=tuple(cause for cause in causes if max(abs(cause.low_usd), abs(cause.high_usd)) >= _CENT),
     )
 
 
-def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float, float]]:
-    for name, usd in _exact_causes(ledger, nodes):
-        yield name, usd, usd
-    for gap in ledger.gaps:
-        yield "gaps of the recording", -gap.high_usd, -gap.low_usd
-
-
-def _exact_causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float]]:
+def _causes(ledger: Ledger, nodes: Mapping[BillKey, Amounts]) -> Iterator[tuple[str, float]]:
     recorded: dict[tuple[str, str], tuple[float, float]] = {}  # hours, dollars
     for row in ledger.paid:
         kind = row.instance_type, row.capacity_type
         hours, usd = recorded.get(kind, (0.0, 0.0))
         recorded[kind] = hours + row.hours, usd + row.usd
-    billed: dict[tuple[str, str], float] = dict.fromkeys(recorded, 0.0)
+    billed = dict.fromkeys(recorded, 0.0)
     for key, amounts in nodes.items():
         kind = key.instance_type, key.capacity_type
         hours, usd = recorded.get(kind, (0.0, 0.0))
         if key.outside:
             yield "hours of the billing month outside the ledger's", amounts.effective
-        elif not hours:
+            continue
+        if not hours:
             yield "instance types that were not recorded", amounts.effective
-        else:
-            at_ledger = usd / hours * amounts.quantity
-            billed[kind] += amounts.quantity
-            yield from _priced(key, amounts, at_ledger)
+            continue
+        billed[kind] += amounts.quantity
+        at_ledger = usd / hours * amounts.quantity
+        if key.capacity_type == SPOT:
+            yield "spot prices", amounts.effective - at_ledger
+            continue
+        committed = key.pricing is Pricing.COMMITTED
+        off = amounts.effective - amounts.listed
+        yield ("Savings Plans and reservations" if committed else "negotiated discounts"), off
+        yield "the bill's public prices against the ledger's", amounts.listed - at_ledger
     for kind, (hours, usd) in recorded.items():
         yield "hours that one of them lacks", usd / hours * (billed[kind] - hours) if hours else -usd
     yield "boots, which the ledger estimates", -ledger.boot_usd
     yield "the plan that the stack file assumes", -ledger.plan_usd
-
-
-def _priced(key: BillKey, amounts: Amounts, at_ledger: float) -> Iterator[tuple[str, float]]:
-    """Yield what parts the bill's dollars from the same hours at the ledger's price."""
-    if key.capacity_type == SPOT:
-        yield "spot prices", amounts.effective - at_ledger
-        return
-    committed = key.pricing is Pricing.COMMITTED
-    off = amounts.effective - amounts.listed
-    yield ("Savings Plans and reservations" if committed else "negotiated discounts"), off
-    yield "the bill's public prices against the ledger's", amounts.listed - at_ledger

@@ -59,11 +59,8 @@ def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]
     for key, amounts in bill.lines.items():
         shares = [share for share in ledger.shares if share.group == key.group and key.part is Part.NODES]
         total = sum(share.usd for share in shares)
-        if not total:
-            yield {**fixed, **_charge(key, amounts, 1.0), **_allocation(key, None)}
-            continue
-        for share in shares:
-            yield {**fixed, **_charge(key, amounts, share.usd / total), **_allocation(key, share)}
+        for share, fraction in [(share, share.usd / total) for share in shares] if total else [(None, 1.0)]:
+            yield {**fixed, **_charge(key, amounts, fraction), **_allocation(key, share)}
 
 
 def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, str | None]:
