@@ -49,6 +49,7 @@ COMMANDS = {
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
     "ledger": Command("ebbtide.cli.ledger", "controller,simulate", "Show what a month cost, and what it saved."),
+    "idle": Command("ebbtide.cli.idle", "controller", "Show what is paid for and used by nobody."),
     "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
     "why": Command(
         "ebbtide.cli.why",
@@ -83,7 +84,7 @@ COMMANDS = {
 
 PANELS = {
     "Write and review": ("init", "new", "check", "stacks", "explain", "render", "preview"),
-    "Estimate": ("demo", "simulate", "sweep", "advise", "prices", "ledger"),
+    "Estimate": ("demo", "simulate", "sweep", "advise", "prices", "ledger", "idle"),
     "Operate": (
         *("status", "top", "why", "report"),
         *("pause", "resume", "keep", "wake", "sleep", "maintenance", "release", "probe", "adopt"),

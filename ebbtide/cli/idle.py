@@ -1,0 +1,67 @@
+"""`ebbtide idle`: what is paid for and used by nobody. It reads, and changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import typer
+from pydantic import TypeAdapter
+from rich.console import Group, RenderableType
+
+from ebbtide.cli.cluster import Context, Kubeconfig, watching
+from ebbtide.cli.console import fail, finish
+from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
+from ebbtide.idle.finding import Finding
+from ebbtide.idle.unused import find_unused
+from ebbtide.monitoring.client import Unknown
+from ebbtide.settings import StackInvalid, load_stack
+from ebbtide.terminal import table
+from ebbtide.units.counts import several
+from ebbtide.units.money import dollars
+
+_COLUMNS = ("kind", "name", ">a month", "since", "owner", "expires", "evidence")
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@command.command(epilog="Example: ebbtide idle demo --json idle.json")
+def idle(
+    stack: Stack,
+    *,
+    json_file: JsonFile = None,
+    prometheus: PrometheusUrl = "",
+    token_file: PrometheusToken = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show what is paid for and used by nobody: evidence, dollars a month, and since when."""
+    try:
+        settings = load_stack(stack)
+    except StackInvalid as invalid:
+        fail(invalid)
+    now = datetime.now(UTC)
+    with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
+        unused = find_unused(asking, settings, now)
+    if isinstance(unused, Unknown):
+        fail(unused.why)
+    findings, unread = unused
+    findings.sort(
+        key=lambda found: ((found.expires or date.max) >= now.date(), -(found.usd or 0), found.kind, found.name)
+    )
+    listed = TypeAdapter(list[Finding]).dump_python(findings, mode="json")
+    document = {"schema": 1, "stack": settings.stack, "findings": listed, "unread": unread}
+    finish(json_file, document, _text(listed, unread))
+
+
+def _text(findings: Sequence[Mapping[str, Any]], unread: Sequence[str]) -> RenderableType:
+    rows: list[list[str]] = []
+    for found in findings:
+        usd, since = found["usd"], (found["since"] or "")[:10]
+        cells = {**found, "a month": "?" if usd is None else dollars(usd), "since": since}
+        rows.append([str(cells[column.removeprefix(">")] or "") for column in _COLUMNS])
+    total = dollars(sum(found["usd"] or 0 for found in findings))
+    return Group(
+        f"{several(len(findings), 'finding')}, {total} a month.",
+        *([table(_COLUMNS, rows, fold=("name", "owner", "evidence"))] if findings else []),
+        *(f"not known: {line}" for line in unread),
+    )

@@ -1,0 +1,172 @@
+"""What is asked of Prometheus to find out whether something is idle. Pure.
+
+**What only looks idle.** Each question is about an entire period, so it finds nothing that is younger. The pods of a
+workload count together: the standby of a pair is as busy as its leader. A worker of a pool without a minimum has a job
+or leaves within minutes; pools with a minimum are judged by their nights alone. What sleeps by the calendar is not
+judged.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from ebbtide.idle.pods import Pod
+from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.rules import CUSTOMER, Metrics
+from ebbtide.monitoring.serving import counts_requests
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.placement import with_adopted_pools
+from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.sections.pods.kubernetes import started_by
+from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.vocabulary.labels import Category
+
+STEP = timedelta(minutes=15)
+LONGEST = timedelta(days=44)  # within the retention of the bundled Prometheus
+_WINDOW = f"[{STEP // timedelta(minutes=1)}m]"
+_CPU_CORES = 0.01
+"""An interpreter that only answers its probes takes up to 5 thousandths of a core."""
+_NETWORK_BYTES = 512
+"""Bytes a second, both ways. A probe takes about 1 KB: two each 10 s are 200 B/s, a scrape of 5 KB each 30 s is 170."""
+_USE = f"CPU above {_CPU_CORES:g} cores or network above {_NETWORK_BYTES} B/s"
+_GPU_USE = "use of GPUs"
+_GPU = f'max by (namespace, pod) (max_over_time(DCGM_FI_DEV_GPU_UTIL{{pod!=""}}{_WINDOW}))'
+_TOGETHER, _SINGLY = ("workload",), ("namespace", "pod")
+_Things: TypeAlias = Mapping[tuple[str, ...], Sequence[Pod]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Which of `things`, pods by the values of the labels `by`, had no `activity` for `days`?
+
+    `expression` is above 0 if there was some in the last `STEP`, and has no result if that is unknown. `steps` count
+    backwards from now, and are all that are judged.
+    """
+
+    kind: str
+    activity: str
+    by: tuple[str, ...]
+    expression: str
+    days: int
+    things: _Things
+    steps: Sequence[int] = range(LONGEST // STEP)
+
+
+def questions_of(settings: StackSettings, pods: Sequence[Pod], now: datetime) -> Iterator[Question]:
+    """Yield GPUs last: their pods may belong to a thing that is idle as a whole."""
+    asleep = {policy.name for policy in sleepers_of(settings)}
+    awake = [pod for pod in pods if pod.workload not in asleep]
+    yield from (_services(settings, awake), _ray(settings, awake), _nights(settings, awake, now))
+    yield from _by_use(settings, awake)
+
+
+def _services(settings: StackSettings, pods: Sequence[Pod]) -> Question:
+    """Ask the gateway, which alone counts requests: a service without a route is a workload."""
+    records = (Recorded.THROUGHPUT, Recorded.FAILING, Recorded.TURNED_AWAY)
+    peak = "max by (service) (max_over_time({}{}))"
+    return Question(
+        kind="service",
+        activity="requests at the gateway",
+        by=("service",),
+        expression=" + ".join(peak.format(record.of(settings.customer), _WINDOW) for record in records),
+        days=7,
+        things={(name,): _of(pods, names) for name, names in _routed(settings).items()},
+    )
+
+
+def _ray(settings: StackSettings, pods: Sequence[Pod]) -> Question:
+    """Compare how often the controller reported a cluster, and how often as idle. A cluster that sleeps has no jobs.
+
+    The controller seldom asks the head of a cluster that never sleeps: its state says nothing.
+    """
+    state, idle = (Metrics(settings.customer)(f"workload_{name}") for name in ("state", "idle_seconds"))
+    awake = f'sum by (workload) (count_over_time({state[:-1]},why!="never-sleeps"}}{_WINDOW}))'
+    quiet = f'count_over_time({idle}{_WINDOW}) or count_over_time({state[:-1]},state="asleep"}}{_WINDOW})'
+    busy = f"{awake} - sum by (workload) ({quiet}) or {awake}"
+    return Question(
+        kind="Ray cluster",
+        activity="jobs",
+        by=("name",),
+        expression=f'label_replace({busy}, "name", "$1", "workload", "raycluster .+/(.+)")',
+        days=7,
+        things={(name,): [pod for pod in pods if pod.namespace == namespace_of_ray(name)] for name in settings.ray},
+    )
+
+
+def _nights(settings: StackSettings, pods: Sequence[Pod], now: datetime) -> Question:
+    """Ask the jobs of pools with a minimum in closed hours. Workers that a minimum keeps ready by day are no waste."""
+    hours, steps = settings.business_hours.hours((now.year - 1, now.year, now.year + 1)), range(LONGEST // STEP)
+    closed = [step for step in steps if not any(hours.is_open(now - edge * STEP) for edge in (step, step + 1))]
+    nightly = [replace(pod, usd=None if pod.usd is None else pod.usd * len(closed) / len(steps)) for pod in pods]
+    jobs = f'ebbtide_pool_jobs{{{CUSTOMER}="{settings.customer}",part!="stale"}}'
+    return Question(
+        kind="pool at night",
+        activity="jobs outside business hours",
+        by=("pool",),
+        expression=f"max by (pool) (max_over_time({jobs}{_WINDOW}))",
+        days=14,
+        things={(name,): _of(nightly, {name})[:least] for name, least in _pools_with_minimum(settings).items()},
+        steps=closed,
+    )
+
+
+def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
+    """Ask for the use of workloads as a whole; of notebooks and of workers with GPUs one by one."""
+    servers = {
+        name for name, rule in settings.adopted.items() if rule.selector.get("component") == ("singleuser-server",)
+    }
+    servers |= {started_by(name) for name, workload in settings.workloads.items() if workload.starts_pods}
+    workloads = settings.modelled_workloads.keys() - servers - set[str]().union(*_routed(settings).values())
+    gpus = [pod for pod in pods if pod.gpus and pod.workload not in _pools_with_minimum(settings)]
+    workers = [pod for pod in gpus if pod.category == Category.WORKER or not pod.workload]
+    for kind, activity, by, days, members in (
+        ("workload", _USE, _TOGETHER, 7, _of(pods, workloads)),
+        ("notebook", _USE, _SINGLY, 4, _of(pods, servers)),  # longer than a weekend
+        ("GPU workload", _GPU_USE, _TOGETHER, 1, [pod for pod in gpus if pod not in workers]),
+        ("GPU pod", _GPU_USE, _SINGLY, 1, workers),
+    ):
+        # With the node, a pod of the same name in another cluster is left out.
+        use, on = (_GPU, _SINGLY) if activity == _GPU_USE else (_cpu_and_network(members), ("node", *_SINGLY))
+        peak = _highest(settings, use, on, by, members)
+        yield Question(kind=kind, activity=activity, by=by, expression=peak, days=days, things=_grouped(members, by))
+
+
+def _highest(settings: StackSettings, use: str, on: Sequence[str], by: Sequence[str], pods: Sequence[Pod]) -> str:
+    """Return the highest use among the pods of each thing, without a result while one of them is not measured."""
+    info = Metrics(settings.customer).highest("pod_info", *on, "workload")
+    present = f'{info[:-2]},workload=~"{"|".join(sorted({pod.workload for pod in pods}))}"}})'
+    joined, labels = f"{use} * on ({', '.join(on)}) group_left (workload) {present}", ", ".join(by)
+    return f"max by ({labels}) ({joined}) and count by ({labels}) ({joined}) >= count by ({labels}) ({present})"
+
+
+def _cpu_and_network(pods: Sequence[Pod]) -> str:
+    """Return an expression that is above 0 while a pod uses CPU or network."""
+    where = f'namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
+
+    def rate(metric: str, label: str) -> str:
+        return f'sum by (node, namespace, pod) (rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW}))'
+
+    network = " + ".join(rate(f"network_{way}_bytes", "pod") for way in ("receive", "transmit"))
+    return f"(({rate('cpu_usage_seconds', 'container')} > bool {_CPU_CORES:g}) + ({network} > bool {_NETWORK_BYTES}))"
+
+
+def _routed(settings: StackSettings) -> Mapping[str, set[str]]:
+    """Return the names of the pods of each service whose requests the gateway counts."""
+    services = settings.services.items() if counts_requests(settings) else ()
+    return {name: {*service.pods(name)} for name, service in services if service.route is not None}
+
+
+def _pools_with_minimum(settings: StackSettings) -> Mapping[str, int]:
+    return {name: pool.min for name, pool in with_adopted_pools(settings).workers.items() if pool.min}
+
+
+def _of(pods: Sequence[Pod], names: Collection[str]) -> list[Pod]:
+    return [pod for pod in pods if pod.workload in names]
+
+
+def _grouped(pods: Sequence[Pod], by: Sequence[str]) -> _Things:
+    things: dict[tuple[str, ...], list[Pod]] = {}
+    for pod in pods:
+        things.setdefault(tuple(getattr(pod, label) for label in by), []).append(pod)
+    return things
