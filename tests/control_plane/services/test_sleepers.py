@@ -1,9 +1,12 @@
 """Workloads that sleep: the workload controller's process with its rendered rights, on real objects with a claim."""
 
 import json
+import subprocess
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,11 +15,14 @@ from typer.testing import CliRunner
 
 from components.ownership import REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi, from_kubeconfig
+from controllers.workloads.loop import Loop, Tally
+from controllers.workloads.sleep.scales import sleepers
 from ebbtide.cli.__main__ import app
 from ebbtide.operate.release import owners_of, release_from_autoscaler
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.vocabulary.documents import dump, load
-from ebbtide.vocabulary.labels import CONTROLLER, WORKLOADS
+from ebbtide.vocabulary.labels import CONTROLLER, NODE_KIND, WAKE_UNTIL, WORKLOAD, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
@@ -166,6 +172,88 @@ def test_beside_another_writer_it_holds(scene: Scene) -> None:
     with scene.leader("two") as process:  # it remembers nothing and holds as well
         eventually(holds, what="the condition")
         assert scene.owners("notes") == [ARGO]
+
+
+def test_an_owner_that_declares_the_number_by_day_keeps_it_by_night(scene: Scene) -> None:
+    """As Argo CD does whose Application does not ignore `/spec/replicas`: at each sync it writes its own number."""
+    scene.plane.api.patch(scene.path("notes"), {"spec": {"replicas": 2}}, fieldManager="pulumi")
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "notes"}, "spec": {"replicas": 2}}
+    scene.plane.api.patch(scene.path("notes"), body, APPLY, fieldManager=ARGO, force="true")
+    scene.write(ALWAYS_NIGHT)
+    with scene.leader("one") as process:
+        scene.become({**ASLEEP, "notes": 2})
+        (notes,) = [it for it in process.status()["workloads"] if it["name"] == "notes"]
+        assert (notes["state"], notes["why"]) == ("awake", "another-writer-of-replicas")
+        assert ARGO in notes["note"]
+
+
+CLOCK_CHANGES = {  # Berlin's: the end of Saturday's hours, and Sunday's opening
+    "autumn": (datetime(2026, 10, 24, 16, tzinfo=UTC), datetime(2026, 10, 25, 7, tzinfo=UTC)),
+    "spring": (datetime(2027, 3, 27, 17, tzinfo=UTC), datetime(2027, 3, 28, 6, tzinfo=UTC)),
+}
+
+
+@pytest.mark.parametrize("season", CLOCK_CHANGES)
+def test_over_a_clock_change_a_controller_that_starts_at_any_instant_has_the_same_night(
+    scene: Scene, season: str
+) -> None:
+    """Each instant has a controller of its own, which remembers nothing of those before it."""
+    closing, opening = CLOCK_CHANGES[season]
+    hours = BusinessHours(timezone="Europe/Berlin", week=tuple(WeeklyInterval(day, 480, 1080) for day in range(7)))
+    config, moment = scene.config(hours), timedelta(seconds=1)
+    leads = {policy.name: policy.lead for policy in config.sleepers}
+    middle = closing + (opening - closing) / 2
+    for now in (closing - moment, closing, middle, *sorted(opening - lead for lead in set(leads.values()))):
+        expected = {name: AWAKE[name] * (now < closing or now >= opening - leads[name]) for name in KINDS}
+        reconcile_once(scene, config, now)
+        assert scene.replicas() == expected, now
+        reconcile_once(scene, config, now + moment)
+        assert scene.replicas() == (expected if now >= closing else ASLEEP), now
+    assert len(set(leads.values())) == 2
+
+
+def reconcile_once(scene: Scene, config: WorkloadsConfig, now: datetime) -> None:
+    """One turn of the production loop with the account's rights, at an instant of its own."""
+    api = KubeApi(from_kubeconfig(str(scene.plane.kubeconfig_as(scene.apps, WORKLOADS))))
+    kind = sleepers(api, config, lambda: None)
+    loop = Loop(api, kind.workloads, may_write=lambda: True, tally=Tally(), stream=StringIO())
+    kind.start()
+    try:
+        eventually(lambda: not kind.trouble(), what="the caches")
+        loop.reconcile(now, doubt="")
+    finally:
+        kind.close()
+        loop.close()
+
+
+def test_a_node_beside_workloads_that_sleep_is_drained(scene: Scene, fresh: Fresh) -> None:
+    """Awake, `notes` keeps the node by its closed budget; asleep, the same budget keeps nothing."""
+    api = scene.plane.api
+    budgets = f"/apis/policy/v1/namespaces/{scene.apps}/poddisruptionbudgets"
+    for name in KINDS:
+        api.create(budgets, scene.rendered("PodDisruptionBudget", name))
+    api.patch(f"{budgets}/rank", {"spec": {"maxUnavailable": 1}})
+    node = fresh.node(labels={NODE_KIND: NodeKind.FLEXIBLE.value})
+    drain = ("drain", node, "--ignore-daemonsets", "--delete-emptydir-data")
+
+    def pods_there() -> list[str]:
+        pods = api.get(f"/api/v1/namespaces/{scene.apps}/pods", fieldSelector=f"spec.nodeName={node}")["items"]
+        running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        return sorted(pod["metadata"]["labels"][WORKLOAD] for pod in running)
+
+    eventually(lambda: pods_there() == ["notes", "notes", "rank"], what="the pods on the node")
+    with pytest.raises(subprocess.CalledProcessError, match="drain") as refused:
+        scene.plane.kubectl(*drain, "--timeout=8s")
+    assert "notes" in refused.value.stderr
+    scene.plane.kubectl("uncordon", node)
+    eventually(lambda: pods_there() == ["notes", "notes", "rank"], what="the pods on the node again")
+    api.patch(scene.path("rank"), {"metadata": {"annotations": {WAKE_UNTIL: "2999-01-01T00:00:00Z"}}})
+    scene.write(ALWAYS_NIGHT)
+    with scene.leader("one"):
+        eventually(lambda: scene.replicas() == {**ASLEEP, "rank": 1}, what="the sleep")
+        assert api.get(f"{budgets}/notes")["spec"]["maxUnavailable"] == 0
+        scene.plane.kubectl(*drain, "--timeout=45s")
+        assert pods_there() == []
 
 
 def test_an_operator_sends_a_workload_to_sleep_by_day_and_wakes_it(scene: Scene) -> None:
