@@ -39,6 +39,7 @@ def workload_controller(site: Site, ray: RaySpaces | None, options: pulumi.Resou
         config=_document(settings),
         ray_namespaces={} if ray is None else ray.names,
         tokens={name: token_secret(name) for name in settings.ray},
+        hub_tokens={name: pod.sleep.hub.secret for name, pod in settings.all_workloads.items() if pod.sleep.hub},
     )
     WorkloadController("workload-controller", args, options)
 

@@ -25,7 +25,7 @@ from components.redis.queues import Redis, RedisArgs
 from components.redis.users import RedisUser
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import every_pod, secrets_by_namespace
-from ebbtide.settings.process_documents import floors_of
+from ebbtide.settings.process_documents import asked_ports, has_workloads
 from ebbtide.settings.redis_rights import sender_rights
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.monitoring import PrometheusKind
@@ -140,7 +140,8 @@ def _network_policies(
         proxies=[address for address in (egress.http_proxy, egress.https_proxy) if address is not None],
         starters={name: own.namespace.metadata.name for name, own in starters.items()},
         ray={} if ray is None else ray.names,
-        floors=any(floors_of(settings)),
+        workload_controller=has_workloads(settings),
+        asked_ports=asked_ports(settings),
         drivers=[name for name, pool in settings.workers.items() if pool.ray is not None],
         ray_operator=settings.cluster.ray_operator is RayOperatorSource.BUNDLED,
         prometheus=settings.monitoring.namespace,

@@ -10,13 +10,14 @@ cluster whose network plugin does not enforce them; EKS enforces them.
 | workloads that start pods | as workloads | as workloads, and the API server |
 | pods that they start | as workloads | as workloads |
 | controller | every pod, on its port for metrics | DNS, Redis, the API server |
+| workload controller | as the controller | DNS, the API server, Ray's heads, Prometheus and hubs |
 | Ray clusters | their own pods and the workers that drive them; the controller, on the dashboard's port | the same |
 | workers that drive Ray | as workers, and Ray's pods | the same |
 | Ray's heads | as above | as workloads, and the API server |
 | Ray's operator | no pod | DNS, the API server |
 | exporter | as the controller | DNS, the API server, Redis where it speaks TLS |
 | closer | no pod | DNS, the API server |
-| bundled Prometheus | private addresses and KEDA, on its port | its targets, DNS, the API server, Alertmanager |
+| bundled Prometheus | private addresses, KEDA, workload controller | its targets, DNS, the API server, Alertmanager |
 | Alertmanager | private addresses and Prometheus, on its port | DNS, the ports of its receivers |
 | Redis | see `components.redis.server` | no address |
 
@@ -95,7 +96,9 @@ class NetworkPoliciesArgs:
     """The namespaces of workloads that start pods, by workload."""
     ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of Ray clusters, by cluster."""
-    floors: bool = False  # services have floors, which the workload controller writes
+    workload_controller: bool = False
+    asked_ports: Sequence[int] = ()
+    """Ports of Prometheus and of hubs, which the workload controller asks what is idle."""
     drivers: Sequence[str] = ()
     """Pools whose workers drive a Ray cluster: as Ray nodes they call its pods and are called by them."""
     ray_operator: bool = True  # the bundled one; an existing one runs elsewhere, and calls no pod of Ray
@@ -117,12 +120,13 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers-default", "ebbtide-default-deny", workers, _Rules(pods={}))
         outside = _customer_egress(args)
         callers: NetworkPolicyIngressRuleArgsDict = {"from_": [_EVERY_POD, *_blocks(_PRIVATE)]}
-        of_ray = [WORKLOADS, *([RAY_OPERATOR] if args.ray_operator else [])] if args.ray else []
+        of_ray = [RAY_OPERATOR] if args.ray and args.ray_operator else []
+        of_workloads = [WORKLOADS] if args.workload_controller else []
         of_metrics = [
             *([EXPORTER] if args.exporter else []),
             *([] if args.own_prometheus is None else [PROMETHEUS, ALERTMANAGER]),
         ]
-        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *of_ray, *of_metrics])
+        ours = _not_ours([CONTROLLER, CLOSER, IN_CLUSTER_REDIS, *of_workloads, *of_ray, *of_metrics])
         services = _Rules(pods=ours, ingress=[callers], egress=outside)
         self._policy(f"{name}-workloads", SERVICES, system, services)
         both: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(system), _namespace(workers)]}
@@ -163,12 +167,16 @@ class NetworkPolicies(pulumi.ComponentResource):
             calls_back: NetworkPolicyIngressRuleArgsDict = {"from_": [_namespace(own) for own in args.ray.values()]}
             called = _Rules(pods=_any(args.drivers), ingress=[calls_back])
             self._policy(f"{name}-ray-drivers", "ebbtide-ray-drivers", workers, called)
-        if args.ray or args.floors:
+        if args.workload_controller:
             heads: NetworkPolicyEgressRuleArgsDict = {
                 "to": [_namespace(own) for own in args.ray.values()],
                 "ports": _tcp(DASHBOARD_PORT),
             }
-            asked_of = [_DNS, _API_SERVER, *([heads] if args.ray else [])]
+            servers: NetworkPolicyEgressRuleArgsDict = {
+                "to": [_EVERY_POD, *_blocks(_ANYWHERE)],
+                "ports": _tcp(*args.asked_ports),
+            }
+            asked_of = [_DNS, _API_SERVER, *([heads] if args.ray else []), *([servers] if args.asked_ports else [])]
             asks = _Rules(pods=_named(WORKLOADS), ingress=[scraped_process], egress=asked_of)
             self._policy(f"{name}-workload-controller", "ebbtide-workload-controller", system, asks)
         if args.ray and args.ray_operator:
@@ -205,8 +213,9 @@ class NetworkPolicies(pulumi.ComponentResource):
                 egress=[_DNS, *_outside(args, bundled.alert_ports)],
             )
             self._policy(f"{name}-alertmanager", ALERTMANAGER, system, rules)
+        controller = [_pod(system, WORKLOADS)] if args.asked_ports else []
         proxied: NetworkPolicyIngressRuleArgsDict = {
-            "from_": [*map(_namespace, bundled.queried_from), *_blocks(_PRIVATE)],
+            "from_": [*map(_namespace, bundled.queried_from), *controller, *_blocks(_PRIVATE)],
             "ports": _tcp(PROMETHEUS_PORT),
         }
         rules = _Rules(

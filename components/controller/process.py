@@ -48,7 +48,7 @@ class Process:
     replicas: int = 1
     environment: "Sequence[EnvVarArgsDict]" = ()
     secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Mounted Secrets by directory, each with the name of its volume."""
+    """Mounted Secrets by directory, each with the name of its volume. The process runs without them."""
     redis_authority: RedisAuthority = PUBLIC
     trusts_bundle: bool = False  # the company's certificate authorities, for a Redis with such a certificate
 
@@ -96,7 +96,7 @@ class ControlledProcess(pulumi.ComponentResource):
             mounts={
                 CONFIG_DIRECTORY: {"name": "config", "config_map": {"name": process.name}},
                 **{
-                    directory: {"name": volume, "secret": {"secret_name": secret}}
+                    directory: {"name": volume, "secret": {"secret_name": secret, "optional": True}}
                     for directory, (volume, secret) in process.secrets.items()
                 },
             },

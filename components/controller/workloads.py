@@ -22,6 +22,7 @@ from components.controller.process import OWN_NAME, ControlledProcess, Process
 from components.controller.rights import events, named, node_pool_rules, rule
 from components.granting import grant, grant_everywhere
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.settings.process_documents import HUB_TOKENS
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import ASLEEP_FOR, CLOSER, EVENTS_OF_CLUSTER, NAMESPACE, WORKLOADS
 from ebbtide.vocabulary.workloads import FloorPolicy, SleepPolicy, WorkloadsConfig
@@ -47,6 +48,7 @@ class WorkloadControllerArgs:
     config: WorkloadsConfig
     ray_namespaces: Mapping[str, pulumi.Input[str]]  # by cluster
     tokens: Mapping[str, str]  # the Secrets of their tokens, by cluster
+    hub_tokens: Mapping[str, str]  # as `tokens`, by workload
 
 
 class WorkloadController(ControlledProcess):
@@ -59,7 +61,10 @@ class WorkloadController(ControlledProcess):
             file="workloads.json",
             document=dump(args.config),
             environment=OWN_NAME,
-            secrets={f"{_TOKENS}/{cluster}": (f"token-{cluster}", secret) for cluster, secret in args.tokens.items()},
+            secrets={
+                **{f"{_TOKENS}/{cluster}": (f"token-{cluster}", secret) for cluster, secret in args.tokens.items()},
+                **{f"{HUB_TOKENS}/{name}": (f"hub-{name}", secret) for name, secret in args.hub_tokens.items()},
+            },
         )
         super().__init__("ebbtide:components:WorkloadController", name, process, args.stack, opts)
         if args.config.ray:
@@ -161,6 +166,8 @@ def _scale_rules(policies: Sequence[SleepPolicy]) -> "dict[str, list[PolicyRuleA
     rules: defaultdict[str, list[PolicyRuleArgsDict]] = defaultdict(list)
     for (space, kind), scaled in names.items():
         rules[space] += [rule("apps", kind, _READ), *named("apps", f"{kind}/scale", ["get", "patch"], scaled)]
+    for space in sorted({policy.namespace for policy in policies if policy.idle_after is not None}):
+        rules[space].append(rule("", "pods", ["list"]))
     return rules
 
 

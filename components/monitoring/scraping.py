@@ -8,8 +8,9 @@ their samples keep these labels (`honor_labels`). The labels of a customer's pod
 customer.
 
 **Dropped series.** A kubelet reports each container three times, in some 60 series. Prometheus keeps those that rules
-use, of containers only (`container!=""`): the sums over a pod would count twice. All series of other targets are kept,
-up to a number of samples that no well-behaved pod reaches.
+and `sleep` use, of containers only (`container!=""`): the sums over a pod would count twice. Only the pod has counters
+of the network; those of the node, with a series for each of its interfaces, are dropped. All series of other targets
+are kept, up to a number of samples that no well-behaved pod reaches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +35,10 @@ KUBELET_KEPT = "kubelet_volume_stats_(used|capacity)_bytes"
 NODE_KEPT = "node_(cpu_usage_seconds_total|memory_working_set_bytes)"
 CADVISOR_KEPT = (
     "container_(cpu_usage_seconds_total|cpu_cfs_periods_total|cpu_cfs_throttled_periods_total|"
-    "memory_working_set_bytes|memory_max_usage_bytes)"
+    "memory_working_set_bytes|memory_max_usage_bytes|network_receive_bytes_total|network_transmit_bytes_total)"
 )
+_SUMS = "container_(cpu|memory)_.+;;.*|container_network_.+;.*;"
+"""Of cAdvisor, by name, container and pod: sums over a pod's containers, and the network of nodes."""
 GPU_KEPT = "DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE)"
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -112,7 +115,11 @@ def _with_customer(job: Mapping[str, Any], customer: str) -> Document:
 
 def _kubelet_job(name: str, path: str, kept_series: str, *, signed: bool) -> Document:
     tls: Document = {"ca_file": f"{_ACCOUNT}/ca.crt"} if signed else {"insecure_skip_verify": True}
-    dropped = [{"action": "drop", "source_labels": ["container"], "regex": ""}] if name == "cadvisor" else []
+    dropped = (
+        [{"action": "drop", "source_labels": ["__name__", "container", "pod"], "regex": _SUMS}]
+        if name == "cadvisor"
+        else []
+    )
     return {
         "job_name": name,
         "scheme": "https",

@@ -91,7 +91,7 @@ class KubeApi:
         try:
             response = self._pool.request(verb, url, headers=headers, retries=False, **how)
         except (HTTPError, OSError) as error:
-            raise ApiError(0, f"the API server {self._configuration.host} cannot be reached: {error}") from error
+            raise ApiError(0, f"the server {self._configuration.host} cannot be reached: {error}") from error
         with suppress(ValueError):  # a proxy may drop or mangle the Date
             if (date := parsedate_to_datetime(response.headers.get("Date", ""))).tzinfo is not None:
                 self._on_time(date)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from controllers.adapters.journal import Events, ObjectReference, write_line
@@ -63,7 +62,7 @@ def verdict_by_calendar(
     *,
     note: str,
     write: Write | None = None,
-    known: Mapping[str, Any] = MappingProxyType({}),
+    **known: Any,
 ) -> Verdict:
     """Return the verdict on an object whose number of pods follows the calendar.
 

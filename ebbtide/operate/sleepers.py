@@ -11,6 +11,7 @@ from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import Document, annotations_of, parse_instant, rows_at
 from ebbtide.operate.status import NoStatus, from_pods, hold_text
 from ebbtide.operate.wording import reason_text
+from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.labels import SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
 
@@ -48,7 +49,8 @@ def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now
     policy = next(policy for policy in config.sleepers if policy.name == name)
     calendar = sleep_at(now, policy, config.hours)
     end = "" if calendar.until is None else f" until {spoken(calendar.until, timezone)}"
-    state = "awake" if calendar.awake else "asleep"
+    idle = "" if policy.idle_after is None else f" once idle for {format_duration(policy.idle_after)}"
+    state = "awake" if calendar.awake else f"asleep{idle}"
     yield f"  - by the calendar: {state}{end}, {reason_text(calendar.reason)}"
     annotations = annotations_of(item := find(api, target.path) or {})
     yield from (f"  - an operator: {text}" for text in [hold_text(item, now)] if text)
@@ -75,11 +77,11 @@ def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> Row
         row for row in reports if (row.get("kind"), row.get("namespace"), row.get("name")) == key
     ]
     report: Document = of_this[0] if of_this else {}
-    until = parse_instant(report.get("until"))
+    until, details = parse_instant(report.get("until")), [str(report.get(key) or "") for key in ("activity", "note")]
     return Row(
         name=policy.name,
         state=str(report.get("state") or "unknown"),
         pods=f"{report.get('replicas', '?')} of {policy.replicas}",
         until="" if until is None else spoken(until, timezone),
-        reason="; ".join(filter(None, (reason_text(report.get("why")), str(report.get("note") or "")))),
+        reason="; ".join(filter(None, dict.fromkeys([reason_text(report.get("why")), *details]))),
     )

@@ -8,9 +8,10 @@ from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.fragment.values import inside, mapping
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.entrance import TLS_PORT, Expose
+from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
-from ebbtide.settings.sections.pods.pod import INGRESS, PodSettings
+from ebbtide.settings.sections.pods.pod import READ_BY_CONTROLLERS, PodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.redis import REDIS_SECRET
 from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, HTTP_PORT, KEDA_NAMESPACE
@@ -137,9 +138,9 @@ def referenced_objects(pod: PodSettings) -> tuple[Named, ...]:
 def needs_external_objects(pod: PodSettings, secrets: Collection[str]) -> bool:
     """True if the pod cannot start before objects outside the stack exist. `secrets` are the stack's own.
 
-    The certificate of an Ingress delays no pod.
+    The certificate of an Ingress delays no pod, nor does the token of a hub.
     """
-    secret_names = {name for at, name, _ in pod.secret_references() if at[0] != INGRESS}
+    secret_names = {name for at, name, _ in pod.secret_references() if at[0] not in READ_BY_CONTROLLERS}
     return bool(secret_names - {*secrets, REDIS_SECRET} or referenced_objects(pod)) or pod.service_account is not None
 
 
@@ -194,6 +195,14 @@ def serving_secrets(settings: StackSettings, namespace: str) -> set[str]:
     if namespace == GATEWAY_NAMESPACE:
         return {tls} if tls is not None and needs.gateway else set()
     return access.secrets if access is not None and needs.keda else set()
+
+
+def idle_prometheus(settings: StackSettings) -> str:
+    """Return the URL of the Prometheus that shows what is idle; empty without one, and if it needs credentials."""
+    monitoring, serving = settings.monitoring, settings.serving
+    if monitoring.prometheus is PrometheusKind.BUNDLED or serving.prometheus is None:
+        return monitoring.address or ""
+    return serving.prometheus if serving.prometheus_access is None else ""
 
 
 def ingress_wants(settings: StackSettings) -> tuple[str | None, ...]:

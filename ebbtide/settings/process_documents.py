@@ -6,13 +6,15 @@ Pure, except that the current year decides which holidays are listed. `ebbtide.v
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from ebbtide.prices import NoPrice, on_demand
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pods import every_pod
+from ebbtide.settings.pods import every_pod, idle_prometheus
 from ebbtide.settings.sections.adopted import adopted_budget, deployment_of
 from ebbtide.settings.sections.checkpoints import Interruptible
+from ebbtide.settings.sections.monitoring import PROMETHEUS_PORT
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
@@ -151,6 +153,7 @@ def _pool(name: str, pool: PoolSettings, settings: StackSettings, *, safe_stop: 
     )
 
 
+HUB_TOKENS = "/etc/ebbtide-hubs"
 DASHBOARD_PORT = 8265
 """Port of the jobs API of a Ray head."""
 
@@ -169,7 +172,7 @@ def workloads_config(
     settings: StackSettings, token_file: Callable[[str], str], years: Sequence[int] | None = None
 ) -> WorkloadsConfig:
     """Return the workload controller's config. `years` as for the controller."""
-    node_pools = settings.budgeted_node_pools
+    node_pools, sleepers = settings.budgeted_node_pools, tuple(sleepers_of(settings))
     return WorkloadsConfig(
         namespace=NAMESPACE,
         hours=settings.business_hours.hours(years),
@@ -185,7 +188,8 @@ def workloads_config(
         ),
         pool_namespace=WORKER_NAMESPACE,
         floors=tuple(floors_of(settings)),
-        sleepers=tuple(sleepers_of(settings)),
+        sleepers=sleepers,
+        prometheus=idle_prometheus(settings) if any(policy.idle_after for policy in sleepers) else "",
         node_pools=tuple(NodePoolPolicy(name=name, drains=settings.cluster.parallel_drains) for name in node_pools),
         drain_guard=drain_guard(settings) if node_pools else timedelta(),
         budgets=_opened_budgets(settings) if node_pools else (),
@@ -220,6 +224,7 @@ def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
     guard = settings.controller.closing_guard
     for name, workload in sorted(settings.all_workloads.items()):
         if workload.sleep.sleeps:
+            hub = workload.sleep.hub
             yield SleepPolicy(
                 name=name,
                 namespace=own_namespace(name) if workload.starts_pods else NAMESPACE,
@@ -233,7 +238,17 @@ def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
                     PlannedNight(at=night.minutes, lasting=night.for_, pods=workload.replicas)
                     for night in workload.sleep.overnight
                 ),
+                idle_after=workload.sleep.idle_for,
+                hub=f"http://{name}.{NAMESPACE}.svc:{next(iter(workload.ports.values()))}" if hub else "",
+                hub_token_file=f"{HUB_TOKENS}/{name}/{hub.key}" if hub else None,
             )
+
+
+def asked_ports(settings: StackSettings) -> list[int]:
+    """Return the ports of Prometheus' pods and Service, and of hubs: the workload controller asks what is idle."""
+    idle = [policy for policy in sleepers_of(settings) if policy.idle_after is not None]
+    urls = [idle_prometheus(settings), *(policy.hub for policy in idle if policy.hub)]
+    return sorted({PROMETHEUS_PORT, *(urlsplit(url).port or 80 for url in urls)}) if idle else []
 
 
 def floors_of(settings: StackSettings) -> Iterator[FloorPolicy]:

@@ -34,8 +34,9 @@ def summary(settings: StackSettings) -> list[str]:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
     for name, workload in settings.all_workloads.items():
-        if workload.sleep.sleeps:
-            lines.append(f"sleeps   {name}: {workload.sleep.replicas} of {workload.replicas} outside business hours")
+        if (sleep := workload.sleep).sleeps:
+            idle = ", when idle" if sleep.idle_for else ""
+            lines.append(f"sleeps   {name}: {sleep.replicas} of {workload.replicas} outside business hours{idle}")
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             by = ", ".join(variant.scale.metrics.keys)

@@ -27,13 +27,18 @@ def hold_of(annotations: Mapping[str, str]) -> Hold | None:
     """Return the hold of an object's annotations. A pause takes precedence."""
     if PAUSED in annotations:
         return Hold(None, f"paused: {annotations[PAUSED] or 'no reason given'}", pause=True)
-    if KEEP_UNTIL not in annotations:
+    return hold_until(annotations, KEEP_UNTIL)
+
+
+def hold_until(annotations: Mapping[str, str], key: str) -> Hold | None:
+    """Return the hold of one annotation; an unreadable instant does not end."""
+    if key not in annotations:
         return None
-    text = annotations[KEEP_UNTIL]
+    text = annotations[key]
     try:
         until = datetime.fromisoformat(text)
     except ValueError:
-        return Hold(None, f"{KEEP_UNTIL} is {text!r}: wanted an instant, for example 2026-11-21T22:00:00Z")
+        return Hold(None, f"{key} is {text!r}: wanted an instant, for example 2026-11-21T22:00:00Z")
     if until.tzinfo is None:
-        return Hold(None, f"{KEEP_UNTIL} is {text!r}: wanted a zone too, for example 2026-11-21T22:00:00Z")
+        return Hold(None, f"{key} is {text!r}: wanted a zone too, for example 2026-11-21T22:00:00Z")
     return Hold(until.astimezone(UTC), f"kept until {until.isoformat()}")

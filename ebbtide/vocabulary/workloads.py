@@ -92,7 +92,8 @@ class FloorPolicy:
 class SleepPolicy:
     """One Deployment or StatefulSet with `replicas` pods while it is awake, and `asleep` pods while it sleeps.
 
-    It is awake from `lead` before business hours until `after` their end, and for each planned night.
+    It is awake from `lead` before business hours until `after` their end, and for each planned night. With
+    `idle_after` it is also awake until it has been idle for so long.
     """
 
     name: str
@@ -104,6 +105,9 @@ class SleepPolicy:
     after: timedelta = timedelta()
     manual: bool = True  # an operator may wake it
     overnight: tuple[PlannedNight, ...] = ()
+    idle_after: timedelta | None = field(default=None, metadata=OMIT_DEFAULT)
+    hub: str = field(default="", metadata=OMIT_DEFAULT)  # the URL of its JupyterHub, if it is one
+    hub_token_file: str | None = field(default=None, metadata=OMIT_DEFAULT)
 
     @property
     def path(self) -> str:
@@ -127,6 +131,8 @@ class WorkloadsConfig(Document):
     pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
     floors: tuple[FloorPolicy, ...] = ()
     sleepers: tuple[SleepPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    prometheus: str = field(default="", metadata=OMIT_DEFAULT)
+    """URL that shows whether sleepers are idle."""
     node_pools: tuple[NodePoolPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
     drain_guard: timedelta = field(default=timedelta(), metadata=OMIT_DEFAULT)
     """Time before opening at which NodePools close, long enough for drains under way: pods' budgets close later."""

@@ -95,7 +95,7 @@ class Floor:
         self, state: str, why: str, *, note: str, write: Write | None = None, floor: FloorNow | None = None
     ) -> Verdict:
         known = {} if floor is None else {"floor": floor.pods, "until": floor.until}
-        return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, known=known)
+        return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, **known)
 
 
 def field_of(policy: FloorPolicy) -> Field:

@@ -21,8 +21,8 @@ from controllers.workloads.ray.head import Head
 from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable, idle_workers, spare
 from controllers.workloads.ray.sleep import ClusterState, SleepDecision, decide_sleep, reads_head
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
-from ebbtide.vocabulary.holds import Hold, hold_of
-from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PREFIX, SPEC, WAKE_UNTIL, WORKLOADS
+from ebbtide.vocabulary.holds import hold_of, hold_until
+from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, PREFIX, SPEC, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.workloads import Purpose, RayPolicy, Sleep, WorkloadsConfig, sleep_of
 
 POLL = timedelta(seconds=10)  # between two reconciles of a cluster without events
@@ -66,10 +66,6 @@ class Observed:
     @property
     def state(self) -> str:
         return "suspending" if self.going else self.phase.value
-
-    def until(self, key: str) -> Hold | None:
-        """Return the instant of an annotation; an unreadable one does not end."""
-        return hold_of({KEEP_UNTIL: self.annotations[key]}) if key in self.annotations else None
 
 
 def observed(item: dict[str, Any]) -> Observed:
@@ -215,7 +211,11 @@ class RayCluster:
 
     def _state(self, cluster: Observed, now: datetime, doubt: str, notes: list[str]) -> ClusterState:
         """Return all facts but the head's answers and the pending spec."""
-        hold, wake, apply = hold_of(cluster.annotations), cluster.until(WAKE_UNTIL), cluster.until(APPLY_UNTIL)
+        hold, wake, apply = (
+            hold_of(cluster.annotations),
+            hold_until(cluster.annotations, WAKE_UNTIL),
+            hold_until(cluster.annotations, APPLY_UNTIL),
+        )
         if apply is not None and apply.until is None:
             notes.append(f"{APPLY_UNTIL} does not count: {apply.why}")
         purpose = cluster.annotations.get(ASLEEP_FOR)

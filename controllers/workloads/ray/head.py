@@ -42,7 +42,7 @@ class Head:
         try:
             headers = {"Accept": "application/json"}
             if self._token_file is not None:
-                headers["Authorization"] = f"Bearer {_token(Path(self._token_file))}"
+                headers["Authorization"] = f"Bearer {token_of(Path(self._token_file))}"
             return self._read(headers)
         except (Surprise, OSError, HTTPError, ValueError) as error:
             silent = isinstance(error, (ConnectTimeoutError, NewConnectionError))
@@ -73,7 +73,7 @@ class Head:
             raise Surprise(f"JSON that is too deep for {endpoint}") from None
 
 
-def _token(file: Path) -> str:
+def token_of(file: Path) -> str:
     """Return the token; refuse text that is none, which urllib3's error would quote."""
     token = file.read_bytes().strip()
     if not token or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):

@@ -5,6 +5,9 @@ before business hours, the time that a node and a pod take to start, until `afte
 holidays, too. Business hours contain clock changes and holidays (`ebbtide.vocabulary.windows`).
 
 Waking requires no knowledge; sleep requires a trusted clock. In business hours only an operator lowers the number.
+
+A workload that sleeps when idle is awake until its use was measured and it is idle. Once asleep it cannot be measured,
+so it stays asleep until the calendar or an operator wakes it.
 """
 
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.workloads.floors.calendar import nights_around
+from controllers.workloads.sleep.idle import Use
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy
 
@@ -39,6 +43,7 @@ class ScaleState:
     doubt: str = ""  # why clock or config are distrusted
     other_writer: str = ""  # a manager that writes another number
     changed_recently: bool = False
+    use: Use = Use.IDLE  # of a workload that sleeps when idle and is not asleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,9 @@ def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple
         return True, "wake-asked"
     if state.sleep_asked:
         return False, "sleep-asked"
-    return calendar.awake, calendar.reason
+    if calendar.awake or policy.idle_after is None or state.replicas == policy.asleep:
+        return calendar.awake, calendar.reason
+    return state.use is not Use.IDLE, state.use
 
 
 def sleep_at(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> SleepNow:

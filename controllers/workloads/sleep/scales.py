@@ -4,8 +4,9 @@
 that it was decided on: a change since then wins. When the process stops, the number stays.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
@@ -13,9 +14,11 @@ from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
 from controllers.ports import Outcome
 from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
-from controllers.workloads.sleep.calendar import ScaleState, SleepNow, decide_replicas, sleep_at
-from ebbtide.vocabulary.holds import Hold, hold_of
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL
+from controllers.workloads.sleep.calendar import ScaleState, decide_replicas, sleep_at
+from controllers.workloads.sleep.idle import Use
+from controllers.workloads.sleep.use import Meter, Prometheus
+from ebbtide.vocabulary.holds import hold_of, hold_until
+from ebbtide.vocabulary.labels import PREFIX, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
 
@@ -29,10 +32,6 @@ class Observed:
     replicas: int
     other_writer: str
     version: str
-
-    def until(self, key: str) -> Hold | None:
-        """Return the instant of an annotation; an unreadable one does not end."""
-        return hold_of({KEEP_UNTIL: self.annotations[key]}) if key in self.annotations else None
 
 
 def observed(item: Json) -> Observed:
@@ -49,15 +48,19 @@ def observed(item: Json) -> Observed:
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
     paths = {_folder(policy) for policy in config.sleepers}
     caches = {path: KubeCache(api, path, observed, notify) for path in paths}
-    workloads = [Sleeper(policy, config.hours, caches[_folder(policy)]) for policy in config.sleepers]
+    prometheus = Prometheus(config.prometheus)
+    workloads = [
+        Sleeper(policy, config.hours, caches[_folder(policy)], Meter(api, policy, prometheus))
+        for policy in config.sleepers
+    ]
     return Kind(workloads, [*caches.values()])
 
 
 class Sleeper:
     """A `Workload`. It may forget what it remembers: when it wrote last, and why the last write was refused."""
 
-    def __init__(self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[Observed]) -> None:
-        self._policy, self._hours, self._cache = policy, hours, cache
+    def __init__(self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[Observed], meter: Meter) -> None:
+        self._policy, self._hours, self._cache, self._meter = policy, hours, cache, meter
         self.subject = f"{policy.kind.lower()} {policy.namespace}/{policy.name}"
         self.target: ObjectReference = ("apps/v1", policy.kind, policy.namespace, policy.name)
         self._refusal = ""
@@ -72,8 +75,13 @@ class Sleeper:
             return self._verdict("absent", "no-such-workload", note="it does not exist")
         notes: list[str] = []
         calendar = sleep_at(now, self._policy, self._hours)
-        decision = decide_replicas(self._state(workload, doubt, notes), self._policy, calendar)
-        write = None
+        known: dict[str, Any] = {"replicas": workload.replicas, "until": calendar.until}
+        state = self._state(workload, doubt, notes)
+        decision, write = decide_replicas(state, self._policy, calendar), None
+        if decision.reason == Use.IDLE and decision.replicas < workload.replicas:
+            use, known["activity"] = self._meter.read(workload.replicas, now)
+            decision = decide_replicas(replace(state, use=use), self._policy, calendar)
+            notes += [known["activity"]] if use is Use.UNKNOWN else []
         if decision.replicas != workload.replicas:
             write = self._write(workload, decision.replicas, decision.reason)
             notes += [f"the write of {decision.replicas} was refused: {self._refusal}"] if self._refusal else []
@@ -81,11 +89,8 @@ class Sleeper:
             notes.append(f"holding at {workload.replicas}: {workload.other_writer} writes its replicas, too")
         if decision.reason == "more-than-declared":
             notes.append(f"it has {workload.replicas} pods, and the stack file {self._policy.replicas}")
-        state = "asleep" if decision.replicas == self._policy.asleep else "awake"
-        note = "; ".join(notes)
-        return self._verdict(
-            state, decision.reason, note=note, write=write, replicas=workload.replicas, calendar=calendar
-        )
+        name = "asleep" if decision.replicas == self._policy.asleep else "awake"
+        return self._verdict(name, decision.reason, note="; ".join(notes), write=write, **known)
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:  # noqa: ARG002 - the protocol's form
         self._refusal = error if outcome is Outcome.REFUSED else ""
@@ -96,7 +101,7 @@ class Sleeper:
 
     def _state(self, workload: Observed, doubt: str, notes: list[str]) -> ScaleState:
         now, hold = self._now, hold_of(workload.annotations)
-        wake, sleep = workload.until(WAKE_UNTIL), workload.until(SLEEP_UNTIL)
+        wake, sleep = hold_until(workload.annotations, WAKE_UNTIL), hold_until(workload.annotations, SLEEP_UNTIL)
         if sleep is not None and sleep.until is None:
             notes.append(f"{SLEEP_UNTIL} does not count: {sleep.why}")
         return ScaleState(
@@ -122,18 +127,8 @@ class Sleeper:
         change = f"spec.replicas {replicas}"
         return Write(path=f"{policy.path}/scale", body=body, change=change, reason=reason, applied=True)
 
-    def _verdict(
-        self,
-        state: str,
-        why: str,
-        *,
-        note: str,
-        write: Write | None = None,
-        replicas: int | None = None,
-        calendar: SleepNow | None = None,
-    ) -> Verdict:
-        known = {} if calendar is None else {"replicas": replicas, "until": calendar.until}
-        return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, known=known)
+    def _verdict(self, state: str, why: str, *, note: str, write: Write | None = None, **known: Any) -> Verdict:
+        return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, **known)
 
 
 def _folder(policy: SleepPolicy) -> str:

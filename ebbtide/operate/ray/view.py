@@ -13,7 +13,7 @@ from ebbtide.operate.objects import Document, annotations_of, at, labels_of, par
 from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts
 from ebbtide.prices import NoPrice, on_demand, spot_typical
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
-from ebbtide.vocabulary.holds import Hold, hold_of
+from ebbtide.vocabulary.holds import Hold, hold_of, hold_until
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import Sleep, When, sleep_of
 
@@ -101,8 +101,8 @@ def ray_view(facts: RayFacts, config: ControllerConfig, document: Document | Non
         idle_for=_seconds(report.get("idleFor")),
         sleep=sleep,
         held=hold.why if hold is not None and hold.holds_at(facts.now) else "",
-        wake_until=_future(cluster and cluster.until(WAKE_UNTIL), facts.now),
-        apply_until=_future(cluster and cluster.until(APPLY_UNTIL), facts.now),
+        wake_until=_future(cluster and hold_until(cluster.annotations, WAKE_UNTIL), facts.now),
+        apply_until=_future(cluster and hold_until(cluster.annotations, APPLY_UNTIL), facts.now),
         drivers=tuple(_drivers(facts, name, config, document) for name in facts.policy.pools),
         desired=_count(status, "desiredWorkerReplicas"),
         ready=_count(status, "readyWorkerReplicas"),

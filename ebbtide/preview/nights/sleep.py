@@ -17,6 +17,7 @@ from ebbtide.prices import NoPrice
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.packing import lasting_nodes
 from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.units.durations import format_duration
 from ebbtide.units.money import HOURS_PER_MONTH, dollars
 from ebbtide.vocabulary.windows import BusinessHours
 
@@ -34,7 +35,9 @@ def sleep_lines(settings: StackSettings, now: datetime) -> Iterator[str]:
             yield f"{policy.name} never sleeps: it is awake at all hours"
         else:
             begin = f"from {_local(hours, start)}" if calendar.awake else "now"
-            yield f"{policy.name} sleeps {begin} {_until(hours, end)} with {policy.asleep} of {policy.replicas} pods"
+            idle = "" if policy.idle_after is None else f", once idle for {format_duration(policy.idle_after)},"
+            pods = f"{policy.asleep} of {policy.replicas} pods"
+            yield f"{policy.name}{idle} sleeps {begin} {_until(hours, end)} with {pods}"
     if policies:
         yield _savings_text(settings, now)
 
@@ -65,7 +68,8 @@ def _savings_text(settings: StackSettings, now: datetime) -> str:
         usd = 0.0
     nodes = ", ".join(f"{number:,.0f} node-hours of {name}" for name, number in hours.items())
     amount = f"about {dollars(usd)}, " if usd and all(rates[name] is not None for name in hours) else ""
-    return f"sleep saves {amount}{nodes} a month, if no worker needs these nodes"
+    most = "at most " if any(policy.idle_after for policy in sleepers_of(settings)) else ""
+    return f"sleep saves {most}{amount}{nodes} a month, if no worker needs these nodes"
 
 
 def _node_hours_saved(settings: StackSettings, now: datetime) -> Mapping[str, float]:

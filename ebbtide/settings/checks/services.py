@@ -10,6 +10,7 @@ from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import VARIANTS, raw_pods
 from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
+from ebbtide.settings.pods import idle_prometheus
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.secrets import set_command
@@ -17,6 +18,7 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implemen
 from ebbtide.settings.sections.serving.routes import RouteProtocol, When, matches
 from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.units.durations import format_duration
 
 _EKS_ALONE = ("public", "sources", "certificate", "proxies")
@@ -290,6 +292,19 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
         )
 
 
+def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
+    for placed in parsed.pods:
+        idle = isinstance(placed.pod, WorkloadSettings) and placed.pod.sleep.idle_for is not None
+        if idle and not idle_prometheus(parsed.stack):
+            yield Finding(
+                code="sleep.no-prometheus",
+                at=(*placed.at, "sleep", "when"),
+                wanted="a Prometheus that shows what is idle, at a known address and without credentials",
+                found="idle without one",
+                example="ebbtide:monitoring: { prometheus: bundled }",
+            )
+
+
 RULES = (
     Rule((), _names_are_free),
     Rule((SERVICES,), _routes_differ),
@@ -303,4 +318,5 @@ RULES = (
     Rule((SERVICES,), _lie_between_min_and_max),
     Rule((SERVICES,), _events_are_apart),
     Rule((SERVICES, MONITORING), _forecasts_have_history),
+    Rule((SERVING, MONITORING), _idle_is_measured),
 )

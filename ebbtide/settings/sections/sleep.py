@@ -1,6 +1,6 @@
-"""When something has fewer pods, or none. Ray clusters sleep when they are idle, workloads by the clock."""
+"""When something has fewer pods, or none: Ray clusters and workloads that are idle, workloads also by the clock."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -11,7 +11,9 @@ from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import Check, Settings, each_once
+from ebbtide.settings.sections.serving.access import SecretKey
 from ebbtide.settings.sections.types import ClockText, Count, PositiveDuration, acted_on
+from ebbtide.vocabulary.labels import Category
 
 
 class SleepWhen(StrEnum):
@@ -26,7 +28,6 @@ class Wake(StrEnum):
     MANUAL = "manual"
 
 
-_NOT_IDLE = "nothing measures yet whether a workload is idle; Ray clusters sleep when idle"
 _NO_QUEUE = "queues wake worker pools, which scale to zero, and Ray clusters"
 
 
@@ -53,19 +54,27 @@ def _opening_wakes(when: SleepWhen, wake: Sequence[Wake]) -> None:
 
 
 class WorkloadSleep(Settings):
-    """Sleep of a workload by the clock: fewer pods, or none, outside business hours. Claims stay."""
+    """Sleep of a workload outside business hours, by the clock or when it is idle: fewer pods, or none. Claims stay."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
 
-    when: Annotated[SleepWhen, *acted_on("never", "outsideBusinessHours", planned={"idle": _NOT_IDLE})] = Field(
+    when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
         default=SleepWhen.NEVER,
-        description="never; outsideBusinessHours: from the end of business hours until shortly before they begin",
+        description="never; outsideBusinessHours: from the end of business hours until shortly before they begin; "
+        "idle: within this time, once it is idle",
         examples=["outsideBusinessHours"],
     )
     after: PositiveDuration | None = Field(
         default=None,
-        description="time after the end of business hours at which it sleeps; default: none",
+        description="time after the end of business hours at which it sleeps, default: none; with idle: time for "
+        "which it must have been idle, default: 2h",
         examples=["1h"],
+    )
+    hub: SecretKey | None = Field(
+        default=None,
+        description="with idle, for a JupyterHub on the first port: its API token in a Secret, with the scopes "
+        "list:users and read:servers; it is awake while a user has a server",
+        examples=["{ secret: hub, key: sleepToken }"],
     )
     wake: Annotated[
         tuple[Annotated[Wake, *acted_on("businessHours", "manual", planned={"queue": _NO_QUEUE})], ...],
@@ -89,7 +98,12 @@ class WorkloadSleep(Settings):
     @property
     def delay(self) -> timedelta:
         """Return the time from the end of business hours to sleep."""
-        return self.after or timedelta()
+        return self.after or timedelta() if self.when is SleepWhen.OUTSIDE_HOURS else timedelta()
+
+    @property
+    def idle_for(self) -> timedelta | None:
+        """Return the time for which it must have been idle; None if that does not count."""
+        return self.after or timedelta(hours=2) if self.when is SleepWhen.IDLE else None
 
 
 SLEEP = "when it has fewer pods, or none, outside business hours; default: never"
@@ -105,8 +119,25 @@ def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
         )
 
 
+def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str, int]) -> None:
+    if category is Category.FIXED and sleep.when is SleepWhen.IDLE:
+        expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
+        raise wanted("sleep.fixed-idle", expected, found="idle", example="outsideBusinessHours", at=("sleep", "when"))
+    if sleep.hub is not None and not (sleep.when is SleepWhen.IDLE and ports):
+        expected = "hub only with when: idle and with ports, the first of which serves the hub's API"
+        actual = f"{sleep.when.value}, {len(ports)} ports"
+        raise wanted("sleep.hub-alone", expected, found=actual, example="when: idle", at=("sleep", "hub"))
+
+
 def sleeps_alone(sleep: WorkloadSleep, owner: ReplicasOwner) -> None:
     """Refuse a second writer of replicas."""
     if sleep.sleeps and owner is ReplicasOwner.HPA:
         expected = "no sleep beside replicasOwner: hpa: two writers of replicas would undo each other's changes"
         raise wanted("sleep.second-owner", expected, found="both", example="replicasOwner: pulumi", at="sleep")
+
+
+SLEEP_CHECKS = (
+    Check(("category", "sleep", "ports"), idle_suits_pod),
+    Check(("sleep", "replicas"), fewer_pods),
+    Check(("sleep", "replicas_owner"), sleeps_alone),
+)

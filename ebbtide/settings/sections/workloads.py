@@ -13,7 +13,7 @@ from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
 from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
-from ebbtide.settings.sections.sleep import SLEEP, SLEEP_EXAMPLE, WorkloadSleep, fewer_pods, sleeps_alone
+from ebbtide.settings.sections.sleep import SLEEP, SLEEP_CHECKS, SLEEP_EXAMPLE, WorkloadSleep
 from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -150,8 +150,7 @@ class WorkloadSettings(ScrapedPodSettings):
         *ENTRANCE_CHECKS,
         *VERTICAL_CHECKS,
         Check(("replicas_owner", "vertical"), _one_autoscaler),
-        Check(("sleep", "replicas"), fewer_pods),
-        Check(("sleep", "replicas_owner"), sleeps_alone),
+        *SLEEP_CHECKS,
     )
 
     category: Annotated[
@@ -233,6 +232,8 @@ class WorkloadSettings(ScrapedPodSettings):
 
     def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
         yield from super().secret_references()
+        if self.sleep.hub is not None:
+            yield ("sleep", "hub", "key"), self.sleep.hub.secret, self.sleep.hub.key
         if self.ingress is not None and self.ingress.tls is not None:
             for key in ("tls.crt", "tls.key"):
                 yield (INGRESS, "tls"), self.ingress.tls, key

@@ -58,7 +58,7 @@ def test_every_command_names_file_context_and_server_that_cannot_be_reached(tmp_
 
     line = error_line(ebbtide(*COMMANDS[command], "--kubeconfig", file, "--context", "there"), 1)
 
-    assert line.startswith(f"kubeconfig {file}, context there: the API server https://127.0.0.1:1 cannot be reached: ")
+    assert line.startswith(f"kubeconfig {file}, context there: the server https://127.0.0.1:1 cannot be reached: ")
     assert line.endswith(f"try: kubectl --kubeconfig {file} --context there version")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from controllers.adapters.kube_api import ApiError
 from controllers.workloads.sleep.calendar import ScaleState, decide_replicas, sleep_at
+from controllers.workloads.sleep.idle import Use
 from ebbtide.operate import sleepers as module
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.sleepers import Row, explain_sleeper, named_targets, sleeper_rows, sleeper_targets
@@ -87,6 +88,18 @@ def test_it_is_explained_with_the_calendar_and_the_operators_commands(monkeypatc
     assert SLEEP_UNTIL in asleep
 
 
+def test_what_sleeps_when_idle_says_what_keeps_it_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = {"state": "awake", "why": "in-use", "activity": "hub-0: 0.31 cores"}
+    config = replace(CONFIG, sleepers=(replace(HUB, idle_after=timedelta(hours=2)),))
+    reports(monkeypatch, [{**REPORT, **used}])
+    state, calendar = explain_sleeper(Api(), config, "hub", NIGHT)  # pyright: ignore[reportArgumentType] - as above
+
+    assert state == "hub: awake, 0 of 2 pods: it is in use; hub-0: 0.31 cores."
+    assert "asleep once idle for 2h until" in calendar
+    reports(monkeypatch, [{**REPORT, "activity": "Prometheus: away", "note": "Prometheus: away"}])
+    assert sleeper_rows(Api(), config, "UTC")[0][0].reason.count("away") == 1  # pyright: ignore[reportArgumentType] - as above
+
+
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     with pytest.raises(CannotOperate, match=r"board.*there are: hub"):
         named_targets(sleeper_targets(CONFIG), ["board"], "workload")
@@ -96,6 +109,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
 
 def test_every_reason_has_words() -> None:
     midnight = PlannedNight(at=0, lasting=timedelta(hours=1), pods=2)
+    idler = replace(HUB, idle_after=timedelta(hours=2))
     night = replace(HUB, overnight=(midnight,), after=timedelta(hours=1))
     hours = [datetime(2026, 3, 4, hour, minute, tzinfo=UTC) for hour, minute in product(range(24), (0, 50))]
     reasons = {"workload-unknown", "no-such-workload", *(sleep_at(now, night, OFFICE).reason for now in hours)}
@@ -112,6 +126,8 @@ def test_every_reason_has_words() -> None:
             changed_recently=recent,
         )
         reasons.add(decide_replicas(state, night, sleep_at(now, night, OFFICE)).reason)
+        for use in Use:
+            reasons.add(decide_replicas(replace(state, use=use), idler, sleep_at(now, idler, OFFICE)).reason)
 
     assert reasons <= {*REASONS}
-    assert len(reasons) == 16
+    assert len(reasons) == 20

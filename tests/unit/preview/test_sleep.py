@@ -7,7 +7,7 @@ import pytest
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.nights.sleep import sleep_lines
 from ebbtide.units.money import HOURS_PER_MONTH, dollars
-from tests.builders.workloads.sleeping import sleeping_stack
+from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack
 
 NOON, NIGHT = datetime(2026, 11, 30, 12, tzinfo=UTC), datetime(2026, 11, 28, 12, tzinfo=UTC)  # a Monday, a Saturday
 AWAKE = "labels: {}"
@@ -31,6 +31,14 @@ def test_the_saving_is_the_node_that_no_pod_needs_at_night() -> None:
 
     (*_, saving) = sleep_lines(settings, NOON)
     assert f"{dollars(hours * hourly)}, {hours:,.0f} node-hours of flexible" in saving
+
+
+def test_what_sleeps_when_idle_saves_that_at_most() -> None:
+    idle = sleeping_stack(notes="sleep: { when: idle }", more=BUNDLED)
+    (_, notes, _, saving), (*_, by_the_clock) = sleep_lines(idle, NOON), sleep_lines(sleeping_stack(), NOON)
+
+    assert notes == "notes, once idle for 2h, sleeps from Mon 30 Nov 18:00 to Tue 1 Dec 07:45 with 0 of 2 pods"
+    assert saving == by_the_clock.replace("saves about", "saves at most about")
 
 
 @pytest.mark.parametrize("keys", [{"notes": AWAKE}, {"rank": AWAKE}, {"notes": AWAKE, "rank": AWAKE}])

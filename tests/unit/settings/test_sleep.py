@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.process_documents import sleepers_of, workloads_config
 from ebbtide.settings.summary import summary
 from tests.builders.settings import loaded, problem_of, shortest
-from tests.builders.workloads.sleeping import sleeping_stack, sleeping_text
+from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack, sleeping_text
 
 AWAKE = "labels: {}"
 
@@ -23,6 +23,61 @@ def test_a_sleep_has_words_that_ray_clusters_have() -> None:
     assert "sleeps   board: 0 of 1 outside business hours" in summary(sleeping_stack())
 
 
+def test_what_is_idle_is_measured_for_two_hours_and_a_hub_is_asked_on_its_first_port() -> None:
+    stack = sleeping_stack(
+        notes="sleep: { when: idle, hub: { secret: hub, key: sleepToken } }",
+        rank="sleep: { when: idle, after: 30m }",
+        more=BUNDLED,
+    )
+    board, notes, rank = sleepers_of(stack)
+
+    assert [(it.idle_after, it.after) for it in (board, notes, rank)] == [
+        (None, timedelta()),
+        (timedelta(hours=2), timedelta()),
+        (timedelta(minutes=30), timedelta()),
+    ]
+    assert (notes.hub, notes.hub_token_file) == ("http://notes.ebbtide.svc:8080", "/etc/ebbtide-hubs/notes/sleepToken")
+    assert (rank.hub, rank.hub_token_file) == ("", None)
+    assert "sleeps   notes: 0 of 2 outside business hours, when idle" in summary(stack)
+
+
+OWN = "ebbtide:serving: { prometheus: http://prometheus.monitoring.svc:9090 }"
+
+
+@pytest.mark.parametrize(
+    ("more", "url"),
+    [
+        (BUNDLED, "http://ebbtide-prometheus.ebbtide.svc:9090"),
+        (f"{BUNDLED}\n        {OWN}", "http://ebbtide-prometheus.ebbtide.svc:9090"),
+        (OWN, "http://prometheus.monitoring.svc:9090"),
+        (
+            "ebbtide:monitoring: { prometheus: existing, namespace: monitoring }",
+            "http://prometheus-operated.monitoring.svc:9090",
+        ),
+    ],
+)
+def test_idleness_is_asked_of_the_prometheus_of_the_stack(more: str, url: str) -> None:
+    stack = sleeping_stack(notes="sleep: { when: idle }", more=more)
+
+    assert workloads_config(stack, str).prometheus == url
+    assert workloads_config(sleeping_stack(more=more), str).prometheus == "", "nobody asks it"
+
+
+def test_a_prometheus_with_credentials_shows_the_controller_nothing(tmp_path: Path) -> None:
+    access = OWN.replace(" }", ", prometheusAccess: { headers: { X-Scope-OrgID: acme } } }")
+    text = sleeping_text(notes="sleep: { when: idle }", more=access)
+
+    assert problem_of(text, tmp_path).tells("sleep.no-prometheus", "notes.sleep.when:")
+
+
+def test_the_token_of_a_hub_must_be_a_key_of_its_secret(tmp_path: Path) -> None:
+    hub = "sleep: { when: idle, hub: { secret: ebbtide-redis, key: token } }"
+
+    assert problem_of(sleeping_text(notes=hub, more=BUNDLED), tmp_path).tells(
+        "secret.key-unknown", "notes.sleep.hub.key:"
+    )
+
+
 def test_nothing_sleeps_unless_the_file_says_so() -> None:
     never = "sleep: { when: never }"
 
@@ -32,7 +87,15 @@ def test_nothing_sleeps_unless_the_file_says_so() -> None:
 @pytest.mark.parametrize(
     ("keys", "code", "at"),
     [
-        ({"notes": "sleep: { when: idle }"}, "choice.planned", "notes.sleep.when:"),
+        ({"notes": "sleep: { when: idle }"}, "sleep.no-prometheus", "notes.sleep.when:"),
+        ({"rank": "sleep: { when: idle }"}, "sleep.no-prometheus", "sleep.when:"),
+        ({"board": "sleep: { when: idle }"}, "sleep.fixed-idle", "board.sleep.when:"),
+        (
+            {"notes": "sleep: { when: outsideBusinessHours, hub: { secret: hub, key: token } }"},
+            "sleep.hub-alone",
+            "notes.sleep.hub:",
+        ),
+        ({"notes": "sleep: { when: idle, hub: { secret: hub } }"}, "key.missing", "notes.sleep.hub"),
         (
             {"notes": "sleep: { when: outsideBusinessHours, wake: [businessHours, queue] }"},
             "choice.planned",

@@ -37,6 +37,8 @@ _OTHER_NAMES = {
 }
 
 INGRESS = "ingress"
+READ_BY_CONTROLLERS = (INGRESS, "sleep")
+"""Keys whose Secrets the pod itself does not read."""
 """Key of a workload whose Secret is read by its ingress controller, not by its pods."""
 
 

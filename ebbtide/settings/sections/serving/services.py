@@ -43,7 +43,7 @@ from ebbtide.settings.sections.serving.spot import (
     spot_leaves_the_choice,
     spot_needs_no_gpu,
 )
-from ebbtide.settings.sections.sleep import SLEEP, SLEEP_EXAMPLE, WorkloadSleep, fewer_pods
+from ebbtide.settings.sections.sleep import SLEEP, SLEEP_EXAMPLE, WorkloadSleep, fewer_pods, idle_suits_pod
 from ebbtide.settings.sections.types import (
     SHORT_NAME,
     Latency,
@@ -193,6 +193,7 @@ class VariantSettings(ScrapedPodSettings):
         Check(("volumes", "scale"), _claims_suit_pods),
         Check(("scale", "ports", "metrics"), _queue_has_a_port),
         Check(("scale", "vertical"), _one_autoscaler),
+        Check(("category", "sleep", "ports"), idle_suits_pod),
         Check(("sleep", "scale"), _sleeps_alone),
         Check(("spot", "hardware", "gpu"), spot_needs_no_gpu),
         Check(("spot", "category"), spot_is_not_fixed),

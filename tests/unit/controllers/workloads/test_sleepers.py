@@ -11,7 +11,9 @@ from controllers.adapters.kube_cache import KubeCache
 from controllers.ports import Outcome
 from controllers.workloads.loop import Verdict
 from controllers.workloads.sleep.calendar import SleepNow, sleep_at
+from controllers.workloads.sleep.idle import Activity, Use
 from controllers.workloads.sleep.scales import Observed, Sleeper, observed
+from controllers.workloads.sleep.use import Meter
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
@@ -112,16 +114,27 @@ def test_every_minute_of_a_month_is_awake_in_business_hours_and_its_until_is_the
 # --- the decision, through a reconcile --------------------------------------------------------------------------------
 
 
+class Metered:
+    """A meter that was told the use, and counts who asks."""
+
+    def __init__(self) -> None:
+        self.activity, self.asked = Activity(Use.IDLE), 0
+
+    def read(self, replicas: int, now: datetime) -> Activity:  # noqa: ARG002 - as a meter
+        self.asked += 1
+        return self.activity
+
+
 class Scene:
     """A StatefulSet `hub`."""
 
     def __init__(self, policy: SleepPolicy = POLICY) -> None:
-        self.policy, self.cache, self.version = policy, Cache(), 1
+        self.policy, self.cache, self.version, self.meter = policy, Cache(), 1, Metered()
         self.sleeper = self.started()
 
     def started(self) -> Sleeper:
         """A process that remembers nothing."""
-        return Sleeper(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache))
+        return Sleeper(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache), cast("Meter", self.meter))
 
     def is_now(self, replicas: int, *, writer: str = WORKLOADS, **annotations: str) -> None:
         self.version += 1
@@ -275,8 +288,71 @@ def test_what_is_not_seen_is_not_written(scene: Scene) -> None:
     assert (scene.look(NIGHT).write, scene.look(NIGHT).report["state"]) == (None, "unknown")
 
 
+# --- when it is idle --------------------------------------------------------------------------------------------------
+
+
+WHEN_IDLE = replace(POLICY, idle_after=timedelta(hours=2))
+
+
+@pytest.fixture
+def idler() -> Scene:
+    return Scene(WHEN_IDLE)
+
+
+@pytest.mark.parametrize("use", [Use.BUSY, Use.RECENT, Use.UNKNOWN])
+def test_it_stays_awake_by_night_unless_it_is_known_to_be_idle(use: Use, idler: Scene) -> None:
+    idler.is_now(2)
+    idler.meter.activity = Activity(use, "hub-0: because")
+    assert idler.decides(NIGHT) == (None, use)
+    report = idler.look(NIGHT).report
+    assert (report["state"], report["activity"]) == ("awake", "hub-0: because")
+    assert bool(report["note"]) is (use is Use.UNKNOWN), "only an operator can mend what is not known"
+    idler.meter.activity = Activity(Use.IDLE)
+    assert idler.decides(NIGHT) == (0, Use.IDLE)
+
+
+def test_by_day_nothing_is_measured_and_it_stays_awake(idler: Scene) -> None:
+    for now in (DAY, at(7, 45)):
+        idler.is_now(2)
+        assert idler.decides(now)[0] is None
+        idler.is_now(0)
+        assert idler.decides(now)[0] == 2
+    assert idler.meter.asked == 0
+
+
+def test_once_asleep_it_stays_asleep_unmeasured_until_the_opening_or_an_operator(idler: Scene) -> None:
+    idler.meter.activity = Activity(Use.UNKNOWN, "it has no pods")
+    idler.is_now(0)
+    assert idler.decides(NIGHT) == (None, "outside-business-hours")
+    assert idler.decides(at(7, 45)) == (2, "before-business-hours")
+    idler.is_now(0, **{WAKE_UNTIL: UNTIL["later"]})
+    assert idler.decides(NIGHT) == (2, "wake-asked")
+    assert idler.meter.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("annotations", "doubt", "why"),
+    [
+        ({KEEP_UNTIL: UNTIL["later"]}, "", "kept-awake"),
+        ({PAUSED: "disk full"}, "", "paused-by-an-operator"),
+        ({}, "the clock jumped", "clock-or-config-in-doubt"),
+    ],
+)
+def test_idle_or_not_it_is_lowered_by_no_doubt_and_against_no_operator(
+    annotations: dict[str, str], doubt: str, why: str, idler: Scene
+) -> None:
+    idler.is_now(2, **annotations)
+    assert idler.decides(NIGHT, doubt) == (None, why)
+
+
+def test_an_operator_sends_it_to_sleep_whatever_it_does(idler: Scene) -> None:
+    idler.meter.activity = Activity(Use.BUSY, "hub-0 works")
+    idler.is_now(2, **{SLEEP_UNTIL: UNTIL["later"]})
+    assert idler.decides(NIGHT) == (0, "sleep-asked")
+
+
 def test_the_document_round_trips_and_refuses_a_sleep_that_saves_nothing() -> None:
-    config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(POLICY,))
+    config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(WHEN_IDLE,), prometheus="http://p:9090")
     assert load(WorkloadsConfig, dump(config)) == config
     with pytest.raises(UnreadableConfig, match="hub"):
         load(WorkloadsConfig, dump(replace(config, sleepers=(replace(POLICY, asleep=2),))))

@@ -1,0 +1,117 @@
+"""Whether a workload has been idle for long enough, by its pods and their counters in Prometheus. Pure.
+
+Only complete knowledge lets it sleep: each container of each pod ran and was recorded for all of `after`.
+
+**The busiest two minutes count**: in a mean of two hours a user's page is lost. Probes and scrapes are alike in each
+minute. The trap: neither limit sees a user who only reads or types, nor work in other pods.
+
+Pods are selected by uid, which cAdvisor's label `id` contains: Prometheus may watch another cluster with these names.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+MOST_CORES = 0.05
+"""CPU of an idle pod. Idle servers, also those in Java, use up to 0.02."""
+MOST_BYTES = 2048
+"""Bytes a second of an idle pod, received and sent. A probe by HTTP is 1,080 bytes (measured): two every five seconds
+make 432 a second, and a scrape of 40 kB every 30 s makes 1,380."""
+
+_STEP = timedelta(seconds=30)
+_GAP = 90  # seconds between samples: at least one scrape a minute, and none missing
+_APART = 60  # seconds: times of clocks that differ by more are not compared
+_SERIES = {
+    "cpu": ("container_cpu_usage_seconds_total", ',container!=""', "pod, container"),
+    "received": ("container_network_receive_bytes_total", "", "pod"),  # the containers of a pod share the network
+    "sent": ("container_network_transmit_bytes_total", "", "pod"),
+}
+
+Facts: TypeAlias = Mapping[tuple[str, str, str], float]
+"""Values by fact, pod and container. Facts about the network have no container."""
+
+
+class Use(StrEnum):
+    IDLE = "idle-for-long"
+    BUSY = "in-use"
+    RECENT = "idle-but-recent"  # not seen for long enough
+    UNKNOWN = "not-known-idle"
+
+
+class Activity(NamedTuple):
+    use: Use
+    why: str = "idle"
+
+
+class Pod(NamedTuple):
+    name: str
+    uid: str
+    containers: tuple[str, ...]
+    since: datetime | None  # all containers have run since then; None if one does not run
+
+
+def pod_of(item: Mapping[str, Any]) -> Pod:
+    metadata, status = item["metadata"], item.get("status", {})
+    started = {
+        container["name"]: datetime.fromisoformat(running["startedAt"])
+        for key in ("containerStatuses", "initContainerStatuses")  # a sidecar is an init container that runs
+        for container in status.get(key) or ()
+        if (running := container.get("state", {}).get("running")) is not None
+    }
+    runs = started.keys() >= {container["name"] for container in item["spec"]["containers"]}
+    since = max(started.values()) if runs and "deletionTimestamp" not in metadata else None
+    return Pod(metadata["name"], metadata["uid"], tuple(started), since)
+
+
+def too_recent(pods: Sequence[Pod], replicas: int, after: timedelta, now: datetime) -> str:
+    """Return why these pods cannot have been idle for `after`; empty if they can."""
+    if len(pods) != replicas:
+        return f"it has {len(pods)} of {replicas} pods"
+    young = [pod.name for pod in pods if pod.since is None or now - pod.since < after]
+    return f"{', '.join(young)} started less than {after} ago" if young else ""
+
+
+def query_of(namespace: str, pods: Sequence[Pod], after: timedelta) -> str:
+    """Return PromQL for all facts about these pods at one instant, with the label `fact`."""
+    ids = "|".join(pod.uid.replace("-", "[-_]") for pod in pods)  # systemd's cgroups have underscores
+    span, step, parts = int(after.total_seconds()), int(_STEP.total_seconds()), list[str]()
+    for name, (metric, more, labels) in _SERIES.items():
+        series = f'{metric}{{namespace="{namespace}",id=~".*pod({ids}).*"{more}}}'
+        busiest = f"sum by ({labels}) (max_over_time(rate({series}[2m])[{span}s:1m]))"
+        steps = f"min by ({labels}) (count_over_time((time() - timestamp({series}) <= {_GAP})[{span}s:{step}s]))"
+        for fact, text in (("busiest", busiest), ("steps", steps)):
+            parts.append(f'label_replace({text}, "fact", "{name} {fact}", "", "")')
+    return " or ".join(parts)
+
+
+def facts_of(answer: Mapping[str, Any], now: datetime) -> Facts:
+    """Raises ValueError for an answer that is incomplete, of another clock, or not Prometheus'."""
+    facts: dict[tuple[str, str, str], float] = {}
+    try:
+        if answer["status"] != "success" or answer.get("warnings") or answer.get("isPartial"):
+            raise ValueError("Prometheus' answer is incomplete")
+        for labels, (at, value) in ((line["metric"], line["value"]) for line in answer["data"]["result"]):
+            if abs(now.timestamp() - at) > _APART:
+                raise ValueError("Prometheus' clock and the controller's differ by more than a minute")
+            facts[labels["fact"], labels["pod"], labels.get("container", "")] = float(value)
+    except (LookupError, TypeError, AttributeError):
+        raise ValueError("the answer is not Prometheus'") from None
+    return facts
+
+
+def activity_of(pods: Sequence[Pod], facts: Facts, after: timedelta) -> Activity:
+    """Judge pods that have run for `after`."""
+    for pod in pods:
+        cpu, network = [("cpu", container) for container in pod.containers], [("received", ""), ("sent", "")]
+        for name, container in (*cpu, *network):
+            recorded = _STEP * facts.get((f"{name} steps", pod.name, container), 0)
+            metric = f"{_SERIES[name][0]} of {pod.name}"
+            if not recorded or (f"{name} busiest", pod.name, container) not in facts:
+                return Activity(Use.UNKNOWN, f"Prometheus has no {metric}")
+            if recorded < after // _STEP * _STEP:
+                return Activity(Use.RECENT, f"Prometheus has {metric} for {recorded} of the last {after}")
+        cores, traffic = (sum(facts[f"{name} busiest", pod.name, of] for name, of in part) for part in (cpu, network))
+        if not (cores <= MOST_CORES and traffic <= MOST_BYTES):  # NaN is above both
+            return Activity(Use.BUSY, f"{pod.name}: {cores:.2f} cores, {traffic:,.0f} bytes a second in two minutes")
+    return Activity(Use.IDLE)

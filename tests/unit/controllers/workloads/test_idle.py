@@ -1,0 +1,345 @@
+"""Whether a workload is idle: real answers of a Prometheus with generated samples, a hub's answers, and bad answers."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.workloads.sleep.idle import Activity, Pod, Use, activity_of, facts_of, pod_of, too_recent
+from controllers.workloads.sleep.use import Meter, Prometheus
+from ebbtide.vocabulary.workloads import SleepPolicy
+from tests.builders.monitoring.day import PROMTOOL, needs_promtool
+from tests.builders.monitoring.servers import needs_prometheus, prometheus
+
+AFTER = timedelta(hours=2)
+NOW = datetime(2026, 1, 5, 3, tzinfo=UTC)
+POLICY = SleepPolicy(
+    name="hub", namespace="ebbtide", kind="Deployment", replicas=1, asleep=0, lead=timedelta(), idle_after=AFTER
+)
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def item(name: str, since: datetime, *, containers: Sequence[str] = ("app",), uid: str = "") -> dict[str, Any]:
+    started = since.isoformat().replace("+00:00", "Z")
+    return {
+        "metadata": {"name": name, "uid": uid or f"0a1b-{name}"},
+        "spec": {"containers": [{"name": container} for container in containers]},
+        "status": {
+            "containerStatuses": [{"name": it, "state": {"running": {"startedAt": started}}} for it in containers]
+        },
+    }
+
+
+def test_a_pod_runs_since_its_last_container_started() -> None:
+    pod = item("hub-0", NOW - 3 * AFTER, containers=("app", "log"))
+    pod["status"]["containerStatuses"][1]["state"]["running"]["startedAt"] = "2026-01-05T02:30:00Z"
+    assert pod_of(pod).since == NOW - timedelta(minutes=30)
+    pod["status"]["containerStatuses"][1]["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert pod_of(pod).since is None
+
+
+def test_a_pod_that_is_ending_or_has_no_status_does_not_run() -> None:
+    ending, new = item("hub-0", NOW - 3 * AFTER), item("hub-1", NOW)
+    ending["metadata"]["deletionTimestamp"] = "2026-01-05T02:59:00Z"
+    del new["status"]
+    assert (pod_of(ending).since, pod_of(new).since) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("ages", "why"),
+    [
+        ([3.0, 3.0], ""),
+        ([2.0, 2.0], ""),
+        ([3.0, 1.99], "b started less than 2:00:00 ago"),
+        ([3.0], "it has 1 of 2 pods"),
+        ([3.0, 3.0, 3.0], "it has 3 of 2 pods"),
+        ([], "it has 0 of 2 pods"),
+    ],
+)
+def test_only_pods_that_all_ran_for_so_long_can_be_idle(ages: Sequence[float], why: str) -> None:
+    pods = [pod_of(item(name, NOW - timedelta(hours=age))) for name, age in zip("abc", ages, strict=False)]
+    assert too_recent(pods, 2, AFTER, NOW) == why
+
+
+# --- bad answers ------------------------------------------------------------------------------------------------------
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    line = {"metric": {"fact": "cpu busiest", "pod": "hub-0"}, "value": [NOW.timestamp(), "0.1"]}
+    return {"status": "success", "data": {"result": [line]}, **changes}
+
+
+BAD_ANSWERS: Sequence[tuple[dict[str, Any], str]] = [
+    ({"status": "error"}, "incomplete"),
+    ({"warnings": ["a store did not answer"]}, "incomplete"),
+    ({"isPartial": True}, "incomplete"),
+    ({"data": {}}, "not Prometheus'"),
+    ({"data": {"result": [{"metric": {"fact": "x"}, "value": [NOW.timestamp(), "1"]}]}}, "not Prometheus'"),
+    ({"data": {"result": [{"metric": {}, "value": [NOW.timestamp() - 61, "1"]}]}}, "more than a minute"),
+    ({"data": {"result": [{"metric": {}, "value": [NOW.timestamp() + 61, "1"]}]}}, "more than a minute"),
+]
+
+
+@pytest.mark.parametrize(("changes", "why"), BAD_ANSWERS)
+def test_an_answer_that_is_not_complete_and_of_this_clock_is_none(changes: dict[str, Any], why: str) -> None:
+    assert facts_of(answer(), NOW) == {("cpu busiest", "hub-0", ""): 0.1}
+    with pytest.raises(ValueError, match=why):
+        facts_of(answer(**changes), NOW)
+
+
+@pytest.mark.parametrize(("fact", "use"), [("cpu", Use.BUSY), ("sent", Use.BUSY)])
+def test_a_value_that_is_no_number_is_no_idleness(fact: str, use: Use) -> None:
+    pod = Pod("hub-0", "uid", ("app",), NOW - AFTER)
+    values = {"steps": 240.0, "busiest": 0.0}
+    facts = {
+        (f"{name} {what}", "hub-0", "app" if name == "cpu" else ""): value
+        for name in ("cpu", "received", "sent")
+        for what, value in values.items()
+    }
+    assert activity_of([pod], facts, AFTER) == Activity(Use.IDLE)
+    key = (f"{fact} busiest", "hub-0", "app" if fact == "cpu" else "")
+    assert activity_of([pod], {**facts, key: float("nan")}, AFTER).use is use
+
+
+# --- a real Prometheus ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A pod's counters, every `every` seconds over the last three hours. `spell`: minutes ago, with other rates."""
+
+    cores: float = 0.01
+    bytes: float = 400
+    spell: tuple[float, float] = (0, 0)
+    busy_cores: float = 0.01
+    busy_bytes: float = 400
+    hole: tuple[float, float] = (0, 0)  # minutes ago: begin and end
+    every: int = 30
+    left_out: str = ""  # metrics of this prefix
+    uid: str = ""  # of another cluster's pod
+    pods: int = 1
+    containers: tuple[str, ...] = ("app",)
+    recorded_pods: int | None = None
+
+    def samples(self, workload: str, until: datetime) -> Iterator[tuple[str, str, float, float]]:
+        """Yield metric, labels, time and value."""
+        for number in range(self.pods if self.recorded_pods is None else self.recorded_pods):
+            pod = f"{workload}-{number}"
+            path = f"/kubepods.slice/kubepods-pod{(self.uid or uid_of(pod)).replace('-', '_')}.slice/cri"
+            common = f'namespace="ebbtide",pod="{pod}",id="{path}'
+            series = [
+                ("container_cpu_usage_seconds_total", f'{common}-app.scope",container="app"', True),
+                ("container_network_receive_bytes_total", f'{common}-pause.scope",interface="eth0"', False),
+                ("container_network_transmit_bytes_total", f'{common}-pause.scope",interface="eth0"', False),
+            ]
+            for metric, labels, of_cpu in series:
+                if not (self.left_out and metric.startswith(self.left_out)):
+                    value = 0.0
+                    for second in range(-3 * 3600, 1, self.every):
+                        busy = self.spell[1] * 60 <= -second < self.spell[0] * 60
+                        rate = (
+                            (self.busy_cores if busy else self.cores)
+                            if of_cpu
+                            else (self.busy_bytes if busy else self.bytes) / 2
+                        )
+                        value += rate * self.every
+                        if not self.hole[1] * 60 <= -second < self.hole[0] * 60:
+                            yield metric, labels, until.timestamp() + second, value
+
+
+def uid_of(pod: str) -> str:
+    return f"0a1b2c3d-{pod}"
+
+
+COURSES = {
+    "untouched": Course(),
+    "scraped-each-minute": Course(every=60),
+    "busy-before": Course(spell=(175, 130), busy_cores=1),
+    "two-pods": Course(pods=2),
+    "computed": Course(spell=(70, 68), busy_cores=0.5),
+    "visited": Course(spell=(100, 99), busy_bytes=8_000),
+    "works-now": Course(spell=(3, -1), busy_cores=1),
+    "hole": Course(hole=(60, 57)),
+    "stale": Course(hole=(10, -1)),
+    "half": Course(hole=(180, 60)),
+    "no-network": Course(left_out="container_network"),
+    "never-sent": Course(left_out="container_network_transmit"),
+    "second-container": Course(containers=("app", "log")),
+    "one-of-two": Course(pods=2, recorded_pods=1),
+    "other-cluster": Course(uid="ffff-ffff"),
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder, until = tmp_path_factory.mktemp("idle"), datetime.now(UTC)
+    lines: dict[str, list[str]] = {}
+    for workload, course in COURSES.items():
+        for metric, labels, second, value in course.samples(workload, until):
+            lines.setdefault(metric, []).append(f"{metric}{{{labels}}} {value} {second:.3f}\n")
+    text = "".join(f"# TYPE {name.removesuffix('_total')} counter\n{''.join(of)}" for name, of in lines.items())
+    (folder / "samples.txt").write_text(f"{text}# EOF\n")
+    command = [cast("str", PROMTOOL), "tsdb", "create-blocks-from", "openmetrics", "samples.txt", "data"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    with prometheus(folder, {}) as address:
+        yield address
+
+
+class Pods:
+    """The API server: pods that have run for longer than is asked."""
+
+    def __init__(self, course: Course, workload: str) -> None:
+        names = [f"{workload}-{number}" for number in range(course.pods)]
+        since = datetime.now(UTC) - timedelta(hours=9)
+        self.items = [item(name, since, containers=course.containers, uid=uid_of(name)) for name in names]
+
+    def get(self, path: str, labelSelector: str) -> dict[str, Any]:  # noqa: N803 - the API's word
+        assert path == "/api/v1/namespaces/ebbtide/pods"
+        assert labelSelector.startswith("ebbtide.dev/workload=")
+        return {"items": self.items}
+
+
+def measured(workload: str, url: str, **changes: Any) -> Activity:
+    course = COURSES[workload]
+    policy = replace(POLICY, name=workload, **changes)
+    return Meter(cast("KubeApi", Pods(course, workload)), policy, Prometheus(url)).read(course.pods, datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    ("workload", "use", "why"),
+    [
+        ("untouched", Use.IDLE, "idle"),
+        ("scraped-each-minute", Use.IDLE, "idle"),
+        ("busy-before", Use.IDLE, "idle"),
+        ("two-pods", Use.IDLE, "idle"),
+        ("computed", Use.BUSY, "cores"),
+        ("visited", Use.BUSY, "bytes a second"),
+        ("works-now", Use.BUSY, "cores"),
+        ("hole", Use.RECENT, "of the last 2:00:00"),
+        ("stale", Use.RECENT, "of the last 2:00:00"),
+        ("half", Use.RECENT, "of the last 2:00:00"),
+        ("no-network", Use.UNKNOWN, "no container_network_receive_bytes_total of no-network-0"),
+        ("never-sent", Use.UNKNOWN, "no container_network_transmit_bytes_total of never-sent-0"),
+        ("second-container", Use.UNKNOWN, "no container_cpu_usage_seconds_total"),
+        ("one-of-two", Use.UNKNOWN, "of one-of-two-1"),
+        ("other-cluster", Use.UNKNOWN, "Prometheus has no"),
+    ],
+)
+@pytest.mark.process
+@needs_promtool
+@needs_prometheus
+def test_only_what_was_recorded_in_full_and_unused_is_idle(workload: str, use: Use, why: str, url: str) -> None:
+    activity = measured(workload, url)
+    assert (activity.use, why in activity.why) == (use, True), activity
+
+
+@pytest.mark.process
+@needs_promtool
+@needs_prometheus
+def test_a_longer_time_than_was_recorded_is_not_known(url: str) -> None:
+    assert measured("untouched", url, idle_after=timedelta(hours=4)).use is Use.RECENT
+
+
+# --- a hub ------------------------------------------------------------------------------------------------------------
+
+
+class Hub(ThreadingHTTPServer):
+    """Answers as JupyterHub 5 does to `GET /hub/api/users?state=active`; it is none."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Users)
+        self.answer: tuple[int, object] = 200, []
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Users(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        hub = cast("Hub", self.server)
+        known = self.headers["Authorization"] == "Bearer abc" and self.path == "/hub/api/users?state=active&limit=1"
+        status, document = hub.answer if known else (403, {"status": 403, "message": "Forbidden"})
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
+        pass
+
+
+REPLIES: Sequence[tuple[tuple[int, Any], str | None, Use, str]] = [
+    ((200, []), "abc\n", Use.IDLE, "idle"),
+    ((200, [{"name": "kim", "servers": {"": {"pending": "spawn", "ready": False}}}]), "abc", Use.BUSY, "a user"),
+    ((200, {"items": []}), "abc", Use.UNKNOWN, "not a list"),
+    ((500, {}), "abc", Use.UNKNOWN, "the hub: HTTP 500"),
+    ((200, []), "another", Use.UNKNOWN, "the hub: Forbidden"),
+    ((200, []), "a b", Use.UNKNOWN, "holds no token"),
+    ((200, []), None, Use.UNKNOWN, "No such file"),
+]
+
+
+@pytest.mark.parametrize(("reply", "token", "use", "why"), REPLIES)
+@pytest.mark.process
+@needs_promtool
+@needs_prometheus
+def test_a_hub_is_idle_only_without_a_user_who_has_a_server(
+    reply: tuple[int, object], token: str | None, use: Use, why: str, url: str, tmp_path: Path
+) -> None:
+    hub, file = Hub(), tmp_path / "token"
+    hub.answer = reply
+    if token is not None:
+        file.write_text(token)
+    try:
+        activity = measured("untouched", url, hub=hub.url, hub_token_file=str(file))
+    finally:
+        hub.shutdown()
+        hub.server_close()
+    assert (activity.use, why in activity.why) == (use, True), activity
+    assert "a b" not in activity.why
+
+
+# --- what is asked, and when ------------------------------------------------------------------------------------------
+
+
+class Counted:
+    def __init__(self, items: Sequence[dict[str, Any]]) -> None:
+        self.items, self.asked = items, 0
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:  # noqa: ARG002 - as the API
+        self.asked += 1
+        if not self.items:
+            raise ApiError(0, "the server is away")
+        return {"items": self.items}
+
+
+def test_a_prometheus_that_is_away_is_asked_once_a_minute_for_all_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Prometheus("http://127.0.0.1:9")
+    server = Counted(())
+    monkeypatch.setattr(away, "_server", server)
+    meters = [Meter(cast("KubeApi", Counted([item("hub-0", NOW - 2 * AFTER)])), POLICY, away) for _ in range(3)]
+
+    for second in (0, 10, 59):
+        uses = {meter.read(1, NOW + timedelta(seconds=second)) for meter in meters}
+        assert uses == {Activity(Use.UNKNOWN, "Prometheus: the server is away")}
+    assert server.asked == 1
+    meters[0].read(1, NOW + timedelta(seconds=60))
+    assert server.asked == 2
+
+
+def test_pods_that_cannot_be_read_are_not_known_to_be_idle() -> None:
+    meter = Meter(cast("KubeApi", Counted(())), POLICY, Prometheus("http://127.0.0.1:9"))
+    assert meter.read(1, NOW) == Activity(Use.UNKNOWN, "the server is away")
