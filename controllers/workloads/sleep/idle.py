@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 MOST_CORES = 0.05
 """CPU of an idle pod. Idle servers, also those in Java, use up to 0.02."""
-MOST_BYTES = 2048
-"""Bytes a second of an idle pod, received and sent. A probe by HTTP is 1,080 bytes (measured): two every five seconds
-make 432 a second, and a scrape of 40 kB every 30 s makes 1,380."""
+MOST_BYTES = 1024
+"""Bytes a second of an idle pod, received and sent. A probe by HTTP is 1,080 bytes (measured): two every ten seconds
+make 216 a second, and a scrape of 20 kB every 30 s makes 710. A page of 100 kB in two minutes makes 850."""
 
 _STEP = timedelta(seconds=30)
 _GAP = 90  # seconds between samples: at least one scrape a minute, and none missing
@@ -78,7 +78,7 @@ def query_of(namespace: str, pods: Sequence[Pod], after: timedelta) -> str:
     span, step, parts = int(after.total_seconds()), int(_STEP.total_seconds()), list[str]()
     for name, (metric, more, labels) in _SERIES.items():
         series = f'{metric}{{namespace="{namespace}",id=~".*pod({ids}).*"{more}}}'
-        busiest = f"sum by ({labels}) (max_over_time(rate({series}[2m])[{span}s:1m]))"
+        busiest = f"sum by ({labels}) (max_over_time(rate({series}[2m])[{span}s:{step}s]))"
         steps = f"min by ({labels}) (count_over_time((time() - timestamp({series}) <= {_GAP})[{span}s:{step}s]))"
         for fact, text in (("busiest", busiest), ("steps", steps)):
             parts.append(f'label_replace({text}, "fact", "{name} {fact}", "", "")')

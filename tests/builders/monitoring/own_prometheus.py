@@ -25,9 +25,14 @@ from tests.builders.monitoring.servers import answers, asked
 CADVISOR = """\
 container_cpu_usage_seconds_total{container="train",namespace="ebbtide-workers",pod="train-0"} 7
 container_cpu_usage_seconds_total{container="",namespace="ebbtide-workers",pod="train-0"} 8
+container_memory_working_set_bytes{container="",namespace="ebbtide-workers",pod="train-0"} 8
 container_fs_reads_total{container="train",namespace="ebbtide-workers",pod="train-0"} 9
+container_network_receive_bytes_total{container="",interface="eth0",namespace="ebbtide-workers",pod="train-0"} 10
+container_network_transmit_bytes_total{container="",interface="eth0",namespace="ebbtide-workers",pod="train-0"} 11
+container_network_transmit_errors_total{container="",interface="eth0",namespace="ebbtide-workers",pod="train-0"} 12
+container_network_receive_bytes_total{container="",id="/",interface="eni1a2b",namespace="",pod=""} 13
 """
-"""Three lines as cAdvisor writes them: of a container, of its pod's whole group, and one that no rule needs."""
+"""Lines as cAdvisor writes them: of a container, of its pod's group, of the network, and some that nothing needs."""
 
 
 class KubeletPages(ThreadingHTTPServer):

@@ -15,7 +15,8 @@ from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.recorded import record
-from tests.builders.workloads.sleeping import sleeping_stack
+from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack
+from tests.components.cluster.test_network_policies import API_SERVER, DNS, INTERNET, Pod, Policies
 from tests.components.serving.test_service_stack import TODAY, named, only
 
 pytestmark = pytest.mark.whole
@@ -64,6 +65,61 @@ def test_without_sleep_nothing_changes() -> None:
 
     assert WORKLOADS not in named(awake, "Deployment")
     assert only(awake, "StatefulSet", "board").ignore_changes == ()
+
+
+IDLE = "sleep: { when: idle, hub: { secret: hub, key: token } }"
+CONTROLLER, NOTES, BOARD, PROMETHEUS = (
+    Pod(namespace="ebbtide", labels={"ebbtide.dev/workload": name})
+    for name in ("ebbtide-workloads", "notes", "board", "ebbtide-prometheus")
+)
+
+
+@cache
+def idle() -> tuple[Resource, ...]:
+    return record(sleeping_stack(notes=IDLE, more=BUNDLED))
+
+
+def test_what_sleeps_when_idle_breaks_no_rule() -> None:
+    stack = sleeping_stack(notes=IDLE, more=BUNDLED)
+    assert [(hit.id, hit.resource, hit.reason) for hit in judge(stack, idle(), TODAY)] == []
+
+
+def test_the_controller_lists_pods_only_where_something_sleeps_when_idle() -> None:
+    def of_pods(made: tuple[Resource, ...]) -> list[dict[str, Any]]:
+        rules = json.loads(json.dumps(only(made, "Role", WORKLOADS).inputs["rules"], default=dict))
+        return [rule for rule in rules if "pods" in rule["resources"]]
+
+    assert of_pods(idle()) == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    assert of_pods(resources()) == []
+
+
+def test_the_controller_runs_without_the_token_of_the_hub_and_its_document_has_only_the_path() -> None:
+    controller = only(idle(), "Deployment", WORKLOADS).inputs["spec"]["template"]["spec"]
+    (mount,) = [it for it in controller["containers"][0]["volumeMounts"] if it["name"] == "hub-notes"]
+    (volume,) = [it for it in controller["volumes"] if it["name"] == "hub-notes"]
+    text = only(idle(), "ConfigMap", WORKLOADS).inputs["data"]["workloads.json"]
+    (policy,) = [it for it in load(WorkloadsConfig, text).sleepers if it.hub]
+
+    assert volume["secret"] == {"secretName": "hub", "optional": True}
+    assert policy.hub_token_file == f"{mount['mountPath']}/token"
+    assert "secret" not in json.dumps(only(idle(), "Deployment", "notes").inputs["spec"]["template"], default=dict)
+
+
+def test_the_controller_reaches_prometheus_and_the_hub_on_their_ports_and_nobody_else_gets_in() -> None:
+    open_to, before = Policies(idle()), Policies(resources())
+
+    for target, port in ((PROMETHEUS, 9090), (NOTES, 8080), (API_SERVER, 443), (DNS, 53)):
+        assert open_to.allow(CONTROLLER, target, port)
+    for target, port in ((BOARD, 5432), (INTERNET, 80), (PROMETHEUS, 9093)):
+        assert not open_to.allow(CONTROLLER, target, port)
+    assert not open_to.allow(BOARD, PROMETHEUS, 9090)
+    assert not before.allow(CONTROLLER, NOTES, 8080)
+
+
+def test_with_limited_egress_it_still_reaches_the_api_server() -> None:
+    limited = Policies(record(sleeping_stack(more="ebbtide:egress: { allow: [203.0.113.0/24] }")))
+
+    assert limited.allow(CONTROLLER, API_SERVER, 443)
 
 
 def test_its_document_has_the_numbers_and_the_start_up_time() -> None:

@@ -253,11 +253,17 @@ def test_discovery_finds_what_the_stack_has_with_the_rights_of_its_account_alone
     assert [one["metric"]["customer"] for one in site.prometheus.ask("mine")] == ["demo", "demo"]
 
 
-def test_of_cadvisor_the_containers_series_that_rules_use_are_kept(site: Site) -> None:
+def test_of_cadvisor_the_series_of_containers_that_rules_use_and_the_network_of_pods_are_kept(site: Site) -> None:
     kept = eventually(lambda: site.prometheus.ask('{job="cadvisor",__name__=~"container_.*"}'), what="series")
+    values = {one["metric"]["__name__"]: one["value"][1] for one in kept}
 
-    assert [one["metric"]["__name__"] for one in kept] == ["container_cpu_usage_seconds_total"]
-    assert (kept[0]["metric"]["container"], kept[0]["metric"]["node"]) == ("train", "one")
+    assert values == {
+        "container_cpu_usage_seconds_total": "7",
+        "container_network_receive_bytes_total": "10",
+        "container_network_transmit_bytes_total": "11",
+    }
+    assert {one["metric"]["pod"] for one in kept} == {"train-0"}
+    assert {one["metric"]["node"] for one in kept} == {"one"}
 
 
 def test_an_account_without_the_right_to_metrics_of_nodes_is_refused_by_kubelets(site: Site) -> None:

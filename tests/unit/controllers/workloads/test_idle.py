@@ -1,12 +1,9 @@
 """Whether a workload is idle: real answers of a Prometheus with generated samples, a hub's answers, and bad answers."""
 
-import json
 import subprocess
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +15,7 @@ from controllers.workloads.sleep.use import Meter, Prometheus
 from ebbtide.vocabulary.workloads import SleepPolicy
 from tests.builders.monitoring.day import PROMTOOL, needs_promtool
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
+from tests.builders.workloads.hub import CONNECTED, STARTING, Hub
 
 AFTER = timedelta(hours=2)
 NOW = datetime(2026, 1, 5, 3, tzinfo=UTC)
@@ -162,12 +160,12 @@ def uid_of(pod: str) -> str:
 
 
 COURSES = {
-    "untouched": Course(),
+    "untouched": Course(bytes=926),
     "scraped-each-minute": Course(every=60),
     "busy-before": Course(spell=(175, 130), busy_cores=1),
     "two-pods": Course(pods=2),
     "computed": Course(spell=(70, 68), busy_cores=0.5),
-    "visited": Course(spell=(100, 99), busy_bytes=8_000),
+    "visited": Course(spell=(100, 99), busy_bytes=1_700),
     "works-now": Course(spell=(3, -1), busy_cores=1),
     "hole": Course(hole=(60, 57)),
     "stale": Course(hole=(10, -1)),
@@ -253,37 +251,10 @@ def test_a_longer_time_than_was_recorded_is_not_known(url: str) -> None:
 # --- a hub ------------------------------------------------------------------------------------------------------------
 
 
-class Hub(ThreadingHTTPServer):
-    """Answers as JupyterHub 5 does to `GET /hub/api/users?state=active`; it is none."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Users)
-        self.answer: tuple[int, object] = 200, []
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Users(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        hub = cast("Hub", self.server)
-        known = self.headers["Authorization"] == "Bearer abc" and self.path == "/hub/api/users?state=active&limit=1"
-        status, document = hub.answer if known else (403, {"status": 403, "message": "Forbidden"})
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-        pass
-
-
 REPLIES: Sequence[tuple[tuple[int, Any], str | None, Use, str]] = [
     ((200, []), "abc\n", Use.IDLE, "idle"),
-    ((200, [{"name": "kim", "servers": {"": {"pending": "spawn", "ready": False}}}]), "abc", Use.BUSY, "a user"),
+    ((200, [STARTING]), "abc", Use.BUSY, "a user"),
+    ((200, [CONNECTED]), "abc", Use.BUSY, "a user"),
     ((200, {"items": []}), "abc", Use.UNKNOWN, "not a list"),
     ((500, {}), "abc", Use.UNKNOWN, "the hub: HTTP 500"),
     ((200, []), "another", Use.UNKNOWN, "the hub: Forbidden"),
@@ -306,8 +277,7 @@ def test_a_hub_is_idle_only_without_a_user_who_has_a_server(
     try:
         activity = measured("untouched", url, hub=hub.url, hub_token_file=str(file))
     finally:
-        hub.shutdown()
-        hub.server_close()
+        hub.end()
     assert (activity.use, why in activity.why) == (use, True), activity
     assert "a b" not in activity.why
 
@@ -343,3 +313,29 @@ def test_a_prometheus_that_is_away_is_asked_once_a_minute_for_all_workloads(monk
 def test_pods_that_cannot_be_read_are_not_known_to_be_idle() -> None:
     meter = Meter(cast("KubeApi", Counted(())), POLICY, Prometheus("http://127.0.0.1:9"))
     assert meter.read(1, NOW) == Activity(Use.UNKNOWN, "the server is away")
+
+
+def test_idleness_is_measured_again_at_once_because_pods_may_have_been_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [
+        {"metric": {"fact": f"{name} {fact}", "pod": "hub-0", **of}, "value": [NOW.timestamp(), value]}
+        for name, of in (("cpu", {"container": "app"}), ("received", {}), ("sent", {}))
+        for fact, value in (("steps", "240"), ("busiest", "0"))
+    ]
+    server = Prometheus("http://127.0.0.1:9")
+    monkeypatch.setattr(server, "_server", Answers({"status": "success", "data": {"result": lines}}))
+    pods = Counted([item("hub-0", NOW - 2 * AFTER)])
+    meter = Meter(cast("KubeApi", pods), POLICY, server)
+
+    assert meter.read(1, NOW).use is Use.IDLE
+    pods.items = [item("hub-0", NOW)]
+    assert meter.read(1, NOW + timedelta(seconds=1)).use is Use.RECENT
+
+
+class Answers:
+    def __init__(self, document: object) -> None:
+        self._document = document
+
+    def get(self, path: str, **query: str) -> object:  # noqa: ARG002 - as the API
+        return self._document
