@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -100,9 +100,19 @@ class Scene:
     def pods(self) -> list[Json]:
         return self.plane.api.get(f"/api/v1/namespaces/{self.apps}/pods")["items"]
 
-    def expose(self) -> None:
-        """Let the kubelet report the pod that runs: it is idle."""
+    def run(self) -> Json:
+        """Let the pod run, as a kubelet reports it: no disk is provisioned here, so no scheduler binds it."""
         (pod,) = self.pods()
+        state = {"running": {"startedAt": (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="seconds")}}
+        (container,) = pod["spec"]["containers"]
+        reported = {"name": container["name"], "image": "", "imageID": "", "ready": True, "restartCount": 0}
+        status = {"phase": "Running", "containerStatuses": [{**reported, "state": state}]}
+        path = f"/api/v1/namespaces/{self.apps}/pods/hub-0/status"
+        return self.plane.api.patch(path, {"status": status})
+
+    def expose(self) -> None:
+        """Let the kubelet report what its pod uses: nothing."""
+        pod = self.run()
         names = f'namespace="{self.apps}",pod="hub-0",id="/kubepods/pod{pod["metadata"]["uid"]}/1"'
         self.kubelet.text = CADVISOR.format(container=pod["spec"]["containers"][0]["name"], pod=names)
 
@@ -140,7 +150,6 @@ def scene(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> Iterator
             api.create(f"{rights}/{kind.lower()}s", scene.rendered(kind, WORKLOADS))
         Provisioner(api, ignore=[REPLICAS]).create(scene.path, scene.rendered("StatefulSet", "hub"))
         scene.become(1)
-        eventually(lambda: scene.pods()[0]["status"].get("phase") == "Running", what="the pod to run")
         scene.expose()
         yield scene
     hub.end()
@@ -169,6 +178,7 @@ def test_a_hub_with_a_connected_user_stays_and_without_one_sleeps_until_the_open
     events = scene.plane.api.get(f"/api/v1/namespaces/{scene.apps}/events")["items"]
     reasons = {it["reason"] for it in events if it.get("source", {}).get("component") == WORKLOADS}
     assert {"IdleForLong", "BusinessHours"} <= reasons
+    scene.run()
     scene.write(ALWAYS_NIGHT)
     with scene.leader("five") as process:  # a pod whose samples are missing
         doubt = reported(process, "not-known-idle")
