@@ -23,7 +23,7 @@ from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.vocabulary.labels import Category
 
 STEP = timedelta(minutes=15)
-LONGEST = timedelta(days=44)  # within the retention of the bundled Prometheus
+LONGEST = timedelta(weeks=6)  # within the retention of the bundled Prometheus
 _WINDOW = f"[{STEP // timedelta(minutes=1)}m]"
 _CPU_CORES = 0.01
 """An interpreter that only answers its probes takes up to 5 thousandths of a core."""

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from ebbtide.idle.finding import Finding
 from ebbtide.idle.pods import Pod, running_pods
 from ebbtide.idle.questions import LONGEST, STEP, Question, questions_of
-from ebbtide.monitoring.client import Forgotten, Prometheus, Unknown
+from ebbtide.monitoring.client import Forgotten, Prometheus, Silent, Unknown
 from ebbtide.settings.model import StackSettings
 from ebbtide.units.counts import several
 from ebbtide.units.durations import ONE_DAY
 
-_SHORTER = timedelta(days=14)  # within Prometheus' own default retention
+_WEEK = timedelta(weeks=1)
 _SHOWN = 5  # names in a line
 
 
@@ -50,19 +50,24 @@ def find_unused(
 def _read(
     asking: Prometheus, question: Question, now: datetime
 ) -> Mapping[tuple[str, ...], Mapping[int, bool]] | Unknown:
-    """Return whether anything happened, by step; steps that were not recorded are missing."""
-    query = question.expression
-    course = asking.over(query, now - LONGEST, STEP, stands_on=(), called=question.activity, until=now)
-    if isinstance(course, Forgotten):
-        course = asking.over(query, now - _SHORTER, STEP, stands_on=(), called=question.activity, until=now)
-    if isinstance(course, Unknown):
-        return course
-    return {
-        tuple(line.labels.get(label, "") for label in question.by): {
-            round((now - at) / STEP): value > 0 for at, value in line.points
-        }
-        for line in course
-    }
+    """Return whether anything happened, by step; steps that were not recorded are missing.
+
+    Week by week, back to where Prometheus keeps nothing: all at once takes too long on a large cluster.
+    """
+    activity: dict[tuple[str, ...], dict[int, bool]] = {}
+    for week in range(LONGEST // _WEEK):
+        until = now - week * _WEEK
+        course = asking.over(
+            question.expression, until - _WEEK, STEP, stands_on=(), called=question.activity, until=until
+        )
+        if week and isinstance(course, Forgotten | Silent):
+            break
+        if isinstance(course, Unknown):
+            return course
+        for line in course:
+            steps = activity.setdefault(tuple(line.labels.get(label, "") for label in question.by), {})
+            steps.update((round((now - at) / STEP), value > 0) for at, value in line.points)
+    return activity
 
 
 def _judge(

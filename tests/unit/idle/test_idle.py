@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.process, needs_promtool, needs_prometheus]
 
 NOW = datetime.now(UTC)
 MONTH = 730
+EXAMPLE = str(ROOT / "examples/labelling-platform/Pulumi.labelling.yaml")
 STACK = """
 aws:region: us-east-1
 ebbtide:nodeGroups:
@@ -214,13 +215,13 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         assert age == pytest.approx(timedelta(days=last.get(name, 17)), abs=timedelta(hours=1)), name
         assert ("nothing earlier" in entry["evidence"]) == (name not in last), name
     assert len(document["unread"]) == 2
+    assert "board" not in " ".join(document["unread"])
     assert all(name in " ".join(document["unread"]) for name in ("held", "fresh", "holey", "unseen"))
 
 
 @pytest.mark.timeout(240)
 def test_the_page_shows_the_output_for_the_example_platform(url: str) -> None:
-    stack = str(ROOT / "examples/labelling-platform/Pulumi.labelling.yaml")
-    shown = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["idle", stack, "--prometheus", url])
+    shown = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["idle", EXAMPLE, "--prometheus", url])
     assert shown.exit_code == 0, shown.output
     page = (ROOT / "docs/how-to/idle.md").read_text(encoding="utf-8")
 
@@ -256,3 +257,15 @@ def test_a_prometheus_that_is_away_is_one_line(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+@pytest.mark.timeout(240)
+def test_a_finding_reaches_back_as_far_as_prometheus_keeps(tmp_path: Path) -> None:
+    write(tmp_path, datetime.now(UTC), [PLATFORM])
+    with prometheus(tmp_path, {}, retention="10d") as address:
+        shown = CliRunner().invoke(app, ["idle", EXAMPLE, "--prometheus", address, "--json", "-"])
+
+    assert shown.exit_code == 0, shown.output
+    (found,) = (entry for entry in json.loads(shown.stdout)["findings"] if entry["name"] == "orchestrator")
+    assert "nothing earlier is recorded" in found["evidence"]  # it did something 10 days ago
+    assert NOW - datetime.fromisoformat(found["since"]) == pytest.approx(timedelta(days=7), abs=timedelta(hours=1))
