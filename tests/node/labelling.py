@@ -1,7 +1,8 @@
 """The platform of examples/ on real nodes: its file, less what only AWS has, with small requests and stand-in programs.
 
 Nobody has published its images, so each pod runs the base image with a program of ours in the place of theirs. The
-names `api` and `hub` belong to the stack that is installed already: here they are `labels-api` and `notebooks`.
+names `api` and `hub` belong to the stack that is installed already: here they are `labels-api` and `notebooks`. None
+of its pods sleeps, whatever the time of the test.
 """
 
 from collections.abc import Mapping
@@ -107,7 +108,7 @@ def _workload(name: str, given: dict[str, Any]) -> dict[str, Any]:
         beside |= {"image": BASE_TAG, "command": ["sleep", "infinity"]}
     given.setdefault("volumes", {})["programs"] = {"files": {"main.py": program}, "at": _PROGRAMS}
     return {
-        **{key: value for key, value in given.items() if key not in (*_ONLY_AWS, "limits", "shm")},
+        **{key: value for key, value in given.items() if key not in (*_ONLY_AWS, "limits", "shm", "sleep")},
         **_SMALL,
         "image": BASE_TAG,
         "command": ["python", f"{_PROGRAMS}/main.py", *words],

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.control_plane
 
 NODES = {"fixed": 2, "flexible": 4, "gpu": 2}  # a first worker that was told to stop may still hold one
 RUNS = {"migrate-4-2", "nightly-report", "hub-pods"}
+OURS = {"ebbtide-redis", "ebbtide-controller", "ebbtide-workloads"}
 POOLS = {"import", "export", "predict", "thumbnails", "train"}
 HUB = "ebbtide-hub"
 SPACES = (NAMESPACE, WORKER_NAMESPACE, HUB)
@@ -108,6 +109,9 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
             plane.api.create("/api/v1/persistentvolumes", disk(name, size, storage_class))
         stack = install(plane, example(), tmp_path_factory.mktemp("example") / "rendered")
         plane.kubectl("--namespace", WORKER_NAMESPACE, "scale", "deployment", "--all", "--replicas=1")
+        for name in ("web", "api"):  # as the workload controller does by day
+            scale = ("scale", "deployment", name, f"--replicas={example().workloads[name].replicas}")
+            plane.kubectl("--namespace", NAMESPACE, *scale)
         start_nightly_report(plane)
         plane.api_as(HUB, "hub").create(NOTEBOOKS, notebook("ada"))
         found = Platform(plane=plane, stack=stack)
@@ -135,7 +139,7 @@ def start_nightly_report(plane: ControlPlane) -> None:
 def until_running(platform: Platform) -> None:
     """Each pod has its node, and all run: the workers' category because the test says so, as a kubelet would."""
     replicas = sum(one.replicas for one in example().workloads.values())
-    number = replicas + len(POOLS | RUNS) + len({"ebbtide-redis", "ebbtide-controller"})
+    number = replicas + len(POOLS | RUNS) + len(OURS)
 
     def bound() -> bool:
         return len([pod for pod in platform.pods() if "nodeName" in pod["spec"]]) == number
@@ -159,7 +163,7 @@ def test_the_api_server_takes_every_object_of_the_example(platform: Platform) ->
 
 
 def test_every_pod_is_on_nodes_of_its_own_kind(platform: Platform) -> None:
-    fixed = {name: {"fixed"} for name in ("postgres", "orchestrator", "hub", "ebbtide-redis", "ebbtide-controller")}
+    fixed = {name: {"fixed"} for name in ("postgres", "orchestrator", "hub", *OURS)}
     flexible = {name: {"flexible"} for name in ("web", "api", *POOLS, *RUNS)}
 
     assert platform.groups() == fixed | flexible | {"train": {"gpu"}}
