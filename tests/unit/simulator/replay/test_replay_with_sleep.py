@@ -112,7 +112,7 @@ def test_the_bound_pays_for_the_pods_that_are_awake() -> None:
 
 
 def test_what_sleeps_when_idle_is_awake_and_the_replay_says_so() -> None:
-    idle = stack(api=WorkloadSleep.model_construct(when=SleepWhen.IDLE, after=timedelta(hours=2)))
+    idle = stack(api=WorkloadSleep(when=SleepWhen.IDLE))
     options = replace(OPTIONS, strategies=(Strategy.FIXED_FLEXIBLE,))
     played, said = replay(idle, TRACE, options), "api: awake at all times"
 
