@@ -152,7 +152,7 @@ lock: ## pin the dependencies again, with hashes and without addresses; LOCK=--u
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev \
 		--custom-compile-command "make lock" pyproject.toml --output-file tools/locks/dev.txt # dev names all others, but for Ray's 400 MB
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \
-		--custom-compile-command "make lock" --constraint tools/locks/dev.txt --extra controller --extra policies --extra provision --extra simulate \
+		--custom-compile-command "make lock" --constraint tools/locks/dev.txt --extra aws --extra controller --extra policies --extra provision --extra simulate \
 		pyproject.toml --output-file tools/locks/project.txt # what ebbtide init writes into a team's repository
 	# The image leaves out the asynchronous client, and with it these packages. Not async-timeout: redis imports it below 3.11.3.
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --no-annotate --python-version $(word 1,$(CLAIMED)) \

@@ -24,7 +24,7 @@ _EXAMPLE = Answers(
     longest_job="12h",
     gpu=False,
 )
-_EXTRAS = "controller,policies,provision,simulate"  # as `make lock` has them for tools/locks/project.txt
+_EXTRAS = "aws,controller,policies,provision,simulate"  # as `make lock` has them for tools/locks/project.txt
 
 
 class NoWheel(Exception):

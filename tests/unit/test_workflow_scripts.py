@@ -273,3 +273,72 @@ def test_ledgers_are_proposed_in_one_pull_request_if_one_is_new(changed: bool, m
     assert ran.status == 0
     assert ("git push --force origin ledger/months" in ran.asked) is changed
     assert Path("stacks/ledger/acme/2026-11.json").read_text() == "acme"
+
+
+def idle_report(monkeypatch: pytest.MonkeyPatch, issues: str, *findings: Mapping[str, object], unread: str = "") -> Ran:
+    """The report of two stacks, of which the second could not be read."""
+    [text] = [step for step in steps_of("idle", "report") if step]
+    Path("idle").mkdir()
+    document = {"stack": "acme", "findings": findings, "unread": [unread] if unread else []}
+    Path("idle/acme.json").write_text(json.dumps(document))
+    on_path(monkeypatch, gh=f"[ \"$2\" != list ] || echo '{issues}'")
+    stacks = json.dumps([{"stack": "acme"}, {"stack": "demo"}])
+    return run(text, {"STACKS": stacks, "TITLE": "Unused", "RUN": "https://ci/1", "GITHUB_STEP_SUMMARY": "summary"})
+
+
+IDLE: Mapping[str, object] = {
+    "kind": "volume",
+    "name": "old|`0`",
+    "evidence": "100 GiB gp3",
+    "usd": 8.8,
+    "since": "2026-08-01T00:00:00Z",
+    "owner": "@acme/search",
+    "expires": None,
+}
+
+
+def test_idle_things_are_reported_with_their_owners_and_the_stack_that_was_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = idle_report(
+        monkeypatch, "[]", IDLE, {**IDLE, "usd": None, "since": None, "owner": ""}, unread="load | balancers"
+    )
+
+    lines = Path("body.md").read_text().splitlines()
+    assert ran.status == 0, ran.printed
+    assert "| @acme/search | volume | `old 0 ` | $9 | 2026-08-01 |  | `100 GiB gp3` |" in lines
+    assert "|  | volume | `old 0 ` | ? |  |  | `100 GiB gp3` |" in lines
+    assert "- not known: `load balancers`" in lines
+    assert lines[lines.index("## demo") + 2] == "It could not be read."
+    assert Path("summary").read_text() in Path("body.md").read_text()
+
+
+OPEN = '[{"number": 3, "title": "Other"}, {"number": 7, "title": "Unused"}, {"number": 9, "title": "Unused"}]'
+
+
+@pytest.mark.parametrize(
+    ("issues", "findings", "asked"),
+    [
+        ("[]", [IDLE], ["gh issue create --title Unused --body-file body.md"]),
+        ("[]", [], []),
+        (OPEN, [IDLE], ["gh issue edit 7 --body-file body.md"]),
+        (OPEN, [], ["gh issue edit 7 --body-file body.md"]),
+    ],
+    ids=["first", "nothing to say", "again", "nothing left"],
+)
+def test_the_weekly_report_is_one_issue_that_is_edited(
+    issues: str, findings: list[Mapping[str, object]], asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = idle_report(monkeypatch, issues, *findings)
+
+    assert ran.status == 0, ran.printed
+    assert [line for line in ran.asked if "issue list" not in line] == asked
+
+
+def test_idle_things_are_read_with_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_path(monkeypatch, aws="")
+
+    ran = run(script("idle", "read", "idle"), {"STACK": "acme", "CLUSTER": "acme"})
+
+    assert ran.status == 0
+    assert ran.asked[-1] == "idle acme --aws --context acme --json acme.json"

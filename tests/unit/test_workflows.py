@@ -49,7 +49,9 @@ def rights(permissions: dict[str, str]) -> set[str]:
 
 
 def test_there_is_a_workflow_for_each_part_of_a_change() -> None:
-    assert {"ci", "preview", "up", "drift", "ledger", "release", "dependencies"} <= {file.stem for file in FILES}
+    assert {"ci", "preview", "up", "drift", "ledger", "idle", "release", "dependencies"} <= {
+        file.stem for file in FILES
+    }
 
 
 @ALL
@@ -132,6 +134,7 @@ def test_a_job_with_more_rights_than_to_read_runs_no_code_of_a_pull_request(file
         *(("up", wave, {"id-token: write"}) for wave in Wave),
         ("drift", "drift", {"id-token: write"}),
         ("ledger", "read", {"id-token: write"}),
+        ("idle", "read", {"id-token: write"}),
     ],
 )
 def test_a_job_has_the_rights_that_its_work_needs(name: str, job: str, more: set[str]) -> None:
@@ -143,12 +146,13 @@ def test_what_comments_may_do_nothing_else() -> None:
 
 
 def test_no_other_job_of_a_change_has_rights_of_its_own() -> None:
-    names = ("ci", "preview", "up", "drift", "ledger", "dependencies")
+    names = ("ci", "preview", "up", "drift", "ledger", "idle", "dependencies")
     own = {f"{name}.{job}" for name in names for job, it in named(name)["jobs"].items() if "permissions" in it}
 
     waves = {f"up.{wave}" for wave in Wave}
-    writing = {"dependencies.propose", "ledger.propose"}
-    assert own == {"preview.plan", "preview.comment", "up.plan", *waves, "drift.drift", "ledger.read", *writing}
+    reading = {"preview.plan", "up.plan", "drift.drift", "ledger.read", "idle.read"}
+    writing = {"preview.comment", "dependencies.propose", "ledger.propose", "idle.report"}
+    assert own == {*waves, *reading, *writing}
 
 
 def test_what_proposes_new_dependencies_runs_none_of_them() -> None:
@@ -166,6 +170,15 @@ def test_what_proposes_ledgers_runs_nothing_of_the_repository() -> None:
 
     assert rights(propose["permissions"]) == {"contents: write", "pull-requests: write"}
     assert not any(re.search(r"\b(make|python|\.venv)\b", step.get("run", "")) for step in propose["steps"])
+
+
+def test_what_reports_idle_things_writes_issues_alone_and_runs_nothing_of_the_repository() -> None:
+    report = named("idle")["jobs"]["report"]
+
+    assert rights(report["permissions"]) == {"issues: write"}
+    assert [step["uses"].partition("@")[0] for step in report["steps"] if "uses" in step] == [
+        "actions/download-artifact"
+    ]
 
 
 def test_one_check_stands_for_all_tiers() -> None:

@@ -15,7 +15,7 @@ from ebbtide.settings import load_stack
 from tests.paths import ROOT
 
 NAME = f"ebbtide-{__version__}-py3-none-any.whl"
-WORKFLOWS = ("drift", "ledger", "preview", "up")
+WORKFLOWS = ("drift", "idle", "ledger", "preview", "up")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_its_lock_has_a_hash_for_each_requirement_and_no_address(wheel: Path) ->
     assert [name for name, hashes in requirements if not hashes] == []
     assert len(requirements) == len(re.findall(r"(?m)^[^#\s-]", lock))
     name, hashes = requirements[-1]
-    assert name == "ebbtide[controller,policies,provision,simulate]"
+    assert name == "ebbtide[aws,controller,policies,provision,simulate]"
     assert hashes.endswith(hashlib.sha256(wheel.read_bytes()).hexdigest())
     assert "://" not in lock
 
