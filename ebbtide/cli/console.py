@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
 
+    from ebbtide.prices.aws_client import AwsClient
     from ebbtide.settings import StackSettings
     from ebbtide.simulator.results import Replay
     from ebbtide.simulator.setup import ReplayOptions
@@ -36,6 +37,15 @@ def needs(option: str, module: str) -> None:
         import_module(module)
     except ModuleNotFoundError as missing:
         fail(f"{option} needs {missing.name}, which is not installed; pip install 'ebbtide[simulate]'", code=2)
+
+
+def aws_client(option: str) -> "AwsClient":
+    """Return a client of AWS with the caller's login."""
+    try:
+        from ebbtide.prices.aws_client import AwsClient, new_client
+    except ModuleNotFoundError as missing:
+        fail(f"{option} needs {missing.name}, which is not installed; pip install 'ebbtide[aws]'")
+    return AwsClient(new_client)
 
 
 def write(path: Path, text: str) -> None:

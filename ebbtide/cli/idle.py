@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter
 from rich.console import Group, RenderableType
 
 from ebbtide.cli.cluster import Context, Kubeconfig, watching
-from ebbtide.cli.console import fail, finish
+from ebbtide.cli.console import aws_client, fail, finish
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
+from ebbtide.idle.aws import read_aws
 from ebbtide.idle.finding import Finding
+from ebbtide.idle.owners import expired
 from ebbtide.idle.unused import find_unused
 from ebbtide.monitoring.client import Unknown
 from ebbtide.settings import StackInvalid, load_stack
@@ -28,6 +30,9 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 def idle(
     stack: Stack,
     *,
+    aws: Annotated[
+        bool, typer.Option("--aws", help="Also read AWS' volumes and load balancers, with your login.")
+    ] = False,
     json_file: JsonFile = None,
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,
@@ -40,11 +45,16 @@ def idle(
     except StackInvalid as invalid:
         fail(invalid)
     now = datetime.now(UTC)
+    findings, unread = read_aws(aws_client("idle --aws"), settings, now) if aws else ([], [])
     with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
         unused = find_unused(asking, settings, now)
     if isinstance(unused, Unknown):
-        fail(unused.why)
-    findings, unread = unused
+        findings += expired(settings, now.date(), None)
+        if not findings:
+            fail(unused.why)
+        unread.append(unused.why)
+    else:
+        findings, unread = findings + unused[0], unread + unused[1]
     findings.sort(
         key=lambda found: ((found.expires or date.max) >= now.date(), -(found.usd or 0), found.kind, found.name)
     )

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.console import fail
+from ebbtide.cli.console import aws_client, fail
 from ebbtide.files import Unwritable, write_directory
 from ebbtide.prices.aws_questions import Figures, NoAws, read_regions
 from ebbtide.prices.book import Book, PricesInvalid, RegionPrices, files_of
@@ -70,16 +70,13 @@ def update(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help=_OUTPUT_HELP)] = Path("prices"),
 ) -> None:
     """Read AWS's price list with your login and write files for --prices."""
-    try:
-        from ebbtide.prices.aws_client import AwsClient, new_client
-    except ModuleNotFoundError as missing:
-        fail(f"prices update needs {missing.name}, which is not installed; pip install 'ebbtide[aws]'")
+    aws = aws_client("prices update")
     now = datetime.now(UTC)
     try:
         book = replacement() or Book()
         regions = list(dict.fromkeys(region or _with_services()))
         before = {name: in_use(name) for name in regions}
-        figures, failed = read_regions(AwsClient(new_client), _announced(regions), now - SPOT_WINDOW, now)
+        figures, failed = read_regions(aws, _announced(regions), now - SPOT_WINDOW, now)
         if failed:
             fail(*(f"{name}: {reason}" for name, reason in failed.items()), "nothing was written")
         write_directory(output, files_of(updated(book, before, figures, now.date())))

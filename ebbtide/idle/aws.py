@@ -5,7 +5,7 @@ a job. The same holds for the load balancer of a workload that sleeps. Stacks cr
 are read. AWS knows no time of the last use: `since` is the creation. ARNs and ids stay in this module.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -52,8 +52,8 @@ def _volumes(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Findi
     claims = _named_claims(settings)
     volumes: list[Any] = aws.ask(question)
     for volume in volumes:
-        tags, created, size = _tags(volume), volume["CreateTime"], f"{volume['Size']} GiB"
-        claim = tags.get(_CLAIM, "")
+        tags = {tag["Key"]: tag["Value"] for tag in volume["Tags"]}
+        claim, created, size = tags.get(_CLAIM, ""), volume["CreateTime"], f"{volume['Size']} GiB"
         may_return = claim.startswith(_OWN_CLAIMS) or {claim, claim.rpartition("-")[0]} & claims
         if may_return or now - created < ONE_DAY:
             continue
@@ -93,7 +93,7 @@ def _balancers(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Fin
     for balancer in ask("DescribeLoadBalancers", "LoadBalancers"):
         arn, created = balancer["LoadBalancerArn"], balancer["CreatedTime"]
         (tagged,) = ask("DescribeTags", "TagDescriptions", ResourceArns=[arn])
-        tags = _tags(tagged)
+        tags = {tag["Key"]: tag["Value"] for tag in tagged["Tags"]}
         service = next((tags[key] for key in _SERVICE if key in tags), "")
         if tags.get(CUSTOMER) != settings.customer or service in asleep or now - created < ONE_DAY:
             continue
@@ -114,7 +114,3 @@ def _balancers(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Fin
             owner=keys.owner,
             expires=keys.expires,
         )
-
-
-def _tags(entry: Any) -> Mapping[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in entry.get("Tags", ())}

@@ -4,7 +4,7 @@ A pod costs its share of its node's list price: the mean of its shares of CPU an
 with GPUs. Spot nodes have the typical saving of the price tables.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -26,6 +26,12 @@ class Pod:
     category: str
     gpus: float
     usd: float | None
+
+
+def usd_of(pods: Sequence[Pod]) -> float | None:
+    """Return US dollars a month; None if a pod has no price."""
+    prices = [pod.usd for pod in pods if pod.usd is not None]
+    return sum(prices) if len(prices) == len(pods) else None
 
 
 def running_pods(prometheus: Prometheus, settings: StackSettings) -> list[Pod] | Unknown:

@@ -1,13 +1,16 @@
 """What runs and does nothing, as Prometheus recorded it. What was not recorded in full is never idle."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ebbtide.idle.finding import Finding
-from ebbtide.idle.pods import Pod, running_pods
+from ebbtide.idle.owners import expired, owners
+from ebbtide.idle.pods import Pod, running_pods, usd_of
 from ebbtide.idle.questions import LONGEST, STEP, Question, questions_of
 from ebbtide.monitoring.client import Forgotten, Prometheus, Silent, Unknown
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.owned import Owned
 from ebbtide.units.counts import several
 from ebbtide.units.durations import ONE_DAY
 
@@ -24,7 +27,7 @@ def find_unused(
         return pods
     findings: list[Finding] = []
     unread: list[str] = []
-    named = set[Pod]()
+    named, owned = set[Pod](), owners(settings)
     for question in questions_of(settings, pods, now):
         things = {key: members for key, members in question.things.items() if members and not named & {*members}}
         if not things:
@@ -39,11 +42,15 @@ def find_unused(
             if isinstance(verdict, str):
                 unjudged.append(verdict)
             elif verdict is not None:
-                findings.append(verdict)
+                keys = owned.get(members[0].workload, Owned())
+                findings.append(replace(verdict, owner=keys.owner, expires=keys.expires))
                 named.update(members)
         if unjudged:
             names = ", ".join([*unjudged[:_SHOWN], *(["…"] if len(unjudged) > _SHOWN else [])])
             unread.append(f"{question.kind}: too young, or with gaps: {names}")
+    idle = {found.name.rpartition("/")[2] for found in findings}
+    others = [pod for pod in pods if pod not in named]
+    findings += (found for found in expired(settings, now.date(), others) if found.name not in idle)
     return findings, unread
 
 
@@ -82,11 +89,10 @@ def _judge(
         return f"{name} ({recorded / len(judged):.0%} recorded)"
     end = next((step for step in question.steps if active.get(step) is not False), LONGEST // STEP)
     earlier = "" if active.get(end) else "; nothing earlier is recorded"
-    prices = [pod.usd for pod in pods if pod.usd is not None]
     return Finding(
         kind=question.kind,
         name=name,
         evidence=f"{several(len(pods), 'pod')}, no {question.activity} for {several(question.days, 'day')}{earlier}",
-        usd=sum(prices) if len(prices) == len(pods) else None,
+        usd=usd_of(pods),
         since=now - end * STEP,
     )

@@ -11,7 +11,7 @@ a node, each costs half of it.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -218,23 +218,16 @@ def room_text(node: Capacity) -> str:
     return f"cpu: {cpu_text(node.cpu)}, memory: {node.memory}Mi{gpus}"
 
 
-def pod_usd_per_hour(settings: StackSettings, workload: WorkloadSettings) -> float | None:
-    """Return US dollars on the cheapest group of the workload's kind, or None if no such group has a price."""
-    groups = [group for group in settings.node_groups.values() if takes(group, workload)]
-    return size_usd_per_hour(settings.region, pod_size(workload), groups)
-
-
-def size_usd_per_hour(region: str, size: PodSize, groups: Iterable[NodeGroupSettings]) -> float | None:
-    """Return US dollars of a pod on the cheapest of the groups, or None if none that it fits has a price.
+def pod_usd_per_hour(settings: StackSettings, workload: ServedWorkload) -> float | None:
+    """Return US dollars on the cheapest group of the workload's kind, or None if no such group has a price.
 
     A group counts with its most expensive type, since AWS chooses, and spot nodes with the typical price of a month.
     """
     offers: list[float] = []
-    for group in groups:
+    for group, fitting in _homes(settings, workload):
         try:
             price = spot_typical if group.kind is NodeKind.SPOT else on_demand
-            if fitting := copies(size, node_of(group)):
-                offers.append(max(price(region, kind) for kind in group.types) / fitting)
+            offers.append(max(price(settings.region, kind) for kind in group.types) / fitting)
         except NoPrice:
             continue
     return min(offers) if offers else None
@@ -242,5 +235,11 @@ def size_usd_per_hour(region: str, size: PodSize, groups: Iterable[NodeGroupSett
 
 def pods_per_node(settings: StackSettings, workload: ServedWorkload) -> int:
     """Return how many of the workload's pods fit on an empty node of a group they may run on; at least 1."""
-    groups = (group for group in settings.node_groups.values() if takes(group, workload))
-    return max(1, *(copies(pod_size(workload), node_of(group)) for group in groups))
+    return max((fitting for _, fitting in _homes(settings, workload)), default=1)
+
+
+def _homes(settings: StackSettings, workload: ServedWorkload) -> Iterator[tuple[NodeGroupSettings, int]]:
+    size = pod_size(workload)
+    for group in settings.node_groups.values():
+        if takes(group, workload) and (fitting := copies(size, node_of(group))):
+            yield group, fitting

@@ -581,7 +581,7 @@ def _about_exceptions(settings: StackSettings, day: date) -> Iterator[Caution]:
 
 def _about_expired(settings: StackSettings, day: date) -> Iterator[Caution]:
     for path, _, keys in owned_entries(settings):
-        if keys.expired(day):
+        if keys.expires is not None and keys.expires < day:
             owner = f" (owner: {keys.owner})" if keys.owner else ""
             text = f"its last day was {keys.expires}{owner}; remove the workload, or choose a later day"
             yield Caution("workload.expired", f"{path}.expires", text)

@@ -1,6 +1,5 @@
 """Who answers for a workload, and until when. Nothing is stopped, and no object of the cluster has these keys."""
 
-from datetime import date
 from typing import Annotated
 
 from pydantic import Field
@@ -22,6 +21,3 @@ class Owned(Settings):
         "stopped; default: none",
         examples=['"2027-03-31"'],
     )
-
-    def expired(self, today: date) -> bool:
-        return self.expires is not None and self.expires < today
