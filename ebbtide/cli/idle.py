@@ -30,9 +30,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 def idle(
     stack: Stack,
     *,
-    aws: Annotated[
-        bool, typer.Option("--aws", help="Also read AWS' volumes and load balancers, with your login.")
-    ] = False,
+    aws: Annotated[bool, typer.Option("--aws", help="Also AWS' volumes and load balancers, with your login.")] = False,
     json_file: JsonFile = None,
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,
@@ -65,13 +63,15 @@ def idle(
 
 def _text(findings: Sequence[Mapping[str, Any]], unread: Sequence[str]) -> RenderableType:
     rows: list[list[str]] = []
+    columns = [name for name in _COLUMNS if name == ">a month" or any(found[name] for found in findings)]
     for found in findings:
         usd, since = found["usd"], (found["since"] or "")[:10]
         cells = {**found, "a month": "?" if usd is None else dollars(usd), "since": since}
-        rows.append([str(cells[column.removeprefix(">")] or "") for column in _COLUMNS])
-    total = dollars(sum(found["usd"] or 0 for found in findings))
+        rows.append([str(cells[column.removeprefix(">")] or "") for column in columns])
+    least = "at least " if any(found["usd"] is None for found in findings) else ""
+    total = least + dollars(sum(found["usd"] or 0 for found in findings))
     return Group(
         f"{several(len(findings), 'finding')}, {total} a month.",
-        *([table(_COLUMNS, rows, fold=("name", "owner", "evidence"))] if findings else []),
+        *([table(columns, rows, fold=("name", "owner", "evidence"))] if findings else []),
         *(f"not known: {line}" for line in unread),
     )

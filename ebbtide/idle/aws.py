@@ -92,8 +92,8 @@ def _balancers(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Fin
     asleep = {f"{policy.namespace}/{policy.name}" for policy in sleepers_of(settings)}
     for balancer in ask("DescribeLoadBalancers", "LoadBalancers"):
         arn, created = balancer["LoadBalancerArn"], balancer["CreatedTime"]
-        (tagged,) = ask("DescribeTags", "TagDescriptions", ResourceArns=[arn])
-        tags = {tag["Key"]: tag["Value"] for tag in tagged["Tags"]}
+        tagged = ask("DescribeTags", "TagDescriptions", ResourceArns=[arn])
+        tags = {tag["Key"]: tag["Value"] for entry in tagged for tag in entry["Tags"]}
         service = next((tags[key] for key in _SERVICE if key in tags), "")
         if tags.get(CUSTOMER) != settings.customer or service in asleep or now - created < ONE_DAY:
             continue

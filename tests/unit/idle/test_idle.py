@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,8 @@ PLATFORM = Weeks(
 )
 
 
-def idle(folder: Path, *words: str, customer: str = "acme") -> Result:
+def idle(folder: Path, *words: str, customer: str = "acme", ended: Sequence[str] = ()) -> Result:
+    """Run the command; workloads in `ended` have an owner and a last day that is over."""
     file = folder / f"Pulumi.{customer}.yaml"
     rays = "".join(f"  {name}:{RAY}" for name in ("flow", "tune", "held"))
     services = "".join(
@@ -177,6 +178,8 @@ def idle(folder: Path, *words: str, customer: str = "acme") -> Result:
     )
     more = f"{STACK}ebbtide:ray:\n{rays}ebbtide:services:\n{services}"
     text = shortest(more=more, train="gpu: 1").replace("ebbtide:customer: acme", f"ebbtide:customer: {customer}")
+    for name in ended:
+        text = text.replace(f'{name}:1", ', f'{name}:1", owner: team-{name}, expires: "2026-01-01", ')
     head, workers, rest = text.partition("  ebbtide:workers:\n")
     file.write_text(head + workers + POOLS.strip("\n") + "\n" + rest)
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["idle", str(file), *words])
@@ -217,6 +220,16 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
     assert len(document["unread"]) == 2
     assert "board" not in " ".join(document["unread"])
     assert all(name in " ".join(document["unread"]) for name in ("held", "fresh", "holey", "unseen"))
+
+
+@pytest.mark.timeout(240)
+def test_what_has_expired_comes_first_and_an_idle_workload_once(url: str, tmp_path: Path) -> None:
+    result = idle(tmp_path, "--prometheus", url, "--json", "-", ended=("api", "dashboard"))
+    assert result.exit_code == 0, result.output
+    found = [(entry["kind"], entry["name"], entry["owner"]) for entry in json.loads(result.stdout)["findings"]]
+
+    assert found[:2] == [("expired", "api", "team-api"), ("workload", "dashboard", "team-dashboard")]
+    assert {owner for _, _, owner in found[2:]} == {""}
 
 
 @pytest.mark.timeout(240)

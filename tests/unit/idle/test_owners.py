@@ -1,4 +1,4 @@
-"""What has expired, with the dollars of the pods that run without work, and who answers for what."""
+"""What has expired, with the dollars of its pods that run, and who answers for what."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -6,55 +6,46 @@ from pathlib import Path
 import pytest
 
 from ebbtide.idle.owners import expired, owners
-from ebbtide.prices import on_demand
+from ebbtide.idle.pods import Pod
 from ebbtide.settings import StackSettings
-from ebbtide.units.money import HOURS_PER_MONTH
-from tests.builders.existing import stack_of
 from tests.builders.settings import loaded, shortest
 
 DAY = date(2026, 12, 1)
-GROUPS = "ebbtide:nodeGroups: { flexible: { instanceTypes: [m7i.4xlarge], max: 9 } }"
 ENDED = 'owner: team-search, expires: "2026-11-30"'
+RAY = f"""
+  flow: {{ version: "2.60.0", image: "example.com/ray:2.60.0", longestTask: 1h, head: {{ cpu: 1, memory: 4Gi }},
+    groups: {{ cpu: {{ max: 2, cpu: 1, memory: 4Gi }} }}, {ENDED} }}
+"""
 
 
-def stack(folder: Path, *, train: str = "", workloads: str = "") -> StackSettings:
-    return loaded(shortest(train=train, more=f"{GROUPS}\nebbtide:workloads: {{ {workloads} }}"), folder)
+def pod(workload: str, usd: float | None) -> Pod:
+    return Pod(namespace="ebbtide", pod=f"{workload}-x", workload=workload, category="flexible", gpus=0, usd=usd)
 
 
-def test_an_expired_workload_costs_the_part_of_its_node_that_its_pods_keep_from_others(tmp_path: Path) -> None:
-    pods = f'category: flexible, image: "example.com/a:1", replicas: 3, cpu: 7, memory: 8Gi, {ENDED}'
-    settings = stack(tmp_path, workloads=f"api: {{ {pods} }}")
-
-    (finding,) = expired(settings, DAY)
-
-    node = on_demand(settings.region, settings.node_groups["flexible"].types[0])
-    assert (finding.kind, finding.name, finding.owner) == ("expired", "api", "team-search")
-    assert (finding.expires, finding.since) == (date(2026, 11, 30), datetime(2026, 12, 1, tzinfo=UTC))
-    assert finding.usd == pytest.approx(3 / 2 * node * HOURS_PER_MONTH)  # two of them fit on a node
-    assert [*expired(settings, date(2026, 11, 30))] == []
+@pytest.fixture
+def settings(tmp_path: Path) -> StackSettings:
+    return loaded(shortest(train=ENDED, more=f"ebbtide:ray:{RAY}"), tmp_path)
 
 
-def test_an_expired_pool_costs_its_minimum_and_without_one_nothing(tmp_path: Path) -> None:
-    (kept,) = expired(stack(tmp_path, train=f"min: 2, {ENDED}"), DAY)
-    (empty,) = expired(stack(tmp_path, train=ENDED), DAY)
+def test_what_has_expired_costs_what_its_pods_cost(settings: StackSettings) -> None:
+    pods = [pod("flow-head", 20), pod("flow-cpu", 70), pod("other", 500)]
 
-    assert kept.usd is not None
-    assert kept.usd > 0
-    assert empty.usd == 0
+    pool, cluster = expired(settings, DAY, pods)
+
+    assert (cluster.kind, cluster.name, cluster.usd, cluster.owner) == ("expired", "flow", 90, "team-search")
+    assert (cluster.expires, cluster.since) == (date(2026, 11, 30), datetime(2026, 12, 1, tzinfo=UTC))
+    assert (pool.name, pool.usd) == ("train", 0)
+    assert [*expired(settings, date(2026, 11, 30), pods)] == []
 
 
-def test_on_an_existing_cluster_an_expired_workload_has_no_price() -> None:
-    (finding,) = expired(stack_of(train=f"min: 2, {ENDED}"), DAY)
-
-    assert finding.usd is None
+def test_without_a_price_or_without_prometheus_its_dollars_are_unknown(settings: StackSettings) -> None:
+    assert [found.usd for found in expired(settings, DAY, [pod("train", None)])] == [None, 0]
+    assert [found.usd for found in expired(settings, DAY, None)] == [None, None]
 
 
 def test_a_name_of_two_owners_blames_neither(tmp_path: Path) -> None:
-    pod = 'category: flexible, image: "example.com/a:1", cpu: 1, memory: 1Gi'
-    settings = stack(
-        tmp_path,
-        train="owner: team-search",
-        workloads=f"train: {{ {pod}, owner: team-data }}, api: {{ {pod}, owner: team-web }}",
-    )
+    workload = 'category: flexible, image: "example.com/a:1", cpu: 1, memory: 1Gi'
+    both = f"train: {{ {workload}, owner: team-data }}, api: {{ {workload}, owner: team-web }}"
+    settings = loaded(shortest(train="owner: team-search", more=f"ebbtide:workloads: {{ {both} }}"), tmp_path)
 
     assert {name: keys.owner for name, keys in owners(settings).items()} == {"api": "team-web"}
