@@ -76,7 +76,7 @@ def test_a_context_can_be_named_though_the_current_one_is_wrong(tmp_path: Path) 
     file = Path(kubeconfig(tmp_path))
     file.write_text(file.read_text().replace('"current-context": "here"', '"current-context": "gone"'))
 
-    assert ", context there: the API server" in error_line(
+    assert ", context there: the server" in error_line(
         ebbtide("status", "--kubeconfig", str(file), "--context", "there"), 1
     )
     assert "Expected object with name gone" in error_line(ebbtide("status", "--kubeconfig", str(file)), 2)
