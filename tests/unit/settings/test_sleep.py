@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings.pods import needs_external_objects
 from ebbtide.settings.process_documents import sleepers_of, workloads_config
 from ebbtide.settings.summary import summary
 from tests.builders.settings import loaded, problem_of, shortest
@@ -39,6 +40,7 @@ def test_what_is_idle_is_measured_for_two_hours_and_a_hub_is_asked_on_its_first_
     assert (notes.hub, notes.hub_token_file) == ("http://notes.ebbtide.svc:8080", "/etc/ebbtide-hubs/notes/sleepToken")
     assert (rank.hub, rank.hub_token_file) == ("", None)
     assert "sleeps   notes: 0 of 2 outside business hours, when idle" in summary(stack)
+    assert not needs_external_objects(stack.workloads["notes"], ()), "the controller reads the token, not the pod"
 
 
 OWN = "ebbtide:serving: { prometheus: http://prometheus.monitoring.svc:9090 }"
