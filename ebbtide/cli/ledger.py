@@ -5,7 +5,7 @@ A committed month is read from its file: its recording is gone after 45 days, an
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, closed
 from ebbtide.files import Unwritable, write_file
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.load import project_root
-
-if TYPE_CHECKING:
-    from ebbtide.ledger.month import Ledger
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -58,7 +55,7 @@ def ledger(
     from ebbtide.ledger.bill.focus import focus_text
     from ebbtide.ledger.build import read_ledger
     from ebbtide.ledger.month import LedgerError, plain
-    from ebbtide.ledger.month_file import committed_ledger, month_path
+    from ebbtide.ledger.month_file import add_entry, committed_ledger, month_path
     from ebbtide.ledger.page import render_page
     from ebbtide.ledger.sheets import as_text, view_of, view_with_bill
 
@@ -84,8 +81,11 @@ def ledger(
                 write_file(focus, focus_text(billed, found))
         if report is not None:
             write_file(report, render_page(view))
+        if write and found.incomplete:
+            fail(f"--write: wanted a closed month, found {chosen.name} incomplete: {found.incomplete}")
         if write:
-            _add_entry(path, found, {"ledger": document, **added})
+            is_new = add_entry(path, {"ledger": document, **added}, datetime.now(UTC))
+            typer.echo(f"{'written' if is_new else 'unchanged'}: {path}", err=True)
     except (StackInvalid, LedgerError, Unwritable) as error:
         fail(error)
     finish(json_file, {"schema": 1, **document, **added}, as_text(view))
@@ -98,12 +98,3 @@ def _show_all(month: str, json_file: Path | None) -> None:
     if not stacks:
         fail(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
     finish(json_file, {"schema": 1, "stacks": stacks}, shown)
-
-
-def _add_entry(path: Path, found: "Ledger", content: dict[str, Any]) -> None:
-    from ebbtide.ledger.month_file import add_entry
-
-    if found.incomplete:
-        fail(f"--write: wanted a closed month, found {found.month.name} incomplete: {found.incomplete}")
-    added = add_entry(path, content, datetime.now(UTC))
-    typer.echo(f"{'written' if added else 'unchanged'}: {path}", err=True)

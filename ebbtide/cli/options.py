@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ebbtide.cli.console import fail
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.trace.columns import NAMES
 from ebbtide.simulator.trace.jobs import Reading
@@ -44,7 +45,7 @@ def closed_month(name: str, settings: "StackSettings") -> "Month":
     if month is None:
         raise typer.BadParameter(f"--month: wanted a month, found {name!r} (for example {last.name})")
     if month.end > now:
-        raise typer.BadParameter(f"--month: wanted a month that has ended, found {name} (for example {last.name})")
+        fail(f"--month: wanted a month that has ended, found {name} (for example {last.name})", code=2)
     return month
 
 

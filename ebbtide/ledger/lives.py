@@ -8,7 +8,7 @@ A node that was there before a gap and is there after it under the same name and
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 SILENCE_S = 300.0
 """Prometheus' own limit: after five minutes without a sample a series has ended."""
@@ -108,10 +108,4 @@ def most_at_once(lives: Iterable[Life]) -> Mapping[str, int]:
     changes: dict[str, list[tuple[float, int]]] = {}
     for life in lives:
         changes.setdefault(life.key.group, []).extend([(life.begin, 1), (life.end, -1)])
-    peaks: dict[str, int] = {}
-    for group, steps in changes.items():
-        nodes = 0
-        for _, step in sorted(steps):
-            nodes += step
-            peaks[group] = max(peaks.get(group, 0), nodes)
-    return peaks
+    return {group: max(accumulate(step for _, step in sorted(steps))) for group, steps in changes.items()}

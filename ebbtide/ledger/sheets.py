@@ -64,6 +64,7 @@ def as_text(view: LedgerView) -> RenderableType:
         table(
             (sheet.over, *(f">{column}" for column in sheet.columns)),
             ((row.name, *row.cells) for row in (*sheet.rows, *filter(None, [sheet.total]))),
+            fold=(sheet.over,),
         )
         for sheet in view.sheets.values()
     ]
@@ -102,10 +103,10 @@ def _paid(ledger: Ledger) -> Sheet:
     return Sheet(
         caption="By group, at the prices below",
         over="group",
-        columns=["node-hours", "on spot", "dollars", "boots", "boots, estimated"],
+        columns=["dollars", "node-hours", "on spot", "boots", "boots, estimated"],
         rows=[
             *(_paid_row(name, rows, dollars(sum(row.usd for row in rows))) for name, rows in groups.items()),
-            *(SheetRow(name, ["", "", usd, "", ""]) for name, usd in lines.items()),
+            *(SheetRow(name, [usd, "", "", "", ""]) for name, usd in lines.items()),
         ],
         total=_paid_row("total", ledger.paid, total),
     )
@@ -115,25 +116,25 @@ def _paid_row(name: str, rows: Sequence[NodeHours], usd: str) -> SheetRow:
     hours = sum(row.hours for row in rows)
     on_spot = sum(row.hours for row in rows if row.capacity_type == SPOT)
     boots, boot_usd = sum(row.boots for row in rows), sum(row.boot_usd for row in rows)
-    return SheetRow(name, [count(hours), count(on_spot), usd, count(boots), dollars(boot_usd)])
+    return SheetRow(name, [usd, count(hours), count(on_spot), count(boots), dollars(boot_usd)])
 
 
 def _instead(ledger: Ledger) -> Sheet:
     rows = [
-        SheetRow(entry.name, [span(entry.low_usd, entry.high_usd), saved_text(ledger.saved[entry.name])])
+        SheetRow(entry.name, [saved_text(ledger.saved[entry.name]), span(entry.low_usd, entry.high_usd)])
         for entry in ledger.alternatives
     ]
-    return Sheet(caption="The same month with another fleet", over="fleet", columns=["dollars", "saved"], rows=rows)
+    return Sheet(caption="The same month with another fleet", over="fleet", columns=["saved", "dollars"], rows=rows)
 
 
 def _caused(ledger: Ledger) -> Sheet:
     rows = [
         SheetRow(
-            share.workload, [share.group or NO_GROUP, share.category, dollars(share.usd), share_text(ledger, share.usd)]
+            share.workload, [dollars(share.usd), share_text(ledger, share.usd), share.group or NO_GROUP, share.category]
         )
         for share in ledger.shares
     ]
-    columns = ["group", "category", "dollars", "share"]
+    columns = ["dollars", "share", "group", "category"]
     return Sheet(caption="Recorded dollars by requests", over="caused by", columns=columns, rows=rows)
 
 

@@ -183,8 +183,8 @@ class _Reader:
         bill = self.bill
         if self.has_net:
             bill.shared_usd.pop(Charge.DISCOUNT, None)
-            for key in [key for key in bill.lines if key.charge is Charge.DISCOUNT]:
-                del bill.lines[key]
+            bill.lines = {key: amounts for key, amounts in bill.lines.items() if key.charge is not Charge.DISCOUNT}
+        bill.shared_usd = {charge: usd for charge, usd in bill.shared_usd.items() if usd}
         bill.nodes, bill.accounts = len(self.nodes), len(self.accounts)
         return bill
 

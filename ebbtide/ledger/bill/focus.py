@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.ledger.bill.bill import Bill, BillKey, period_of
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part
-from ebbtide.ledger.month import Ledger, Share
+from ebbtide.ledger.month import Ledger
 
 _AWS, _TIME = "AWS", "%Y-%m-%dT%H:%M:%SZ"
 _SERVICES = {
@@ -60,7 +60,16 @@ def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]
         shares = [share for share in ledger.shares if share.group == key.group and key.part is Part.NODES]
         total = sum(share.usd for share in shares)
         for share, fraction in [(share, share.usd / total) for share in shares] if total else [(None, 1.0)]:
-            yield {**fixed, **_charge(key, amounts, fraction), **_allocation(key, share)}
+            yield {
+                **fixed,
+                **_charge(key, amounts, fraction),
+                "x_NodeGroup": key.group or None,
+                "x_InstanceType": key.instance_type or None,
+                "x_CapacityType": key.capacity_type or None,
+                "x_Workload": share.workload if share and not share.idle else None,
+                "x_WorkloadCategory": (share.category or None) if share else None,
+                "x_Idle": None if share is None else str(share.idle).lower(),
+            }
 
 
 def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, str | None]:
@@ -83,17 +92,6 @@ def _charge(key: BillKey, amounts: Amounts, fraction: float) -> dict[str, str | 
         "ServiceCategory": service,
         "ServiceName": name,
         "ServiceSubcategory": kind,
-    }
-
-
-def _allocation(key: BillKey, share: Share | None) -> dict[str, str | None]:
-    return {
-        "x_NodeGroup": key.group or None,
-        "x_InstanceType": key.instance_type or None,
-        "x_CapacityType": key.capacity_type or None,
-        "x_Workload": share.workload if share and not share.idle else None,
-        "x_WorkloadCategory": (share.category or None) if share else None,
-        "x_Idle": None if share is None else str(share.idle).lower(),
     }
 
 

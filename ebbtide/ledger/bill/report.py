@@ -114,7 +114,8 @@ def read_rows(files: Sequence[Path], faults: Faults) -> Iterator[tuple[str, Line
                     if field.is_required() and column not in file.header
                 ]
                 if missing:
-                    raise LedgerError(_lacking(name, missing))
+                    wanted = f"{_CUR} with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)"
+                    raise LedgerError(f"{name}:1: no column {', '.join(missing)}: wanted {wanted}")
                 columns = [column for column in LineItem.model_fields if column in file.header]
                 for number, cells in file.rows(
                     columns, lambda row, fault, name=name: faults.note(f"{name}:{row}", fault)
@@ -149,9 +150,3 @@ def _files(given: Sequence[Path]) -> Iterable[Path]:
             raise LedgerError(f"{shown(path)}: wanted files of {_CUR}, found none ({', '.join(_SUFFIXES)})")
         files |= {file.resolve(): file for file in inside}
     return files.values()
-
-
-def _lacking(name: str, missing: Sequence[str]) -> str:
-    if missing == ["line_item_resource_id"]:
-        return f"{name}:1: no column line_item_resource_id: wanted an export with INCLUDE_RESOURCES (resource ids)"
-    return f"{name}:1: no column {', '.join(missing)}: wanted {_CUR} (table COST_AND_USAGE_REPORT)"

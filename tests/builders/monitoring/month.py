@@ -97,6 +97,13 @@ class KnownMonth:
     def usd_of(self, group: str) -> float:
         return sum(self._usd(run, listed=False) for run in self.runs if run.key.group == group)
 
+    def recorded_hours(self, group: str) -> float:
+        """Node-hours outside the holes."""
+        edges = [self.begin + edge * 3600 for hole in self.holes for edge in hole]
+        spans = list(zip([self.begin, *edges[1::2]], [*edges[::2], self.end], strict=True))
+        lives = [(run.created, run.end) for run in self.runs if run.key.group == group]
+        return sum(max(0.0, min(end, last) - max(born, first)) / 3600 for born, end in lives for first, last in spans)
+
     def sightings(self) -> Sightings:
         looks = self._looks()
         seen: dict[NodeKey, list[float]] = {}

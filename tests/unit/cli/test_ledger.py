@@ -63,7 +63,8 @@ def test_a_bad_bill_is_one_message_without_the_account_in_its_name() -> None:
 
     done = ledger("acme", "--month", "2026-10", "--bill", f"{ACCOUNT}-cur.csv")
 
-    message = "no column line_item_resource_id: wanted an export with INCLUDE_RESOURCES (resource ids)"
+    wanted = "wanted CUR 2.0 of Data Exports with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)"
+    message = f"no column line_item_resource_id: {wanted}"
     assert (done.exit_code, done.output) == (1, f"…-cur.csv:1: {message}\n")
 
 

@@ -164,7 +164,7 @@ def without(*names: str) -> tuple[str, ...]:
 
 
 def test_a_report_without_resource_ids_is_one_message(tmp_path: Path) -> None:
-    wanted = "wanted an export with INCLUDE_RESOURCES (resource ids)"
+    wanted = "wanted CUR 2.0 of Data Exports with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)"
 
     assert refusal(tmp_path, *known_month(), columns=without("line_item_resource_id")) == (
         f"cur.csv:1: no column line_item_resource_id: {wanted}",
@@ -178,7 +178,7 @@ def test_another_table_names_the_columns_that_it_lacks(tmp_path: Path) -> None:
     [message] = refusal(tmp_path, columns=("lineItem/UsageStartDate", "resourceTags/user:Grace Hopper"))
 
     assert message.startswith("cur.csv:1: no column bill_billing_period_start_date, line_item_currency_code, ")
-    assert message.endswith("wanted CUR 2.0 of Data Exports (table COST_AND_USAGE_REPORT)")
+    assert message.endswith("wanted CUR 2.0 of Data Exports with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)")
 
 
 @pytest.mark.parametrize(

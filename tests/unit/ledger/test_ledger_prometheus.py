@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.ledger.month import last_month
+from ebbtide.ledger.build import read_ledger
+from ebbtide.ledger.month import LedgerError, last_month
+from ebbtide.monitoring.client import Prometheus
+from ebbtide.monitoring.links import HttpLink
 from tests.builders.monitoring.day import needs_promtool
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
+from tests.builders.settings import loaded
 
 pytestmark = [pytest.mark.process, needs_promtool, needs_prometheus]
 
@@ -24,9 +28,13 @@ WHOLE, TORN = KnownMonth(month=LAST), KnownMonth(month=LAST, seed=2, holes=HOLES
 
 
 def ledger(folder: Path, *words: str) -> Result:
+    return called(folder, ["ledger"], *words)
+
+
+def called(folder: Path, command: list[str], *words: str) -> Result:
     file = folder / "Pulumi.acme.yaml"
     file.write_text(stack())
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["ledger", str(file), *words])
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*command, str(file), *words])
 
 
 @contextmanager
@@ -82,6 +90,18 @@ def test_with_missing_days_the_truth_lies_in_the_range_of_the_ledger(torn: str, 
 
 
 @pytest.mark.timeout(240)
+def test_savings_are_advised_on_the_recorded_hours_of_a_month(torn: str, tmp_path: Path) -> None:
+    """Plans never cover spot. Hours in a gap are missing, not idle."""
+    words = ("--month", LAST.name, "--prometheus", torn, "--json", "-")
+    found = document(called(tmp_path, ["advise", "savings"], *words))
+
+    assert found["hours"] == pytest.approx(LAST.hours - sum(end - begin for begin, end in HOLES), abs=3)
+    hours = sum(layer["node_hours"] for layer in found["layers"])
+    assert hours == pytest.approx(sum(TORN.recorded_hours(group) for group in ("fixed", "flexible")), rel=0.02)
+    assert found["chosen"] is not None
+
+
+@pytest.mark.timeout(240)
 def test_days_that_prometheus_no_longer_keeps_are_a_gap(tmp_path: Path) -> None:
     """Prometheus states its retention, and a query beyond it is not asked."""
     kept = (datetime.now(UTC) - LAST.begin).days - 5
@@ -90,6 +110,8 @@ def test_days_that_prometheus_no_longer_keeps_are_a_gap(tmp_path: Path) -> None:
 
     assert len(found["gaps"]) == 1
     assert "keeps" in found["gaps"][0]["why"]
+    fixed = {share["workload"]: share["usd"] for share in found["shares"] if share["group"] == "fixed"}
+    assert fixed["hub"] == pytest.approx(fixed["idle"], rel=0.005)  # also in the hours in which a day begins
     assert datetime.fromisoformat(found["gaps"][0]["begin"]) == LAST.begin
 
 
@@ -116,6 +138,16 @@ def test_a_prometheus_that_is_away_is_one_line(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+def test_a_clock_in_the_future_is_one_line(whole: str, tmp_path: Path) -> None:
+    """Ours, so that a month seems to have ended, or Prometheus' own."""
+    ahead = datetime.now(UTC) + timedelta(days=40)
+    link = HttpLink(whole, headers={}, timeout=timedelta(seconds=20))
+
+    with pytest.raises(LedgerError, match="its clock and ours are 40 d") as refused:
+        read_ledger(Prometheus(link, "acme", lambda: ahead), loaded(stack(), tmp_path), LAST.after, ahead)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(("month", "words"), [("2099-01", "has ended"), ("november", "wanted a month")])
