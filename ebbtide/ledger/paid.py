@@ -4,10 +4,12 @@ In a gap the least is paid by the nodes that surely ran: those of the same name 
 those that were created in it and were seen after it. The most is every group at its `max`, at its dearest type.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
+from math import inf
 
 from ebbtide.ledger.lives import Life, NodeKey, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap
 from ebbtide.ledger.month import SPOT, Gap, Month, NodeHours
@@ -94,7 +96,8 @@ def _cut(life: Life, gaps: Sequence[Span], first: float, changes: Sequence[float
     hours = range(int((life.begin - first) // _HOUR_S) + 1, int((life.end - first) // _HOUR_S) + 1)
     edges = {life.begin, life.end, *changes, *(first + hour * _HOUR_S for hour in hours), *chain.from_iterable(gaps)}
     for begin, end in pairwise(sorted(at for at in edges if life.begin <= at <= life.end)):
-        if not any(gap_begin <= begin < gap_end for gap_begin, gap_end in gaps):
+        place = bisect_right(gaps, (begin, inf))
+        if not place or gaps[place - 1][1] <= begin:
             yield begin, end
 
 
