@@ -53,10 +53,11 @@ def ledger(
     from ebbtide.ledger.bill.bill import read_bill
     from ebbtide.ledger.bill.difference import difference_of
     from ebbtide.ledger.bill.focus import focus_text
-    from ebbtide.ledger.build import read_ledger
+    from ebbtide.ledger.build import ledger_of
     from ebbtide.ledger.month import LedgerError, plain
     from ebbtide.ledger.month_file import add_entry, committed_ledger, month_path
     from ebbtide.ledger.page import render_page
+    from ebbtide.ledger.reading import read_month
     from ebbtide.ledger.sheets import as_text, view_of, view_with_bill
 
     try:
@@ -70,7 +71,8 @@ def ledger(
         found = committed_ledger(path)
         if found is None:
             with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
-                found = read_ledger(asking, settings, chosen, datetime.now(UTC))
+                recording = read_month(asking, settings.customer, chosen)
+            found = ledger_of(recording, settings, chosen, datetime.now(UTC))
         document, view = plain(found), view_of(found)
         added: dict[str, Any] = {}
         if billed is not None:

@@ -8,18 +8,12 @@ from ebbtide.ledger.alternatives import alternatives_of
 from ebbtide.ledger.month import CLOSED_WITHIN, SPOT, Ledger, LedgerError, Month, Share
 from ebbtide.ledger.paid import Amount, Paid, paid_of
 from ebbtide.ledger.rates import described, rates_of
-from ebbtide.ledger.reading import Recording, Request, read_month
-from ebbtide.monitoring.client import Prometheus
+from ebbtide.ledger.reading import Recording, Request
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 
 IDLE = "idle"
 UNKNOWN_REQUESTS = "requests not recorded"
-
-
-def read_ledger(prometheus: Prometheus, settings: StackSettings, month: Month, now: datetime) -> Ledger:
-    """Read and calculate. Raises `LedgerError`."""
-    return ledger_of(read_month(prometheus, settings.customer, month), settings, month, now)
 
 
 def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: datetime) -> Ledger:
@@ -43,12 +37,8 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
     )
 
 
-def usage_of_month(prometheus: Prometheus, settings: StackSettings, month: Month) -> Usage:
-    """Return mean nodes by hour and group. An hour that was not recorded from end to end is missing.
-
-    Raises `LedgerError`.
-    """
-    recording = read_month(prometheus, settings.customer, month)
+def usage_of_month(recording: Recording, settings: StackSettings, month: Month) -> Usage:
+    """Return mean nodes by hour and group; hours with a gap are missing. Raises `LedgerError`."""
     rates = rates_of(settings, recording.prices, recording.sightings.seen)
     paid = paid_of(settings, month, recording.sightings, rates)
     counts = {

@@ -85,6 +85,7 @@ def savings(
     from ebbtide.advice.savings.usage import read_usage, usage_of
     from ebbtide.ledger.build import usage_of_month
     from ebbtide.ledger.month import LedgerError
+    from ebbtide.ledger.reading import read_month
 
     if sum(source is not None for source in (trace, usage, month)) != 1:
         raise typer.BadParameter("wanted one of --trace, --usage and --month (for example --trace openb2023-a)")
@@ -96,8 +97,9 @@ def savings(
         if usage is not None:
             usage_hours = read_usage(usage, settings)
         elif month is not None:
+            chosen = closed_month(month, settings)
             with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
-                usage_hours = usage_of_month(asking, settings, closed_month(month, settings))
+                usage_hours = usage_of_month(read_month(asking, settings.customer, chosen), settings, chosen)
         else:
             other = other_provisioner(settings)
             options = ReplayOptions(

@@ -11,14 +11,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.ledger.build import read_ledger
 from ebbtide.ledger.month import LedgerError, last_month
+from ebbtide.ledger.reading import read_month
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
 from tests.builders.monitoring.day import needs_promtool
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
-from tests.builders.settings import loaded
 
 pytestmark = [pytest.mark.process, needs_promtool, needs_prometheus]
 
@@ -140,13 +139,13 @@ def test_a_prometheus_that_is_away_is_one_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1, result.stderr
 
 
-def test_a_clock_in_the_future_is_one_line(whole: str, tmp_path: Path) -> None:
+def test_a_clock_in_the_future_is_one_line(whole: str) -> None:
     """Ours, so that a month seems to have ended, or Prometheus' own."""
     ahead = datetime.now(UTC) + timedelta(days=40)
     link = HttpLink(whole, headers={}, timeout=timedelta(seconds=20))
 
     with pytest.raises(LedgerError, match="its clock and ours are 40 d") as refused:
-        read_ledger(Prometheus(link, "acme", lambda: ahead), loaded(stack(), tmp_path), LAST.after, ahead)
+        read_month(Prometheus(link, "acme", lambda: ahead), "acme", LAST.after)
     assert len(str(refused.value).splitlines()) == 1
 
 
