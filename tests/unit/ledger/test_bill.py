@@ -63,7 +63,8 @@ def test_taxes_credits_and_refunds_are_apart_and_those_of_all_are_not_divided(tm
     bill = bill_of(tmp_path, *known_month())
 
     assert bill.apart == {Charge.TAX: 3.0, Charge.CREDIT: -5.0, Charge.REFUND: -2.0}
-    assert bill.shared_usd[Charge.TAX] == 100.0
+    unused_plan = 24 * (0.60 - 0.55)
+    assert bill.shared_usd == pytest.approx({Charge.TAX: 100.0, Charge.USAGE: unused_plan})  # none of another customer
 
 
 def test_a_plan_has_coverage_by_the_stack_and_use_by_all(tmp_path: Path) -> None:
