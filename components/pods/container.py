@@ -25,7 +25,7 @@ from components.pods.rules import PodIdentity, container_security, resources
 from components.pods.secrets import SecretsSource
 from ebbtide.provisioning_labels import FILES_DIGEST
 from ebbtide.settings.sections.pods.env import EnvSource, EnvVariable
-from ebbtide.settings.sections.pods.pod import READ_BY_CONTROLLERS, PodSettings, by_name
+from ebbtide.settings.sections.pods.pod import PodSettings, by_name
 from ebbtide.settings.sections.pods.probes import Probe
 from ebbtide.settings.sections.pods.volumes import SHM, SHM_PATH, Volume
 from ebbtide.settings.sections.serving.services import ServedWorkload
@@ -119,8 +119,7 @@ def pod_template(
 ) -> "PodTemplateSpecArgsDict":
     """Return the pod template with the section's labels and annotations. Pods roll when their Secrets change."""
     metadata: ObjectMetaArgsDict = {"labels": {**settings.labels, **identity.labels}}
-    named = [(name, key) for at, name, key in settings.secret_references() if at[0] not in READ_BY_CONTROLLERS]
-    annotations = {**pod_annotations(settings), **secrets.annotations_for(named)}
+    annotations = {**pod_annotations(settings), **secrets.annotations_for(settings.own_secrets())}
     return {"metadata": {**metadata, "annotations": annotations} if annotations else metadata, "spec": pod}
 
 

@@ -11,7 +11,7 @@ from ebbtide.settings.sections.entrance import TLS_PORT, Expose
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
-from ebbtide.settings.sections.pods.pod import READ_BY_CONTROLLERS, PodSettings
+from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.redis import REDIS_SECRET
 from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, HTTP_PORT, KEDA_NAMESPACE
@@ -140,7 +140,7 @@ def needs_external_objects(pod: PodSettings, secrets: Collection[str]) -> bool:
 
     The certificate of an Ingress delays no pod, nor does the token of a hub.
     """
-    secret_names = {name for at, name, _ in pod.secret_references() if at[0] not in READ_BY_CONTROLLERS}
+    secret_names = {name for name, _ in pod.own_secrets()}
     return bool(secret_names - {*secrets, REDIS_SECRET} or referenced_objects(pod)) or pod.service_account is not None
 
 

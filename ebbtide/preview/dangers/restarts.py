@@ -140,9 +140,7 @@ def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
     old_pods = {(pods.namespace, pods.name): pods for pods in before.state.pods}
     rolled: dict[tuple[Category, str], list[Pods]] = {}
     for name, entry, category in rolling_pods(after.settings):
-        used_keys = {
-            (secret, key) for _, secret, key in entry.pod.secret_references() if secret in after.settings.secrets
-        }
+        used_keys = {(secret, key) for secret, key in entry.pod.own_secrets() if secret in after.settings.secrets}
         reasons = sorted(f"{secret}.{key}" for secret, key in values if {(secret, key), (secret, None)} & used_keys)
         why = ", ".join([*reasons[:2], *([f"{len(reasons) - 2} more"] if len(reasons) > 2 else [])])
         if (why or (every and used_keys)) and (entry.namespace, name) in old_pods:

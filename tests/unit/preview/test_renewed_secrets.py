@@ -22,6 +22,9 @@ SECRETS = """
     store: { category: fixed, image: "s:1", cpu: 1, memory: 1Gi, envFrom: [{ secret: login }] }
     api: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, env: { PASSWORD: { secret: login, key: password } } }
     web: { category: flexible, image: "w:1", cpu: 1, memory: 1Gi, env: { TOKEN: { secret: theirs, key: token } } }
+    hub: { category: flexible, image: "h:1", cpu: 1, memory: 1Gi,
+           ports: { http: 8000 }, sleep: { when: idle, hub: { secret: other, key: token } } }
+  ebbtide:monitoring: { prometheus: bundled }
   ebbtide:jobs:
     once: { image: "j:1", cpu: 1, memory: 1Gi, longestRun: 1h, envFrom: [{ secret: login }] }
 """
@@ -60,7 +63,7 @@ def test_a_value_that_one_pod_takes_rolls_that_one(repository: Repository) -> No
     assert [it.subjects for it in said(repository, ("v1:a:user", "v1:b:user"))] == [("store",)]
 
 
-def test_a_value_that_nobody_takes_rolls_nobody(repository: Repository) -> None:
+def test_a_value_that_only_a_controller_takes_rolls_nobody(repository: Repository) -> None:
     assert said(repository, ("v1:a:token", "v1:b:token")) == ()
 
 

@@ -37,9 +37,7 @@ _OTHER_NAMES = {
 }
 
 INGRESS = "ingress"
-READ_BY_CONTROLLERS = (INGRESS, "sleep")
-"""Keys whose Secrets the pod itself does not read."""
-"""Key of a workload whose Secret is read by its ingress controller, not by its pods."""
+_READ_BY_CONTROLLERS = (INGRESS, "sleep")  # keys of the certificate of an Ingress and of the token of a hub
 
 
 def _architecture(value: object) -> object:
@@ -290,6 +288,10 @@ class PodSettings(Settings):
         """Yield location, name of the Secret, and key; None for all keys."""
         yield from secrets_named(self.env, self.env_from, self.volumes)
         yield from ((("pod", *at), name, key) for at, name, key in secrets_of_fragment(self.pod))
+
+    def own_secrets(self) -> list[tuple[str, str | None]]:
+        """Return name and key of each Secret that the pod itself reads. Others neither delay nor roll it."""
+        return [(name, key) for at, name, key in self.secret_references() if at[0] not in _READ_BY_CONTROLLERS]
 
 
 def secrets_named(
