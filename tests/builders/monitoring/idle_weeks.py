@@ -100,7 +100,10 @@ class Weeks:
             )
         # An unused pod answers probes and scrapes.
         quiet, loud = {"cpu": 0.003, "net": 150.0}, {"cpu": 0.4, "net": 3_000.0}
-        measured = lambda at: pod.there(at) and pod.measured(at)  # noqa: E731
+
+        def measured(at: datetime) -> bool:
+            return pod.there(at) and pod.measured(at)
+
         cpu = f'container_cpu_usage_seconds_total{{container="main",node="{pod.node}",{of}}}'
         yield cpu, _counter(pod.busy, measured, quiet["cpu"], loud["cpu"])
         for way in ("receive", "transmit") if self.network else ():
