@@ -161,7 +161,7 @@ def release(
 ) -> None:
     """Release the controller's field ownership; values stay."""
     if autoscaler and not names:
-        fail("--autoscaler: wanted the names of services that no longer grow", code=2)
+        fail("--autoscaler: wanted the names of services that no longer scale, or of workloads that no longer sleep", code=2)
     with cluster(kubeconfig, context) as api:
         if autoscaler:
             _show("", release_from_autoscaler(api, namespace, names or ()))

@@ -34,14 +34,15 @@ def instant_after(text: str, now: datetime, timezone: str) -> datetime:
         return now.astimezone(UTC) + duration_of(text)
     try:
         parsed = datetime.fromisoformat(text)
-    except ValueError:
+        if parsed.tzinfo is None:
+            seconds = timedelta(seconds=parsed.second)
+            minutes = parsed.hour * 60 + parsed.minute
+            instant = wall_to_instant(timezone, parsed.date(), minutes, last=True) + seconds
+        else:
+            instant = parsed.astimezone(UTC)
+        spoken(instant, timezone)  # refuses the last hours of the calendar, which some zones do not have
+    except (ValueError, OverflowError):
         raise NotUnderstood(f"{text!r}: {_WANTED}") from None
-    if parsed.tzinfo is None:
-        seconds = timedelta(seconds=parsed.second)
-        minutes = parsed.hour * 60 + parsed.minute
-        instant = wall_to_instant(timezone, parsed.date(), minutes, last=True) + seconds
-    else:
-        instant = parsed.astimezone(UTC)
     if instant <= now:
         raise NotUnderstood(f"{text!r} has passed: wanted an instant to come")
     return instant

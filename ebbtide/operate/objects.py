@@ -65,9 +65,9 @@ def parse_instant(text: object) -> datetime | None:
     """Parse an RFC 3339 instant; None without a valid one that has a zone."""
     try:
         parsed = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
+        return parsed.astimezone(UTC) if parsed is not None and parsed.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None
-    return parsed.astimezone(UTC) if parsed is not None and parsed.tzinfo is not None else None
 
 
 def rfc3339(instant: datetime) -> str:

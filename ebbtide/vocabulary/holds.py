@@ -37,8 +37,9 @@ def hold_until(annotations: Mapping[str, str], key: str) -> Hold | None:
     text = annotations[key]
     try:
         until = datetime.fromisoformat(text)
-    except ValueError:
+        utc = until.astimezone(UTC)
+    except (ValueError, OverflowError):  # 9999-12-31T23:59:59-05:00 is later than any instant in UTC
         return Hold(None, f"{key} is {text!r}: wanted an instant, for example 2026-11-21T22:00:00Z")
     if until.tzinfo is None:
         return Hold(None, f"{key} is {text!r}: wanted a zone too, for example 2026-11-21T22:00:00Z")
-    return Hold(until.astimezone(UTC), f"kept until {until.isoformat()}")
+    return Hold(utc, f"kept until {until.isoformat()}")

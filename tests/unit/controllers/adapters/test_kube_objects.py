@@ -194,6 +194,14 @@ def test_a_deployment_shows_the_hold_of_an_operator_and_the_labels_of_its_pods()
     assert stored.seen.hold.pause
 
 
+def test_a_hold_until_later_than_any_instant_does_not_end() -> None:
+    """An exception here would end the thread of the cache, and with it all scaling."""
+    hold = deployment(item(annotations={KEEP_UNTIL: "9999-12-31T23:59:59-05:00"})).seen.hold
+
+    assert hold is not None
+    assert hold.until is None
+
+
 def test_the_time_that_a_stopped_pod_gets_is_seen_of_the_pod_and_of_the_template() -> None:
     spec = {"terminationGracePeriodSeconds": 3600}
     kept = pod(item(spec))

@@ -108,7 +108,13 @@ def test_one_clock_that_says_day_is_enough(clocks: tuple[datetime, datetime]) ->
 
 @pytest.mark.parametrize(
     ("until", "closed"),
-    [("2026-11-18T07:00:00Z", False), ("2026-11-18T05:59:59Z", True), ("tonight", True), ("2026-11-18T07:00:00", True)],
+    [
+        ("2026-11-18T07:00:00Z", False),
+        ("2026-11-18T05:59:59Z", True),
+        ("tonight", True),
+        ("2026-11-18T07:00:00", True),
+        ("9999-12-31T23:59:59-05:00", True),  # later than any instant in UTC
+    ],
 )
 def test_at_night_a_fixed_budget_stays_open_only_while_its_maintenance_runs(until: str, closed: bool) -> None:
     assert closes(RAY, NIGHT, budgets=Budgets(annotations={MAINTENANCE_UNTIL: until})) is closed

@@ -211,7 +211,12 @@ def test_a_sleep_may_leave_some_pods() -> None:
     assert scene.decides(NIGHT) == (1, "outside-business-hours")
 
 
-UNTIL = {"later": "2026-01-05T13:00:00Z", "past": "2026-01-05T02:00:00Z", "garbled": "tomorrow"}
+UNTIL = {
+    "later": "2026-01-05T13:00:00Z",
+    "past": "2026-01-05T02:00:00Z",
+    "beyond": "9999-12-31T23:59:59-05:00",  # later than any instant in UTC
+    "garbled": "tomorrow",
+}
 
 
 @pytest.mark.parametrize(
@@ -219,6 +224,7 @@ UNTIL = {"later": "2026-01-05T13:00:00Z", "past": "2026-01-05T02:00:00Z", "garbl
     [
         ({PAUSED: "disk full"}, (None, "paused-by-an-operator"), (None, "paused-by-an-operator")),
         ({KEEP_UNTIL: UNTIL["later"]}, (None, "kept-awake"), (None, "kept-awake")),
+        ({KEEP_UNTIL: UNTIL["beyond"]}, (None, "kept-awake"), (None, "kept-awake")),
         ({WAKE_UNTIL: UNTIL["later"]}, (None, "wake-asked"), (None, "wake-asked")),
         ({WAKE_UNTIL: UNTIL["past"]}, (0, "outside-business-hours"), (None, "business-hours")),
         ({WAKE_UNTIL: UNTIL["garbled"]}, (None, "wake-asked"), (None, "wake-asked")),
