@@ -59,7 +59,9 @@ def pod_of(item: Mapping[str, Any]) -> Pod:
         for container in status.get(key) or ()
         if (running := container.get("state", {}).get("running")) is not None
     }
-    runs = started.keys() >= {container["name"] for container in item["spec"]["containers"]}
+    containers, first = item["spec"]["containers"], item["spec"].get("initContainers") or ()
+    sidecars = [container for container in first if container.get("restartPolicy") == "Always"]
+    runs = started.keys() >= {container["name"] for container in (*containers, *sidecars)}
     since = max(started.values()) if runs and "deletionTimestamp" not in metadata else None
     return Pod(metadata["name"], metadata["uid"], tuple(started), since)
 

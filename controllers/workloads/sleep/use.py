@@ -14,6 +14,7 @@ from ebbtide.vocabulary.workloads import SleepPolicy
 _PAUSE = timedelta(minutes=1)
 """Time between two measurements of a workload in use, and after a failure of Prometheus, whose silence would otherwise
 delay the loop for each workload."""
+_ENDED = ("Failed", "Succeeded")  # an evicted pod is kept beside its replacement, and runs nothing
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -56,7 +57,7 @@ class Meter:
         space, labels = self._policy.namespace, f"{WORKLOAD}={self._policy.name}"
         after = self._policy.idle_after or timedelta.max
         items = self._api.get(f"/api/v1/namespaces/{space}/pods", labelSelector=labels)["items"]
-        pods = [pod_of(item) for item in items]
+        pods = [pod_of(item) for item in items if item.get("status", {}).get("phase") not in _ENDED]
         if why := too_recent(pods, replicas, after, now):
             return Activity(Use.RECENT, why)
         activity = activity_of(pods, self._prometheus.facts(query_of(space, pods, after), now), after)

@@ -53,6 +53,16 @@ def test_a_pod_that_is_ending_or_has_no_status_does_not_run() -> None:
     assert (pod_of(ending).since, pod_of(new).since) == (None, None)
 
 
+def test_a_sidecar_that_does_not_run_counts_as_a_restart() -> None:
+    pod = item("hub-0", NOW - 3 * AFTER)
+    pod["spec"]["initContainers"] = [{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always"}]
+    crashed = {"name": "proxy", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    pod["status"]["initContainerStatuses"] = [{"name": "migrate", "state": {"terminated": {}}}, crashed]
+    assert pod_of(pod).since is None
+    crashed["state"] = {"running": {"startedAt": "2026-01-05T02:30:00Z"}}
+    assert pod_of(pod).since == NOW - timedelta(minutes=30)
+
+
 @pytest.mark.parametrize(
     ("ages", "why"),
     [
@@ -329,6 +339,10 @@ def test_idleness_is_measured_again_at_once_because_pods_may_have_been_replaced(
     meter = Meter(cast("KubeApi", pods), POLICY, server)
 
     assert meter.read(1, NOW).use is Use.IDLE
+    evicted = item("hub-1", NOW)
+    evicted["status"]["phase"] = "Failed"
+    pods.items.append(evicted)
+    assert meter.read(1, NOW).use is Use.IDLE, "an evicted pod, which is kept, runs nothing"
     pods.items = [item("hub-0", NOW)]
     assert meter.read(1, NOW + timedelta(seconds=1)).use is Use.RECENT
 
