@@ -176,7 +176,7 @@ def _of_workloads(of: Metrics) -> Iterator[Alert]:
         "EbbtideWorkloadsNoLeader",
         "workloads_leader",
         "workload controller",
-        "Ray clusters do not wake or sleep, floors of services stay",
+        "Ray clusters and workloads do not wake or sleep, floors of services stay",
     )
     unknown = of.highest("workload_state", "workload", state=UNKNOWN)
     yield Alert(

@@ -256,7 +256,7 @@ CASES = (
     Case(
         alert="EbbtideWorkloadsNoLeader",
         wrong={"ebbtide_workloads_leader": GONE},
-        says="No workload controller is known to hold its Lease: Ray clusters do not wake or sleep, "
+        says="No workload controller is known to hold its Lease: Ray clusters and workloads do not wake or sleep, "
         "floors of services stay.",
     ),
     Case(
