@@ -4,6 +4,7 @@
 that it was decided on: a change since then wins. When the process stops, the number stays.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,15 +15,16 @@ from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
 from controllers.ports import Outcome
 from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
-from controllers.workloads.sleep.calendar import ScaleState, decide_replicas, sleep_at
+from controllers.workloads.sleep.calendar import ScaleState, SleepNow, decide_replicas, sleep_at
 from controllers.workloads.sleep.idle import Use
 from controllers.workloads.sleep.use import Meter, Prometheus
 from ebbtide.vocabulary.holds import hold_of, hold_until
-from ebbtide.vocabulary.labels import PREFIX, SLEEP_UNTIL, WAKE_UNTIL
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
 
 POLL = timedelta(seconds=10)  # between two reconciles of a workload without events
+_ASKED = {"kept-awake": KEEP_UNTIL, "wake-asked": WAKE_UNTIL, "sleep-asked": SLEEP_UNTIL}
 BETWEEN_CHANGES = timedelta(minutes=1)  # longer than a cache may lag behind a write
 
 
@@ -75,7 +77,7 @@ class Sleeper:
             return self._verdict("absent", "no-such-workload", note="it does not exist")
         notes: list[str] = []
         calendar = sleep_at(now, self._policy, self._hours)
-        known: dict[str, Any] = {"replicas": workload.replicas, "until": calendar.until}
+        known: dict[str, Any] = {"replicas": workload.replicas}
         state = self._state(workload, doubt, notes)
         decision, write = decide_replicas(state, self._policy, calendar), None
         if decision.reason == Use.IDLE and decision.replicas < workload.replicas:
@@ -89,6 +91,7 @@ class Sleeper:
             notes.append(f"holding at {workload.replicas}: {workload.other_writer} writes its replicas, too")
         if decision.reason == "more-than-declared":
             notes.append(f"it has {workload.replicas} pods, and the stack file {self._policy.replicas}")
+        known["until"] = _until(decision.reason, calendar, workload.annotations)
         name = "asleep" if decision.replicas == self._policy.asleep else "awake"
         return self._verdict(name, decision.reason, note="; ".join(notes), write=write, **known)
 
@@ -129,6 +132,14 @@ class Sleeper:
 
     def _verdict(self, state: str, why: str, *, note: str, write: Write | None = None, **known: Any) -> Verdict:
         return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, **known)
+
+
+def _until(reason: str, calendar: SleepNow, annotations: Mapping[str, str]) -> datetime | None:
+    """Return when `reason` ends; None if that is not known: use, another writer or doubt may end at any time."""
+    if (key := _ASKED.get(reason)) is not None:
+        hold = hold_until(annotations, key)
+        return None if hold is None else hold.until
+    return calendar.until if reason in (calendar.reason, "more-than-declared", Use.IDLE) else None
 
 
 def _folder(policy: SleepPolicy) -> str:

@@ -243,6 +243,25 @@ def test_an_operator_decides_and_what_is_unreadable_means_awake(
     assert bool(scene.look(DAY).note) is (annotations.get(SLEEP_UNTIL) == UNTIL["garbled"])
 
 
+@pytest.mark.parametrize(
+    ("now", "annotations", "until"),
+    [
+        (NIGHT, {}, at(7, 45)),
+        (DAY, {}, at(19)),
+        (NIGHT, {KEEP_UNTIL: UNTIL["later"]}, at(13)),
+        (NIGHT, {WAKE_UNTIL: UNTIL["later"]}, at(13)),
+        (DAY, {SLEEP_UNTIL: UNTIL["later"]}, at(13)),
+        (NIGHT, {KEEP_UNTIL: UNTIL["garbled"]}, None),
+        (NIGHT, {PAUSED: "disk full"}, None),
+    ],
+)
+def test_the_end_that_is_reported_is_that_of_the_reason(
+    now: datetime, annotations: dict[str, str], until: datetime | None, scene: Scene
+) -> None:
+    scene.is_now(2, **annotations)
+    assert scene.look(now).report["until"] == until
+
+
 def test_an_operator_wakes_only_what_manual_wakes() -> None:
     scene = Scene(replace(POLICY, manual=False))
     scene.is_now(2, **{WAKE_UNTIL: UNTIL["later"]})
@@ -311,7 +330,7 @@ def test_it_stays_awake_by_night_unless_it_is_known_to_be_idle(use: Use, idler: 
     idler.meter.activity = Activity(use, "hub-0: because")
     assert idler.decides(NIGHT) == (None, use)
     report = idler.look(NIGHT).report
-    assert (report["state"], report["activity"]) == ("awake", "hub-0: because")
+    assert (report["state"], report["activity"], report["until"]) == ("awake", "hub-0: because", None)
     assert bool(report["note"]) is (use is Use.UNKNOWN), "only an operator can mend what is not known"
     idler.meter.activity = Activity(Use.IDLE)
     assert idler.decides(NIGHT) == (0, Use.IDLE)
