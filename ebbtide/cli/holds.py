@@ -110,7 +110,9 @@ def wake(
             if (view := ray_view(facts, config, None)).sleep is not None and Wake.MANUAL not in view.sleep.wake
         ]
         for name in [name for name in unwoken if not names or name in names]:
-            console().print(f"note: manual does not wake {name} (sleep.wake): ebbtide keep {name} --until {until}")
+            console().print(
+                f"note: this does not wake {name}, whose sleep.wake lacks manual: ebbtide keep {name} --until {until}"
+            )
     _show_undo(names)
 
 
@@ -161,7 +163,10 @@ def release(
 ) -> None:
     """Release the controller's field ownership; values stay."""
     if autoscaler and not names:
-        fail("--autoscaler: wanted the names of services that no longer scale, or of workloads that no longer sleep", code=2)
+        fail(
+            "--autoscaler: wanted the names of services that no longer scale, or of workloads that no longer sleep",
+            code=2,
+        )
     with cluster(kubeconfig, context) as api:
         if autoscaler:
             _show("", release_from_autoscaler(api, namespace, names or ()))

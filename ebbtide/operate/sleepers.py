@@ -12,6 +12,7 @@ from ebbtide.operate.objects import Document, annotations_of, parse_instant, row
 from ebbtide.operate.status import NoStatus, from_pods, hold_text
 from ebbtide.operate.wording import reason_text
 from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.holds import hold_until
 from ebbtide.vocabulary.labels import SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
 
@@ -54,7 +55,8 @@ def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now
     yield f"  - by the calendar: {state}{end}, {reason_text(calendar.reason)}"
     annotations = annotations_of(item := find(api, target.path) or {})
     yield from (f"  - an operator: {text}" for text in [hold_text(item, now)] if text)
-    yield from (f"  - {key}: {annotations[key]}" for key in (WAKE_UNTIL, SLEEP_UNTIL) if key in annotations)
+    asked = {key: hold_until(annotations, key) for key in (WAKE_UNTIL, SLEEP_UNTIL)}
+    yield from (f"  - {key}: {annotations[key]}" for key, hold in asked.items() if hold and hold.holds_at(now))
     if unread:
         yield f"not known: the workload controller does not answer: {unread}"
 

@@ -71,7 +71,7 @@ def too_recent(pods: Sequence[Pod], replicas: int, after: timedelta, now: dateti
     if len(pods) != replicas:
         return f"it has {len(pods)} of {replicas} pods"
     young = [pod.name for pod in pods if pod.since is None or now - pod.since < after]
-    return f"{', '.join(young)} started less than {after} ago" if young else ""
+    return f"has not run for {after} without a restart: {', '.join(young)}" if young else ""
 
 
 def query_of(namespace: str, pods: Sequence[Pod], after: timedelta) -> str:

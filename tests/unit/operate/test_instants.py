@@ -32,7 +32,9 @@ def test_a_time_that_happens_twice_is_the_later_one() -> None:
     assert instant_after("01:30", evening_before, NEW_YORK) == datetime(2026, 11, 1, 6, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["", "tonight", "25:00", "0h", "2026-11-19T08:00Z", "-2h", "9999-12-31T23:59:59-05:00", "9999-12-31T23:59"])
+@pytest.mark.parametrize(
+    "text", ["", "tonight", "25:00", "0h", "2026-11-19T08:00Z", "-2h", "9999-12-31T23:59:59-05:00", "9999-12-31T23:59"]
+)
 def test_what_names_no_instant_to_come_is_refused(text: str) -> None:
     with pytest.raises(NotUnderstood, match="wanted"):
         instant_after(text, NOW, NEW_YORK)

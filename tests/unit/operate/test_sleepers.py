@@ -15,7 +15,7 @@ from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.sleepers import Row, explain_sleeper, named_targets, sleeper_rows, sleeper_targets
 from ebbtide.operate.status import NoStatus
 from ebbtide.operate.wording import REASONS
-from ebbtide.vocabulary.labels import PAUSED, SLEEP_UNTIL
+from ebbtide.vocabulary.labels import PAUSED, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import PlannedNight, SleepPolicy, WorkloadsConfig
 from tests.builders.controllers import OFFICE
 
@@ -79,7 +79,8 @@ def test_a_stack_without_sleep_asks_nobody() -> None:
 
 def test_it_is_explained_with_the_calendar_and_the_operators_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     reports(monkeypatch, [REPORT])
-    api: Any = Api(**{PAUSED: "disk full", SLEEP_UNTIL: "2026-03-05T12:00:00Z"})
+    ended = "2026-03-04T22:00:00Z"
+    api: Any = Api(**{PAUSED: "disk full", SLEEP_UNTIL: "2026-03-05T12:00:00Z", WAKE_UNTIL: ended})
     state, calendar, paused, asleep = explain_sleeper(api, CONFIG, "hub", NIGHT)
 
     assert state == "hub: asleep, 0 of 2 pods: outside business hours."

@@ -68,7 +68,7 @@ def test_a_sidecar_that_does_not_run_counts_as_a_restart() -> None:
     [
         ([3.0, 3.0], ""),
         ([2.0, 2.0], ""),
-        ([3.0, 1.99], "b started less than 2:00:00 ago"),
+        ([3.0, 1.99], "has not run for 2:00:00 without a restart: b"),
         ([3.0], "it has 1 of 2 pods"),
         ([3.0, 3.0, 3.0], "it has 3 of 2 pods"),
         ([], "it has 0 of 2 pods"),
