@@ -92,7 +92,7 @@ class Sleeper:
         if decision.reason == "more-than-declared":
             notes.append(f"it has {workload.replicas} pods, and the stack file {self._policy.replicas}")
         known["until"] = _until(decision.reason, calendar, workload.annotations)
-        name = "asleep" if decision.replicas == self._policy.asleep else "awake"
+        name = "asleep" if decision.replicas <= self._policy.asleep else "awake"
         return self._verdict(name, decision.reason, note="; ".join(notes), write=write, **known)
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:  # noqa: ARG002 - the protocol's form

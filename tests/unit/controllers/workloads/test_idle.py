@@ -341,7 +341,7 @@ def test_idleness_is_measured_again_at_once_because_pods_may_have_been_replaced(
     assert meter.read(1, NOW).use is Use.IDLE
     evicted = item("hub-1", NOW)
     evicted["status"]["phase"] = "Failed"
-    pods.items.append(evicted)
+    pods.items = [*pods.items, evicted]
     assert meter.read(1, NOW).use is Use.IDLE, "an evicted pod, which is kept, runs nothing"
     pods.items = [item("hub-0", NOW)]
     assert meter.read(1, NOW + timedelta(seconds=1)).use is Use.RECENT

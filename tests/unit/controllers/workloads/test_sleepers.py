@@ -209,6 +209,8 @@ def test_a_sleep_may_leave_some_pods() -> None:
     assert scene.decides(NIGHT) == (1, "outside-business-hours")
     scene.is_now(0)
     assert scene.decides(NIGHT) == (1, "outside-business-hours")
+    scene.is_now(0, **{PAUSED: "disk full"})
+    assert scene.look(NIGHT).report["state"] == "asleep"
 
 
 UNTIL = {
