@@ -111,7 +111,7 @@ def wake(
         ]
         for name in [name for name in unwoken if not names or name in names]:
             console().print(
-                f"note: this does not wake {name}, whose sleep.wake lacks manual: ebbtide keep {name} --until {until}"
+                f"note: wake has no effect on {name} (no manual in sleep.wake): ebbtide keep {name} --until {until}"
             )
     _show_undo(names)
 
@@ -163,10 +163,7 @@ def release(
 ) -> None:
     """Release the controller's field ownership; values stay."""
     if autoscaler and not names:
-        fail(
-            "--autoscaler: wanted the names of services that no longer scale, or of workloads that no longer sleep",
-            code=2,
-        )
+        fail("--autoscaler: wanted names of services that no longer scale or workloads that no longer sleep", code=2)
     with cluster(kubeconfig, context) as api:
         if autoscaler:
             _show("", release_from_autoscaler(api, namespace, names or ()))
