@@ -110,9 +110,7 @@ def wake(
             if (view := ray_view(facts, config, None)).sleep is not None and Wake.MANUAL not in view.sleep.wake
         ]
         for name in [name for name in unwoken if not names or name in names]:
-            console().print(
-                f"note: wake has no effect on {name} (no manual in sleep.wake): ebbtide keep {name} --until {until}"
-            )
+            console().print(f"note: wake has no effect on {name} (no manual): ebbtide keep {name} --until {until}")
     _show_undo(names)
 
 
