@@ -239,7 +239,7 @@ def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
                     for night in workload.sleep.overnight
                 ),
                 idle_after=workload.sleep.idle_for,
-                hub=f"http://{name}.{NAMESPACE}.svc:{next(iter(workload.ports.values()))}" if hub else "",
+                hub=f"http://{name}.{NAMESPACE}.svc:{min(workload.ports.items())[1]}" if hub else "",
                 hub_token_file=f"{HUB_TOKENS}/{name}/{hub.key}" if hub else None,
             )
 

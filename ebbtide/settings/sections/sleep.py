@@ -72,7 +72,7 @@ class WorkloadSleep(Settings):
     )
     hub: SecretKey | None = Field(
         default=None,
-        description="with idle, for a JupyterHub on the first port: its API token in a Secret, with the scopes "
+        description="with idle, for a JupyterHub on the first port by name: its API token in a Secret, with the scopes "
         "list:users and read:servers; it is awake while a user has a server",
         examples=["{ secret: hub, key: sleepToken }"],
     )
@@ -124,7 +124,7 @@ def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str,
         expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
         raise wanted("sleep.fixed-idle", expected, found="idle", example="outsideBusinessHours", at=("sleep", "when"))
     if sleep.hub is not None and not (sleep.when is SleepWhen.IDLE and ports):
-        expected = "hub only with when: idle and with ports, the first of which serves the hub's API"
+        expected = "hub only with when: idle and with ports, the first of which by name serves the hub's API"
         actual = f"{sleep.when.value}, {len(ports)} ports"
         raise wanted("sleep.hub-alone", expected, found=actual, example="when: idle", at=("sleep", "hub"))
 

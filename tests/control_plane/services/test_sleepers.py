@@ -121,8 +121,13 @@ def test_they_sleep_and_wake_and_a_killed_controller_changes_nothing(scene: Scen
     scene.write(ALWAYS_NIGHT)
     with scene.leader("one") as process:
         scene.become(ASLEEP)
-        reports = {it["name"]: (it["kind"], it["state"], it["why"]) for it in process.status()["workloads"]}
-        assert reports == {name: (kind, "asleep", "outside-business-hours") for name, kind in KINDS.items()}
+        expected = {name: (kind, "asleep", "outside-business-hours") for name, kind in KINDS.items()}
+
+        def reported() -> bool:  # once the controller has seen its own writes
+            rows = process.status()["workloads"]
+            return {it["name"]: (it["kind"], it["state"], it["why"]) for it in rows} == expected
+
+        eventually(reported, what="the reports")
     scene.write(ALWAYS_DAY)  # while no controller runs
     assert (scene.replicas(), scene.claim()) == (ASLEEP, claim)
     for name, kind in KINDS.items():  # an update by night

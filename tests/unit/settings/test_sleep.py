@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.pods import needs_external_objects
 from ebbtide.settings.process_documents import sleepers_of, workloads_config
 from ebbtide.settings.summary import summary
@@ -41,6 +42,17 @@ def test_what_is_idle_is_measured_for_two_hours_and_a_hub_is_asked_on_its_first_
     assert (rank.hub, rank.hub_token_file) == ("", None)
     assert "sleeps   notes: 0 of 2 outside business hours, when idle" in summary(stack)
     assert not needs_external_objects(stack.workloads["notes"], ()), "the controller reads the token, not the pod"
+
+
+@pytest.mark.parametrize("ports", ["hub: 8081, web: 8000", "web: 8000, hub: 8081"])
+def test_a_hub_is_asked_on_the_same_port_in_any_order_since_pulumi_sorts_the_file(ports: str) -> None:
+    text = sleeping_text(notes="sleep: { when: idle, hub: { secret: hub, key: token } }", more=BUNDLED)
+    text = text.replace(
+        "ports: { http: 8080 }, probes: { readiness: { http: /, port: http } }", f"ports: {{ {ports} }}", 1
+    )
+    _, notes, _ = sleepers_of(stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"))
+
+    assert notes.hub == "http://notes.ebbtide.svc:8081"
 
 
 OWN = "ebbtide:serving: { prometheus: http://prometheus.monitoring.svc:9090 }"
