@@ -79,13 +79,7 @@ class KubeCache(Generic[T]):
                 failures = (
                     0 if monotonic() - self._began > 1 else failures + 1
                 )  # or a server that ends every watch at once
-            except (
-                ApiError,
-                LookupError,
-                TypeError,
-                AttributeError,
-                ValueError,
-            ) as error:  # one malformed answer must not end the thread
+            except Exception as error:  # one malformed answer must not end the thread
                 failures = min(failures + 1, 10)
                 self._broken = self._broken if self._why else monotonic()
                 self._why = str(error) or repr(error)

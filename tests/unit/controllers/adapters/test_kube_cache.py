@@ -330,6 +330,7 @@ def test_a_watch_that_is_cut_or_put_off_goes_on_without_a_list(end: Any) -> None
         {"type": "ADDED", "object": {"metadata": {}}},
         ApiError(500, "broken"),
         ValueError("odd"),
+        OverflowError("odd"),
     ],
 )
 def test_an_expired_or_unreadable_watch_is_listed_again(end: Any) -> None:
