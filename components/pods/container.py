@@ -205,11 +205,11 @@ def _source(env_source: EnvSource) -> "EnvFromSourceArgsDict":
 
 
 def _with_probes(container: "ContainerArgsDict", settings: PodSettings, *, serves: bool) -> "ContainerArgsDict":
-    """Add the probes. A served pod without a readiness probe is ready once its first port accepts connections."""
+    """Add the probes. By default a served pod is ready once its first port, by name, accepts connections."""
     probes, ports = settings.probes, settings.ports
     readiness = probes.readiness
     if readiness is None and serves and ports:
-        readiness = Probe(tcp=next(iter(ports)))
+        readiness = Probe(tcp=min(ports))
     if readiness is not None:
         container["readiness_probe"] = _probe(readiness, ports)
     if probes.liveness is not None:

@@ -76,7 +76,7 @@ class Ingress(Settings):
     host: Host = Field(description="DNS name; `*.` replaces one label", examples=["api.example.com"])
     path: UrlPath = Field(default="/", description="prefix of the URL's path", examples=["/api"])
     port: PortName | None = Field(
-        default=None, description="name of a port of the workload; default: the first", examples=["http"]
+        default=None, description="name of a port of the workload; default: the first by name", examples=["http"]
     )
     tls: ObjectName | None = Field(
         default=None, description="Secret with the certificate, `tls.crt` and `tls.key`", examples=["api-tls"]
@@ -98,7 +98,7 @@ class Expose(Settings):
     """A network load balancer for one port. Only on EKS."""
 
     port: PortName | None = Field(
-        default=None, description="name of a port of the workload; default: the first", examples=["http"]
+        default=None, description="name of a port of the workload; default: the first by name", examples=["http"]
     )
     public: Annotated[bool, Strict()] = Field(
         default=False, description="reachable from the internet; false: only from private addresses", examples=["true"]
@@ -126,8 +126,8 @@ class Expose(Settings):
 
 
 def entrance_port(ports: Mapping[str, int], name: str | None) -> str:
-    """Return the name of the port that an entrance leads to."""
-    return next(iter(ports)) if name is None else name
+    """Return the name of the port that an entrance leads to; without a name the first, as Pulumi sorts the keys."""
+    return min(ports) if name is None else name
 
 
 def _has_port(key: str, ports: Mapping[str, int], entrance: Ingress | Expose | None) -> None:

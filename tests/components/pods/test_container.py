@@ -54,7 +54,7 @@ def template(resources: tuple[Resource, ...], kind: str = "Deployment") -> dict[
 
 
 def test_a_port_without_a_probe_must_take_connections_before_traffic_comes() -> None:
-    made = container(workload(ports={"http": 8080, "metrics": 9090}))
+    made = container(workload(ports={"metrics": 9090, "http": 8080}))
 
     assert made["readinessProbe"]["tcpSocket"] == {"port": "http"}
     assert made["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}

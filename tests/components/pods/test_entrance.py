@@ -18,7 +18,7 @@ from tests.builders.recorded import record
 
 AWS = "service.beta.kubernetes.io/aws-load-balancer-"
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
-PORTS = {"http": 8080, "grpc": 9000}
+PORTS = {"rpc": 9000, "http": 8080}
 
 
 def workload(
@@ -55,11 +55,11 @@ def of_aws(resource: Resource) -> Mapping[str, str]:
 
 
 def test_a_load_balancer_is_internal_and_lets_private_addresses_in() -> None:
-    found = load_balancer(port="grpc")
+    found = load_balancer(port="rpc")
 
     assert of_aws(found)["type"] == "nlb"
     assert of_aws(found)["internal"] == "true"
-    assert found.inputs["spec"]["ports"] == [{"name": "grpc", "port": 9000, "targetPort": "grpc"}]
+    assert found.inputs["spec"]["ports"] == [{"name": "rpc", "port": 9000, "targetPort": "rpc"}]
     assert found.inputs["spec"]["selector"] == {"ebbtide.dev/workload": "api"}
     assert found.inputs["spec"]["loadBalancerSourceRanges"] == [
         "10.0.0.0/8",

@@ -112,7 +112,7 @@ class Probes(Settings):
     """Probes: readiness admits traffic, liveness restarts the container, startup delays both."""
 
     readiness: Probe | None = Field(
-        default=None, description="readiness; default for pods with ports: a connection to the first port"
+        default=None, description="readiness; default for pods with ports: a connection to the first port by name"
     )
     liveness: Probe | None = Field(default=None, description="liveness; default: none")
     startup: Probe | None = Field(default=None, description="startup; default: none")
