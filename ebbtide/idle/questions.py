@@ -133,10 +133,14 @@ def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
 
 
 def _highest(settings: StackSettings, use: str, on: Sequence[str], by: Sequence[str], pods: Sequence[Pod]) -> str:
-    """Return the highest use among the pods of each thing, without a result while one of them is not measured."""
-    info = Metrics(settings.customer).highest("pod_info", *on, "workload")
-    present = f'{info[:-2]},workload=~"{"|".join(sorted({pod.workload for pod in pods}))}"}})'
-    joined, labels = f"{use} * on ({', '.join(on)}) group_left (workload) {present}", ", ".join(by)
+    """Return the highest use among the pods of each thing, without a result while one of them is not measured.
+
+    Pods that ended before an evaluation, of a CronJob for example, count like those that still run.
+    """
+    info, labels = Metrics(settings.customer)("pod_info"), ", ".join(by)
+    of_workloads = f'{info[:-1]},workload=~"{"|".join(sorted({pod.workload for pod in pods}))}"}}{_WINDOW}'
+    present = f"max by ({', '.join((*on, 'workload'))}) (max_over_time({of_workloads}))"
+    joined = f"{present} * on ({', '.join(on)}) group_left () {use}"
     return f"max by ({labels}) ({joined}) and count by ({labels}) ({joined}) >= count by ({labels}) ({present})"
 
 

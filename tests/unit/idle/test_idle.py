@@ -48,6 +48,7 @@ ebbtide:workloads:
   leader: { category: flexible, image: "example.com/leader:1", replicas: 2, cpu: 2, memory: 8Gi }
   fresh: { category: flexible, image: "example.com/fresh:1", cpu: 2, memory: 8Gi }
   holey: { category: flexible, image: "example.com/holey:1", cpu: 2, memory: 8Gi }
+  etl: { category: flexible, image: "example.com/etl:1", cpu: 2, memory: 8Gi }
   unseen: { category: flexible, image: "example.com/unseen:1", replicas: 2, cpu: 2, memory: 8Gi }
   board: { category: flexible, image: "a/board:1", cpu: 2, memory: 8Gi, sleep: { when: outsideBusinessHours } }
   hub:
@@ -90,6 +91,11 @@ def by_day(at: datetime) -> bool:
     return at.weekday() < 5 and 9 <= at.hour < 15
 
 
+def between_steps(at: datetime) -> bool:
+    """For eight minutes of each quarter of an hour, and gone, by Prometheus' five minutes, when it ends."""
+    return 60 < (at - NOW).total_seconds() % 900 < 540
+
+
 def worker(name: str, pool: str, **rest: Any) -> Running:
     return Running(name=name, workload=pool, namespace=WORKERS, category="worker", **rest)
 
@@ -109,6 +115,8 @@ ACME = Weeks(
         Running(name="leader-2", workload="leader"),
         Running(name="fresh-1", workload="fresh", there=days_before(NOW, 3, -1)),
         Running(name="holey-1", workload="holey", measured=lambda at: not days_before(NOW, 2, 1.95)(at)),
+        Running(name="etl-1", workload="etl"),
+        Running(name="etl-job", workload="etl", there=between_steps, busy=always),
         Running(name="unseen-1", workload="unseen"),
         Running(name="unseen-2", workload="unseen", measured=never),
         Running(name="board-1", workload="board", there=lambda at: by_day(at) or at > NOW - timedelta(hours=1)),
