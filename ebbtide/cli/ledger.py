@@ -48,8 +48,10 @@ def ledger(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show what the nodes of a month cost, what was saved, and which pools and workloads caused it."""
-    if all_ != (stack is None) or (all_ and (bill or focus or write)) or (focus and not bill):
-        raise typer.BadParameter("expected STACK or --all, --bill, --focus and --write with STACK, --focus with --bill")
+    if all_ != (stack is None) or (all_ and (report or bill or focus or write)) or (focus and not bill):
+        raise typer.BadParameter(
+            "expected STACK or --all; --report, --bill, --focus and --write with STACK; --focus with --bill"
+        )
     from ebbtide.ledger.bill.bill import read_bill
     from ebbtide.ledger.bill.difference import difference_of
     from ebbtide.ledger.bill.focus import focus_text

@@ -44,15 +44,18 @@ def read_entries(path: Path) -> list[Entry]:
             for place, entry in enumerate(entries)
             if entry["previous"] != before[place]["checksum"] or entry["checksum"] != _checksum(entry)
         ]
+        month = f"{entries[-1]['ledger']['stack']} {entries[-1]['ledger']['month']['name']}"
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise LedgerError(f"{path}: wanted a file that ebbtide ledger --write made, found another") from None
     if changed:
         raise LedgerError(
             f"{path}: entry {changed[0] + 1}: wanted the checksum of its content, found another: entries are never "
             "changed (git log shows who did)"
         )
+    if month != (wanted := f"{path.parent.name} {path.stem}"):
+        raise LedgerError(f"{path}: wanted the ledger of {wanted}, found that of {month}")
     return entries
 
 

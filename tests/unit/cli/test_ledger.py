@@ -75,7 +75,9 @@ def test_all_committed_months_are_one_table() -> None:
     assert ledger("--all", "--month", "2026-09").output.startswith("found no 2026-09 in stacks/ledger")
 
 
-@pytest.mark.parametrize("arguments", [[], ["acme", "--all"], ["acme", "--focus", "x.csv"], ["--all", "--write"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["acme", "--all"], ["acme", "--focus", "x.csv"], ["--all", "--write"], ["--all", "--report", "x"]]
+)
 def test_options_that_contradict_each_other_are_refused(arguments: list[str]) -> None:
     assert ledger(*arguments).exit_code == 2
 

@@ -226,7 +226,7 @@ def test_a_ledger_comes_back_from_its_file(tmp_path: Path) -> None:
     assert plain(found) == plain(LEDGER)
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"entries": [1]}'])
+@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"entries": [1]}', '{"entries": []}'])
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "2026-11.json"
     path.write_text(text)
@@ -242,6 +242,18 @@ def test_an_entry_that_was_changed_by_hand_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(LedgerError, match="entry 1: wanted the checksum of its content"):
         add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
+
+
+@pytest.mark.parametrize("copy", ["acme/2026-12.json", "basin/2026-11.json"])
+def test_a_copy_under_another_name_is_no_ledger_of_that_name(tmp_path: Path, copy: str) -> None:
+    path = month_path(tmp_path, "acme", "2026-11")
+    add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
+    other = path.parents[1] / copy
+    other.parent.mkdir(exist_ok=True)
+    other.write_bytes(path.read_bytes())
+
+    with pytest.raises(LedgerError, match=r"wanted the ledger of .*, found that of acme 2026-11"):
+        committed_ledger(other)
 
 
 def test_all_customers_are_sorted_by_what_could_still_be_saved(tmp_path: Path) -> None:
