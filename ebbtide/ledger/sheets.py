@@ -134,6 +134,8 @@ def _caused(ledger: Ledger) -> Sheet:
         )
         for share in ledger.shares
     ]
+    if ledger.plan_usd:
+        rows.append(SheetRow("assumed plan", [dollars(ledger.plan_usd), "", "", ""]))
     columns = ["dollars", "share", "group", "category"]
     return Sheet(caption="Recorded dollars by requests", over="caused by", columns=columns, rows=rows)
 

@@ -108,7 +108,7 @@ class _Reader:
     settings: StackSettings
     bill: Bill
     groups: frozenset[str]
-    nodes: set[str] = field(default_factory=set[str])
+    nodes: dict[str, float] = field(default_factory=dict[str, float])  # hours
     accounts: set[str] = field(default_factory=set[str])
     months: set[str] = field(default_factory=set[str])
     customers: bool = False
@@ -173,14 +173,17 @@ class _Reader:
             )
         if not row.line_item_resource_id:
             raise BadRow("line_item_resource_id: wanted the id of each node (INCLUDE_RESOURCES), found an empty cell")
-        self.nodes.add(row.line_item_resource_id)
+        self.nodes[row.line_item_resource_id] = self.nodes.get(row.line_item_resource_id, 0.0) + hours
         if group:
             hour = begin.replace(minute=0, second=0, microsecond=0), group
             self.bill.usage[hour] = self.bill.usage.get(hour, 0.0) + hours
 
     def close(self) -> Bill:
-        """Return the bill. Where rows have net costs, these have the discounts already."""
+        """Return the bill. Where rows have net costs, these have the discounts already. Raises `LedgerError`."""
         bill = self.bill
+        begin, end = period_of(bill.month)
+        if max(self.nodes.values(), default=0.0) > (end - begin) / _HOUR + 1:
+            raise LedgerError("--bill: a node has more hours than the month: wanted each row once, found rows twice")
         if self.has_net:
             bill.shared_usd.pop(Charge.DISCOUNT, None)
             bill.lines = {key: amounts for key, amounts in bill.lines.items() if key.charge is not Charge.DISCOUNT}

@@ -257,3 +257,12 @@ def test_a_bill_keeps_no_text_of_the_report(tmp_path: Path) -> None:
     bill = bill_of(tmp_path, *known_month(), odd, group, line(HOUR), fee(HOUR, 1.0, 0.5))
 
     assert not [secret for secret in SECRETS if secret in repr(bill)]
+
+
+def test_a_file_beside_its_copy_is_refused(tmp_path: Path) -> None:
+    rows = [node(datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour), 0.8) for hour in range(720)]
+    bill_of(tmp_path, *rows)
+    write_csv(tmp_path / "cur.csv.gz", rows)
+
+    with pytest.raises(LedgerError, match="a node has more hours than the month"):
+        read_bill([tmp_path], SETTINGS, MONTH)

@@ -20,7 +20,7 @@ from ebbtide.ledger.month import Alternative, Gap, Ledger, LedgerError, NodeHour
 from ebbtide.ledger.month_file import add_entry, committed_ledger, month_path, read_entries
 from ebbtide.ledger.overview import overview
 from ebbtide.ledger.page import render_page
-from ebbtide.ledger.sheets import view_with_bill
+from ebbtide.ledger.sheets import view_of, view_with_bill
 from tests.builders.cur import SECRETS, Cells, apart, known_month, node, write_csv
 from tests.paths import ROOT
 from tests.unit.ledger.test_bill import HOUR, MONTH, SETTINGS, bill_of
@@ -263,6 +263,14 @@ def test_all_customers_are_sorted_by_what_could_still_be_saved(tmp_path: Path) -
 
     stacks, _ = overview(tmp_path, "")
     assert [(stack["stack"], stack["idle_usd"]) for stack in stacks] == [("basin", 900), ("cove", 40), ("acme", 1)]
+
+
+def test_who_caused_it_adds_up_to_the_recorded_dollars() -> None:
+    dollars = [row.cells[0] for row in view_of(LEDGER).sheets["caused"].rows]
+
+    assert sum(float(text.replace("$", "").replace("\N{MINUS SIGN}", "-")) for text in dollars) == pytest.approx(
+        sum(share.usd for share in LEDGER.shares) + LEDGER.plan_usd
+    )
 
 
 def test_no_output_holds_a_secret_of_the_report(tmp_path: Path) -> None:
