@@ -210,9 +210,10 @@ def read_bill(files: Sequence[Path], settings: StackSettings, month: Month) -> B
             "--bill: no row has the tag ebbtide.dev/customer: wanted it activated as a cost allocation tag before "
             f"{month.name} (docs/how-to/cost-tags.md)"
         )
-    if not reader.accounts:
-        raise LedgerError(f"--bill: no row of {month.name} has the tag ebbtide.dev/customer={settings.customer}")
-    return reader.close()
+    bill = reader.close()
+    if not bill.lines:
+        raise LedgerError(f"--bill: no charge of {month.name} has the tag ebbtide.dev/customer={settings.customer}")
+    return bill
 
 
 def period_of(month: Month) -> tuple[datetime, datetime]:

@@ -18,6 +18,7 @@ from tests.builders.cur import (
     SECRETS,
     Cells,
     apart,
+    covered,
     fee,
     known_month,
     line,
@@ -199,7 +200,7 @@ def test_another_table_names_the_columns_that_it_lacks(tmp_path: Path) -> None:
         ),
         (
             [node(HOUR, 0.8, resource_tags=tags("other"))],
-            "--bill: no row of 2026-11 has the tag ebbtide.dev/customer=acme",
+            "--bill: no charge of 2026-11 has the tag ebbtide.dev/customer=acme",
         ),
         (
             [node(HOUR, 0.8, line_item_usage_end_date="2026-11-03T08:00:00Z")] * 3,
@@ -266,3 +267,9 @@ def test_a_file_beside_its_copy_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(LedgerError, match="a node has more hours than the month"):
         read_bill([tmp_path], SETTINGS, MONTH)
+
+
+def test_a_bill_whose_rows_charge_nothing_is_refused(tmp_path: Path) -> None:
+    (_, negation) = covered(HOUR, 0.8, 0.5)
+
+    assert refusal(tmp_path, negation) == ("--bill: no charge of 2026-11 has the tag ebbtide.dev/customer=acme",)
