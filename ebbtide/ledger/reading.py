@@ -182,7 +182,7 @@ class MonthReader:
     def _known(self, course: Course) -> Sequence[Series]:
         match course:
             case Forgotten():
-                self.forgotten = course.why
+                self.forgotten = self.forgotten or course.why  # of the first day
                 return ()
             case Silent():
                 return ()
