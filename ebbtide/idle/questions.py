@@ -140,8 +140,9 @@ def _highest(settings: StackSettings, use: str, on: Sequence[str], by: Sequence[
     info, labels = Metrics(settings.customer)("pod_info"), ", ".join(by)
     of_workloads = f'{info[:-1]},workload=~"{"|".join(sorted({pod.workload for pod in pods}))}"}}{_WINDOW}'
     present = f"max by ({', '.join((*on, 'workload'))}) (max_over_time({of_workloads}))"
-    joined = f"{present} * on ({', '.join(on)}) group_left () {use}"
-    return f"max by ({labels}) ({joined}) and count by ({labels}) ({joined}) >= count by ({labels}) ({present})"
+    of_pods = f"on ({', '.join(on)})"
+    unmeasured = f"count by ({labels}) ({present} unless {of_pods} {use})"
+    return f"max by ({labels}) ({present} * {of_pods} group_left () {use}) unless {unmeasured}"
 
 
 def _cpu_and_network(pods: Sequence[Pod]) -> str:
