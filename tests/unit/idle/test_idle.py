@@ -121,7 +121,7 @@ ACME = Weeks(
         Running(name="unseen-2", workload="unseen", measured=never),
         Running(name="board-1", workload="board", there=lambda at: by_day(at) or at > NOW - timedelta(hours=1)),
         Running(name="hub-0", workload="hub", namespace="ebbtide-hub", busy=always),
-        notebook("ann", there=days_before(NOW, 9, -1), busy=days_before(NOW, 9, 6), node=SPOT),
+        notebook("user-7", there=days_before(NOW, 9, -1), busy=days_before(NOW, 9, 6), node=SPOT),
         notebook("ben", busy=days_before(NOW, 0.5, 0.48)),
         worker("train-1", "train", gpu=True, node=GPU, busy=always, gpu_busy=days_before(NOW, 2, 1.5)),
         worker("train-2", "train", gpu=True, node=GPU, busy=always, gpu_busy=days_before(NOW, 0.9, 0.89)),
@@ -169,7 +169,7 @@ PLATFORM = Weeks(
             busy=days_before(NOW, 17, 10),
         ),
         Running(name="hub-0", workload="hub", namespace="ebbtide-hub", category="fixed", node="fixed-1", busy=always),
-        notebook("ann", node="fixed-1", cores=2, gib=8, busy=days_before(NOW, 7, 6)),
+        notebook("user-7", node="fixed-1", cores=2, gib=8, busy=days_before(NOW, 7, 6)),
         notebook("ben", node="fixed-1", cores=2, gib=8, busy=by_day),
         worker("train-7c9d5-x2k4v", "train", gpu=True, node="gpu-1", busy=always, gpu_busy=days_before(NOW, 3, 2)),
         worker("train-7c9d5-q8w6z", "train", gpu=True, node="gpu-2", busy=always, gpu_busy=always),
@@ -217,10 +217,10 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         ),  # two of three pods, 118 of 168 hours a week
         ("service", "embedder"): quarter,
         ("Ray cluster", "flow"): quarter,
-        ("notebook", "ebbtide-hub/jupyter-ann"): pytest.approx(MONTH * spot_typical("us-east-1", "m7i.4xlarge") / 4),
+        ("notebook", "ebbtide-hub/jupyter-user-7"): pytest.approx(MONTH * spot_typical("us-east-1", "m7i.4xlarge") / 4),
     }
     assert {key: entry["usd"] for key, entry in found.items()} == dollars
-    last = {"dashboard": 11, "flow": 14, "ebbtide-hub/jupyter-ann": 6, f"{WORKERS}/train-1": 1.5}
+    last = {"dashboard": 11, "flow": 14, "ebbtide-hub/jupyter-user-7": 6, f"{WORKERS}/train-1": 1.5}
     for (_, name), entry in found.items():
         age = NOW - datetime.fromisoformat(entry["since"])
         assert age == pytest.approx(timedelta(days=last.get(name, 17)), abs=timedelta(hours=1)), name

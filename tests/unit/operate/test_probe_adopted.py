@@ -174,7 +174,7 @@ def test_a_rule_selects_the_pods_of_one_workload(cluster: TeamsCluster, line: st
 def test_workers_may_have_many_owners_or_none_and_may_be_away() -> None:
     worker = "category: worker, usually: 2"
     jobs = [pod(name, reference("Job", name, "batch/v1")) for name in ("a", "b")]
-    bare = [pod("jupyter-ann", meta={"ownerReferences": []})]
+    bare = [pod("jupyter-user-7", meta={"ownerReferences": []})]
 
     assert findings(TeamsCluster(jobs), wants(worker))["rule hub"] == "ok: 2 pods of 2 owners"
     assert findings(TeamsCluster(bare), wants(worker))["rule hub"] == "ok: 1 pod of no owner"
