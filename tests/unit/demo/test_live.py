@@ -78,12 +78,16 @@ def test_no_process_is_left_when_the_run_is_ended_in_the_middle(how: signal.Sign
     said = tmp_path / "said"
     with said.open("wb") as output:
         live = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=output)
-    wait_until(lambda: b"wants 2 workers" in said.read_bytes(), "workers to start")
-    redis = redis_pid(said.read_text())
-    assert len(processes_with(token)) >= 3
+    try:
+        wait_until(lambda: b"wants 2 workers" in said.read_bytes(), "the controller to want workers")
+        redis = redis_pid(said.read_text())
+        wait_until(lambda: len(processes_with(token)) >= 3, "a worker to start")
 
-    live.send_signal(how)
-    live.wait(15)
+        live.send_signal(how)
+        live.wait(15)
+    finally:
+        live.kill()
+        live.wait()
 
     assert live.returncode == (130 if how is signal.SIGINT else -how)
     wait_until(lambda: not processes_with(token), "the processes to end")
