@@ -43,7 +43,7 @@ with (data / "starts").open("a") as starts:
 class Hub(BaseHTTPRequestHandler):
     def do_GET(self):
         known = self.headers["Authorization"] == "Bearer abc"
-        users = [{"name": "kim"}] if (data / "connected").exists() else []
+        users = [{"name": "user-7"}] if (data / "connected").exists() else []
         found = users if self.path.startswith("/hub/api/users?state=active") else (data / "starts").read_text().split()
         self.send_response(200 if known else 403)
         self.end_headers()

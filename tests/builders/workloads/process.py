@@ -1,11 +1,9 @@
 """The workload controller as a process, a RayCluster, an account of its own, and a head that answers as recorded."""
 
 import json
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,48 +17,31 @@ from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process, leading
+from tests.builders.workloads.loopback import LoopbackServer, Replying
 from tests.builders.workloads.specs import ANSWERS, REFUSED
 
 TOKEN = "a-token"
 _PATHS = {"/api/component_activities": "activities", "/api/jobs/": "jobs", "/api/v0/actors": "actors"}
 
 
-class RecordedHead(ThreadingHTTPServer):
+class RecordedHead(LoopbackServer):
     """Answers as the real one did while `state` was so; any other bearer of a token is refused."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.state = "nothing ever ran"
         self.asked = 0
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def end(self) -> None:
-        """From now on nobody takes a connection."""
-        self.shutdown()
-        self.server_close()
+        super().__init__(_Handler)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+class _Handler(Replying):
+    def answer(self) -> tuple[int, str]:
         head = self.server
         assert isinstance(head, RecordedHead)
         head.asked += 1
         known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
         state = head.state if known else "another token"
-        answer: Any = ANSWERS[state][_PATHS[self.path.partition("?")[0]]]
-        status, text = answer if state in REFUSED else (200, json.dumps(answer))
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-        pass
+        recorded: Any = ANSWERS[state][_PATHS[self.path.partition("?")[0]]]
+        return recorded if state in REFUSED else (200, json.dumps(recorded))
 
 
 class RayProcess(Process):
