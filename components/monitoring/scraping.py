@@ -38,7 +38,7 @@ CADVISOR_KEPT = (
     "memory_working_set_bytes|memory_max_usage_bytes|network_receive_bytes_total|network_transmit_bytes_total)"
 )
 _SUMS = "container_(cpu|memory)_.+;;.*|container_network_.+;.*;"
-"""Of cAdvisor, by name, container and pod: sums over a pod's containers, and the network of nodes."""
+"""Dropped series of cAdvisor, as name, container and pod: sums over a pod's containers, and networks of nodes."""
 GPU_KEPT = "DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE)"
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

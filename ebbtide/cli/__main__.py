@@ -49,7 +49,7 @@ COMMANDS = {
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
     "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
     "ledger": Command("ebbtide.cli.ledger", "controller,simulate", "Show what a month cost, and what it saved."),
-    "idle": Command("ebbtide.cli.idle", "controller", "Show what is paid for and used by nobody."),
+    "idle": Command("ebbtide.cli.idle", "controller", "Show what is paid for but unused."),
     "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
     "why": Command(
         "ebbtide.cli.why",

@@ -1,4 +1,4 @@
-"""`ebbtide idle`: what is paid for and used by nobody. It reads, and changes nothing."""
+"""`ebbtide idle`: what is paid for but unused. It reads, and changes nothing."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -37,7 +37,7 @@ def idle(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show what is paid for and used by nobody: evidence, dollars a month, and since when."""
+    """Show what is paid for but unused: evidence, dollars a month, and since when."""
     try:
         settings = load_stack(stack)
     except StackInvalid as invalid:

@@ -1,1 +1,1 @@
-"""What is paid for and used by nobody."""
+"""What is paid for but unused."""

@@ -1,4 +1,4 @@
-"""A thing that is paid for and that nobody uses."""
+"""A resource that is paid for but unused."""
 
 from dataclasses import dataclass
 from datetime import date, datetime

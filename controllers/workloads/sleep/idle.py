@@ -1,4 +1,4 @@
-"""Whether a workload has been idle for long enough, by its pods and their counters in Prometheus. Pure.
+"""Decide whether a workload has been idle for long enough, from its pods and their counters in Prometheus. Pure.
 
 Only complete knowledge lets it sleep: each container of each pod ran and was recorded for all of `after`.
 
