@@ -15,7 +15,10 @@ _T = TypeVar("_T")
 
 
 def eventually(look: Callable[[], _T | None], *, what: str, patience: float = PATIENCE) -> _T:
-    """The first true answer. An answer of the API server that is an error counts as not yet."""
+    """Return the first true answer.
+
+    An error of the API server counts as not yet; so does a missing field, since a status omits what is not known now.
+    """
     deadline = time.monotonic() + patience
     while True:
         seen: object = None
@@ -23,7 +26,7 @@ def eventually(look: Callable[[], _T | None], *, what: str, patience: float = PA
             seen = answer = look()
             if answer:
                 return answer
-        except ApiError as error:
+        except (ApiError, LookupError) as error:
             seen = error
         if time.monotonic() > deadline:
             raise AssertionError(f"still waiting for {what}, last seen: {seen!r}")

@@ -45,7 +45,7 @@ def test_it_runs_sleeps_wakes_with_its_state_and_is_cleaned_up_after(
     assert stack.api.get(PODS)["items"] == []
     stack.api.patch(POOL, {"spec": {"replicas": 1}})
     assert eventually(lambda: kept_under(stack), what="the head's pod again") == uid
-    assert process.workload()["spec"] == "applied"
+    eventually(lambda: process.workload()["spec"] == "applied", what="the same spec after waking")
 
     stack.plane.kubectl("delete", "raycluster", "flow", "-n", RAY, "--cascade=background", "--wait=false")
     (job,) = eventually(lambda: stack.api.get(JOBS)["items"], what="the Job that cleans up", patience=120)
