@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from control_plane.plane.driver import ControlPlane
 
-from controllers.adapters.kube_api import ApiError
+from controllers.adapters.kube_api import ApiError, KubeApi
 
 PATIENCE = 60.0  # seconds; for what happens "eventually", far beyond what it takes
 
@@ -31,6 +31,12 @@ def eventually(look: Callable[[], _T | None], *, what: str, patience: float = PA
         if time.monotonic() > deadline:
             raise AssertionError(f"still waiting for {what}, last seen: {seen!r}")
         time.sleep(0.05)
+
+
+def reasons(api: KubeApi, namespace: str, component: str) -> set[str]:
+    """Return the reasons of a component's Events there so far. The component sends an Event after what it tells of."""
+    events = api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+    return {event["reason"] for event in events if event.get("source", {}).get("component") == component}
 
 
 class Fresh:

@@ -144,7 +144,7 @@ def test_a_connected_user_keeps_it_awake_and_without_one_it_sleeps_and_finds_its
     site.wait(lambda: site.ready(NAME, 1), "the hub to wake")
     assert claims(site) == claim
     assert starts(site) == [f"{NAME}-0", f"{NAME}-0"]
-    assert {"IdleForLong", "BusinessHours"} <= reasons(site)
+    site.wait(lambda: {"IdleForLong", "BusinessHours"} <= reasons(site), "the Events")
 
 
 def address_of(node: Json) -> str:

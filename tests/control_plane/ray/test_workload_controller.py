@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 
 AT_ONCE = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
 POOL = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments/preprocess"
+TOO_LARGE = "4000Gi"  # of memory, for each node
 NEW = "registry.example.com/ml/ray:2.60.0-next"
 
 
@@ -67,6 +68,10 @@ def process(ray_stack: RayStack, head: RecordedHead, tmp_path: Path) -> Iterator
 def images(stack: RayStack, group: str) -> list[str]:
     """Of the pods of a group that run."""
     return [it["spec"]["containers"][0]["image"] for it in stack.pods(group) if it["status"].get("phase") == "Running"]
+
+
+def too_large(pod: Json) -> bool:
+    return pod["spec"]["containers"][0]["resources"]["requests"]["memory"] == TOO_LARGE
 
 
 def annotate(stack: RayStack, **annotations: str | None) -> None:
@@ -121,18 +126,17 @@ def test_a_head_that_never_started_gets_the_mended_spec_at_once(
     good = json.dumps(stack.wanted)
     fits_no_node = json.loads(good)
     resources = fits_no_node["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"]
-    resources["requests"]["memory"] = resources["limits"]["memory"] = "4000Gi"
+    resources["requests"]["memory"] = resources["limits"]["memory"] = TOO_LARGE
     annotate(stack, **{SPEC: json.dumps(fits_no_node), APPLY_UNTIL: rfc3339(datetime.now(UTC) + timedelta(hours=1))})
     stack.api.patch(POOL, {"spec": {"replicas": 1}})  # so that the cluster is to be awake
-    eventually(lambda: stack.pods("headgroup") and not images(stack, "headgroup"), what="a head that fits no node")
     eventually(lambda: process.workload().get("spec") == "applied", what="the broken spec to be the wanted one")
+    (head_pod,) = eventually(lambda: [it for it in stack.pods("headgroup") if too_large(it)], what="a head on no node")
     annotate(stack, **{APPLY_UNTIL: None})
-    stuck = {it["metadata"]["uid"] for it in stack.pods("headgroup")}
 
     annotate(stack, **{SPEC: good})
     eventually(lambda: len(images(stack, "headgroup")) == 1, what="a head that runs")
 
-    assert stuck.isdisjoint(it["metadata"]["uid"] for it in stack.pods("headgroup"))
+    assert head_pod["metadata"]["uid"] not in {it["metadata"]["uid"] for it in stack.pods("headgroup")}
     told = [json.loads(line) for line in process.log.read_text().splitlines()]
     assert "spec-pending-without-a-head" in [line["reason"] for line in told if line["event"] == "acted"]
 

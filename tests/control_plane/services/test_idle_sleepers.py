@@ -23,7 +23,7 @@ from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from ebbtide.vocabulary.workloads import WorkloadsConfig
-from tests.builders.control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, eventually, reasons
 from tests.builders.monitoring.servers import Exposed, needs_prometheus, prometheus
 from tests.builders.operation import ALWAYS_NIGHT, Process, leading
 from tests.builders.recorded import record
@@ -121,6 +121,9 @@ class Scene:
         assert "deletionTimestamp" not in claim["metadata"]
         return claim["metadata"]["uid"]
 
+    def reasons(self) -> set[str]:
+        return reasons(self.plane.api, self.apps, WORKLOADS)
+
     def become(self, replicas: int) -> None:
         eventually(lambda: self.replicas() == replicas, what=f"{replicas} replicas", patience=120)
         eventually(lambda: len(self.pods()) == replicas, what=f"{replicas} pods")
@@ -167,6 +170,7 @@ def test_a_hub_with_a_connected_user_stays_and_without_one_sleeps_until_the_open
     scene.hub.answer = (200, [])
     with scene.leader("two"):
         scene.become(0)
+        eventually(lambda: "IdleForLong" in scene.reasons(), what="the Event of the sleep")
     scene.kubelet.text = None
     with scene.leader("three") as process:  # it remembers nothing, and there is nothing to measure
         assert reported(process, "outside-business-hours")["state"] == "asleep"
@@ -174,10 +178,8 @@ def test_a_hub_with_a_connected_user_stays_and_without_one_sleeps_until_the_open
     assert (scene.replicas(), scene.claim()) == (0, claim)
     with scene.leader("four"):
         scene.become(1)
+        eventually(lambda: "BusinessHours" in scene.reasons(), what="the Event of the opening")
     assert scene.claim() == claim
-    events = scene.plane.api.get(f"/api/v1/namespaces/{scene.apps}/events")["items"]
-    reasons = {it["reason"] for it in events if it.get("source", {}).get("component") == WORKLOADS}
-    assert {"IdleForLong", "BusinessHours"} <= reasons
     scene.run()
     scene.write(ALWAYS_NIGHT)
     with scene.leader("five") as process:  # a pod whose samples are missing

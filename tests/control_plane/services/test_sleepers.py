@@ -25,7 +25,7 @@ from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import CONTROLLER, NODE_KIND, WAKE_UNTIL, WORKLOAD, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from ebbtide.vocabulary.workloads import WorkloadsConfig
-from tests.builders.control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, eventually, reasons
 from tests.builders.controllers import config as controller_config
 from tests.builders.operation import ALWAYS_NIGHT, Process, leading
 from tests.builders.recorded import record
@@ -94,6 +94,9 @@ class Scene:
         claims = self.plane.api.get(f"/api/v1/namespaces/{self.apps}/persistentvolumeclaims")["items"]
         return next((it["metadata"]["uid"] for it in claims if "deletionTimestamp" not in it["metadata"]), "")
 
+    def reasons(self) -> set[str]:
+        return reasons(self.plane.api, self.apps, WORKLOADS)
+
     def become(self, replicas: dict[str, int]) -> None:
         eventually(lambda: self.replicas() == replicas, what=f"{replicas}")
         eventually(lambda: self.pods() == sum(replicas.values()), what=f"the pods of {replicas}")
@@ -128,6 +131,7 @@ def test_they_sleep_and_wake_and_a_killed_controller_changes_nothing(scene: Scen
             return {it["name"]: (it["kind"], it["state"], it["why"]) for it in rows} == expected
 
         eventually(reported, what="the reports")
+        eventually(lambda: "OutsideBusinessHours" in scene.reasons(), what="the closing's Events")
     scene.write(ALWAYS_DAY)  # while no controller runs
     assert (scene.replicas(), scene.claim()) == (ASLEEP, claim)
     for name, kind in KINDS.items():  # an update by night
@@ -135,11 +139,9 @@ def test_they_sleep_and_wake_and_a_killed_controller_changes_nothing(scene: Scen
     assert scene.replicas() == ASLEEP
     with scene.leader("two"):
         scene.become(AWAKE)
+        eventually(lambda: "BusinessHours" in scene.reasons(), what="the opening's Events")
     assert scene.claim() == claim
     assert {name: scene.owners(name) for name in KINDS} == {name: [WORKLOADS] for name in KINDS}
-    events = scene.plane.api.get(f"/api/v1/namespaces/{scene.apps}/events")["items"]
-    reasons = {it["reason"] for it in events if it.get("source", {}).get("component") == WORKLOADS}
-    assert {"OutsideBusinessHours", "BusinessHours"} <= reasons
 
 
 def test_without_sleep_the_program_writes_the_number_again_once_it_is_released(scene: Scene) -> None:
@@ -187,7 +189,7 @@ def test_an_owner_that_declares_the_number_by_day_keeps_it_by_night(scene: Scene
     scene.write(ALWAYS_NIGHT)
     with scene.leader("one") as process:
         scene.become({**ASLEEP, "notes": 2})
-        (notes,) = [it for it in process.status()["workloads"] if it["name"] == "notes"]
+        notes = eventually(lambda: {it["name"]: it for it in process.status()["workloads"]}["notes"], what="the report")
         assert (notes["state"], notes["why"]) == ("awake", "another-writer-of-replicas")
         assert ARGO in notes["note"]
 
