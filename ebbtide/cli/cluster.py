@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from ebbtide.cli.console import fail
 from ebbtide.cli.options import Context, Kubeconfig
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.operate.api import CannotOperate, OperatorApi, connect, failure_text
-from ebbtide.operate.prometheus import link_of, named_link
+from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.labels import NAMESPACE
 
@@ -35,24 +34,14 @@ def cluster(kubeconfig: str | None, context: str | None) -> Generator[OperatorAp
         yield api
 
 
-@contextmanager
 def watching(
     settings: StackSettings, url: str, token_file: Path | None, context: str | None, kubeconfig: str | None
-) -> Generator[Prometheus]:
-    """Yield the Prometheus at `url`, which takes no cluster, else the stack's own; end the command without one."""
-    if url:
-        try:
-            link = named_link(url, token_file)
-        except CannotOperate as error:
-            fail(error, code=error.code)
-        yield Prometheus(link, settings.customer, lambda: datetime.now(UTC))
-        return
-    with cluster(kubeconfig, context or settings.cluster.context) as api:
-        link = link_of(settings, api)
-        if link is None:
-            message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
-            raise CannotOperate(f"{settings.customer} {message}", 2)
-        yield Prometheus(link, settings.customer, lambda: datetime.now(UTC))
+) -> Prometheus:
+    """Return the Prometheus at `url`, which takes no cluster, else the stack's own; end the command without one."""
+    try:
+        return prometheus_of(settings, url, token_file, context, kubeconfig)
+    except CannotOperate as error:
+        fail(error, code=error.code)
 
 
 @contextmanager

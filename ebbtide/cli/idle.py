@@ -8,7 +8,7 @@ import typer
 from pydantic import TypeAdapter
 from rich.console import Group, RenderableType
 
-from ebbtide.cli.cluster import Context, Kubeconfig, watching
+from ebbtide.cli.cluster import Context, Kubeconfig
 from ebbtide.cli.console import aws_client, fail, finish
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.idle.aws import read_aws
@@ -16,6 +16,8 @@ from ebbtide.idle.finding import Finding
 from ebbtide.idle.owners import expired
 from ebbtide.idle.unused import find_unused
 from ebbtide.monitoring.client import Unknown
+from ebbtide.operate.api import CannotOperate
+from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.terminal import table
 from ebbtide.units.counts import several
@@ -42,15 +44,20 @@ def idle(
         settings = load_stack(stack)
     except StackInvalid as invalid:
         fail(invalid)
-    now = datetime.now(UTC)
+    now, code = datetime.now(UTC), 1
     findings, unread = read_aws(aws_client("idle --aws"), settings, now) if aws else ([], [])
-    with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
-        unused = find_unused(asking, settings, now)
+    aws_was_read = aws and not unread
+    try:
+        unused = find_unused(prometheus_of(settings, prometheus, token_file, context, kubeconfig), settings, now)
+    except CannotOperate as error:
+        if prometheus:
+            fail(error, code=error.code)
+        unused, code = Unknown(str(error)), error.code
     if isinstance(unused, Unknown):
         findings += expired(settings, now.date(), None)
-        if not findings:
-            fail(unused.why)
         unread.append(unused.why)
+        if not findings and not aws_was_read:
+            fail(*unread, code=code)
     else:
         findings, unread = findings + unused[0], unread + unused[1]
     findings.sort(

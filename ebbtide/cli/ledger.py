@@ -72,8 +72,8 @@ def ledger(
         billed = read_bill(bill, settings, chosen) if bill else None
         found = committed_ledger(path)
         if found is None:
-            with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
-                recording = read_month(asking, settings.customer, chosen)
+            asking = watching(settings, prometheus, token_file, context, kubeconfig)
+            recording = read_month(asking, settings.customer, chosen)
             found = ledger_of(recording, settings, chosen, datetime.now(UTC))
         document, view = plain(found), view_of(found)
         added: dict[str, Any] = {}

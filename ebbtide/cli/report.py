@@ -55,8 +55,7 @@ def live(
         settings = load_stack(stack)
     except StackInvalid as invalid:
         fail(invalid)
-    with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
-        _write(asking, settings, far, output)
+    _write(watching(settings, prometheus, token_file, context, kubeconfig), settings, far, output)
 
 
 def _write(asking: Prometheus, settings: StackSettings, far: timedelta, output: Path) -> None:

@@ -25,7 +25,7 @@ from ebbtide.cli.console import fail
 from ebbtide.cli.options import PrometheusToken, PrometheusUrl, Stack
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.operate.api import OperatorApi, failure_text
-from ebbtide.operate.prometheus import link_of
+from ebbtide.operate.prometheus import link_of, named_link
 from ebbtide.operate.top.facts import top_facts
 from ebbtide.operate.top.text import top_text
 from ebbtide.operate.top.view import Price, TopView, top_view
@@ -60,7 +60,7 @@ def top(
     except StackInvalid as invalid:
         fail(invalid)
     with cluster(kubeconfig, context or settings.cluster.context) as api:
-        link = link_of(settings, api, prometheus, token_file)
+        link = named_link(prometheus, token_file) if prometheus else link_of(settings, api)
         asking = None if link is None else Prometheus(link, settings.customer, lambda: datetime.now(UTC))
 
         def look() -> TopView:

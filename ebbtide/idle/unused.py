@@ -65,7 +65,7 @@ def _read(
     for week in range(LONGEST // _WEEK):
         until = now - week * _WEEK
         course = asking.over(
-            question.expression, until - _WEEK, STEP, stands_on=(), called=question.activity, until=until
+            question.expression, until - _WEEK + STEP, STEP, stands_on=(), called=question.activity, until=until
         )
         if week and isinstance(course, Forgotten | Silent):
             break

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from controllers.adapters.kube_api import ApiError
+from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink, Link, NoReply, Reply
-from ebbtide.operate.api import CannotOperate, OperatorApi, one_line
+from ebbtide.operate.api import CannotOperate, OperatorApi, connect, one_line
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import OPERATED_SERVICE, PROMETHEUS, PROMETHEUS_PORT, PrometheusKind
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -42,13 +43,21 @@ _ADVICE = {
 }
 
 
-def link_of(settings: StackSettings, api: OperatorApi, url: str = "", token_file: Path | None = None) -> Link | None:
-    """Return the link to the Prometheus at `url`, else to the stack's own; None if the stack has none.
+def prometheus_of(
+    settings: StackSettings, url: str, token_file: Path | None, context: str | None, kubeconfig: str | None
+) -> Prometheus:
+    """Return the Prometheus at `url`, which takes no cluster, else the stack's own. Raises `CannotOperate`."""
+    link = named_link(url, token_file) if url else None
+    if not url and settings.monitoring.prometheus is not PrometheusKind.NONE:
+        link = link_of(settings, connect(kubeconfig, context or settings.cluster.context))
+    if link is None:
+        message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
+        raise CannotOperate(f"{settings.customer} {message}", 2)
+    return Prometheus(link, settings.customer, lambda: datetime.now(UTC))
 
-    Raises `CannotOperate` for an invalid address or token file.
-    """
-    if url:
-        return named_link(url, token_file)
+
+def link_of(settings: StackSettings, api: OperatorApi) -> Link | None:
+    """Return the link to the stack's own Prometheus; None if it has none."""
     monitoring = settings.monitoring
     if monitoring.prometheus is PrometheusKind.NONE:
         return None

@@ -98,8 +98,8 @@ def savings(
             usage_hours = read_usage(usage, settings)
         elif month is not None:
             chosen = closed_month(month, settings)
-            with watching(settings, prometheus, token_file, context, kubeconfig) as asking:
-                usage_hours = usage_of_month(read_month(asking, settings.customer, chosen), settings, chosen)
+            asking = watching(settings, prometheus, token_file, context, kubeconfig)
+            usage_hours = usage_of_month(read_month(asking, settings.customer, chosen), settings, chosen)
         else:
             other = other_provisioner(settings)
             options = ReplayOptions(

@@ -56,8 +56,8 @@ def history_of(settings: StackSettings, service: str, variants: Sequence[str], s
             f"{settings.stack}: wanted a history of {service}, found neither --trace nor a Prometheus (for example "
             "--trace requests.csv, --prometheus URL, or monitoring: { prometheus: bundled } in the stack file)"
         )
-    with watching(settings, source.prometheus, source.token_file, source.context, source.kubeconfig) as prometheus:
-        return _recorded(settings, service, variants, source, prometheus)
+    prometheus = watching(settings, source.prometheus, source.token_file, source.context, source.kubeconfig)
+    return _recorded(settings, service, variants, source, prometheus)
 
 
 def _of_file(name: str, source: Source) -> RequestTrace:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ebbtide.cli.advise.stack_file import PatchFile, finish_advice
-from ebbtide.cli.cluster import Context, Kubeconfig, cluster
+from ebbtide.cli.cluster import Context, Kubeconfig, cluster, watching
 from ebbtide.cli.console import fail
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
@@ -18,7 +18,7 @@ from ebbtide.units.durations import read_duration
 if TYPE_CHECKING:
     from ebbtide.advice.sizes.advice import Recommended, SizesAdvice
     from ebbtide.advice.sizes.containers import Container
-    from ebbtide.monitoring.links import Link
+    from ebbtide.monitoring.client import Prometheus
     from ebbtide.operate.api import OperatorApi
 
 _LEAST, _MOST = 7, 30
@@ -58,8 +58,6 @@ def sizes(
 ) -> None:
     """Find pod requests and instance types that fit the usage in Prometheus."""
     from ebbtide.advice.sizes.containers import containers
-    from ebbtide.operate.api import CannotOperate
-    from ebbtide.operate.prometheus import link_of, named_link
 
     if former_days is not None:
         if since is not None:
@@ -70,27 +68,19 @@ def sizes(
         settings = load_stack(stack)
     except StackInvalid as invalid:
         fail(invalid)
-    if prometheus and not (context or kubeconfig):
-        try:
-            link = named_link(prometheus, token_file)
-        except CannotOperate as error:
-            fail(error, code=error.code)
-        _finish(_advice(settings, stack, link, days, {}, {}), stack, json_file, patch)
-        return
-    with cluster(kubeconfig, context or settings.cluster.context) as api:
-        link = link_of(settings, api, prometheus, token_file)
-        if link is None:
-            message = "has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"
-            raise CannotOperate(f"{settings.customer} {message}", 2)
-        recommended, unread = _recommended(api, containers(settings))
-        advice = _advice(settings, stack, link, days, recommended, unread)
-    _finish(advice, stack, json_file, patch)
+    asking = watching(settings, prometheus, token_file, context, kubeconfig)
+    recommended: Recommended = {}
+    unread: Mapping[str, str] = {}
+    if context or kubeconfig or not prometheus:
+        with cluster(kubeconfig, context or settings.cluster.context) as api:
+            recommended, unread = _recommended(api, containers(settings))
+    _finish(_advice(settings, stack, asking, days, recommended, unread), stack, json_file, patch)
 
 
 def _advice(
     settings: StackSettings,
     stack: str,
-    link: "Link",
+    asking: "Prometheus",
     days: int,
     recommended: "Recommended",
     unread: Mapping[str, str],
@@ -102,10 +92,8 @@ def _advice(
     from ebbtide.advice.sizes.evidence import Evidence
     from ebbtide.advice.sizes.queries import NothingRecorded
     from ebbtide.advice.sizes.reading import read_uses
-    from ebbtide.monitoring.client import Prometheus
 
     until, evidence = datetime.now(UTC), Evidence(days=days)
-    asking = Prometheus(link, settings.customer, lambda: until)
     try:
         recorded = read_uses(asking, settings.customer, containers(settings), until, evidence)
     except NothingRecorded as nothing:

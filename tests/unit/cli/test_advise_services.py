@@ -131,7 +131,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     def named_link(*_: object) -> RecordedRequests:
         return link
 
-    monkeypatch.setattr("ebbtide.cli.cluster.named_link", named_link)
+    monkeypatch.setattr("ebbtide.operate.prometheus.named_link", named_link)
 
 
 @pytest.mark.usefixtures("recorded")

@@ -283,7 +283,7 @@ def test_a_prometheus_that_is_away_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.timeout(240)
 def test_a_finding_reaches_back_as_far_as_prometheus_keeps(tmp_path: Path) -> None:
     write(tmp_path, datetime.now(UTC), [PLATFORM])
-    with prometheus(tmp_path, {}, retention="10d") as address:
+    with prometheus(tmp_path, {}, retention="7d") as address:
         shown = CliRunner().invoke(app, ["idle", EXAMPLE, "--prometheus", address, "--json", "-"])
 
     assert shown.exit_code == 0, shown.output
