@@ -63,7 +63,7 @@ def questions_of(settings: StackSettings, pods: Sequence[Pod], now: datetime) ->
 
 def _services(settings: StackSettings, pods: Sequence[Pod]) -> Question:
     """Ask the gateway, which alone counts requests: a service without a route is a workload."""
-    records = (Recorded.THROUGHPUT, Recorded.FAILING, Recorded.TURNED_AWAY)
+    records = (Recorded.THROUGHPUT, Recorded.FAILING, Recorded.IN_FLIGHT)  # the rules give them a known zero
     peak = "max by (service) (max_over_time({}{}))"
     return Question(
         kind="service",
@@ -76,14 +76,11 @@ def _services(settings: StackSettings, pods: Sequence[Pod]) -> Question:
 
 
 def _ray(settings: StackSettings, pods: Sequence[Pod]) -> Question:
-    """Compare how often the controller reported a cluster, and how often as idle. A cluster that sleeps has no jobs.
-
-    The controller seldom asks the head of a cluster that never sleeps: its state says nothing.
-    """
+    """Compare how often the controller reported a cluster, and how often as idle. A cluster that sleeps has no jobs."""
     state, idle = (Metrics(settings.customer)(f"workload_{name}") for name in ("state", "idle_seconds"))
-    awake = f'sum by (workload) (count_over_time({state[:-1]},why!="never-sleeps"}}{_WINDOW}))'
+    reported = f"sum by (workload) (count_over_time({state}{_WINDOW}))"
     quiet = f'count_over_time({idle}{_WINDOW}) or count_over_time({state[:-1]},state="asleep"}}{_WINDOW})'
-    busy = f"{awake} - sum by (workload) ({quiet}) or {awake}"
+    busy = f"{reported} - sum by (workload) ({quiet}) or {reported}"
     return Question(
         kind="Ray cluster",
         activity="jobs",
@@ -112,19 +109,24 @@ def _nights(settings: StackSettings, pods: Sequence[Pod], now: datetime) -> Ques
 
 
 def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
-    """Ask for the use of workloads as a whole; of notebooks and of workers with GPUs one by one."""
+    """Ask for the use of workloads as a whole; of notebooks and of workers with GPUs one by one.
+
+    A worker of a pool without a minimum has jobs, weekends included, so one day without its GPUs says enough.
+    """
     servers = {
         name for name, rule in settings.adopted.items() if rule.selector.get("component") == ("singleuser-server",)
     }
     servers |= {started_by(name) for name, workload in settings.workloads.items() if workload.starts_pods}
     workloads = settings.modelled_workloads.keys() - servers - set[str]().union(*_routed(settings).values())
     gpus = [pod for pod in pods if pod.gpus and pod.workload not in _pools_with_minimum(settings)]
-    workers = [pod for pod in gpus if pod.category == Category.WORKER or not pod.workload]
+    with_jobs = _of(gpus, with_adopted_pools(settings).workers)
+    single = [pod for pod in gpus if pod.category == Category.WORKER or not pod.workload]
     for kind, activity, by, days, members in (
         ("workload", _USE, _TOGETHER, 7, _of(pods, workloads)),
-        ("notebook", _USE, _SINGLY, 4, _of(pods, servers)),  # longer than a weekend
-        ("GPU workload", _GPU_USE, _TOGETHER, 1, [pod for pod in gpus if pod not in workers]),
-        ("GPU pod", _GPU_USE, _SINGLY, 1, workers),
+        ("notebook", _USE, _SINGLY, 4, _of(pods, servers)),  # longer than a weekend, as for GPUs
+        ("GPU workload", _GPU_USE, _TOGETHER, 4, [pod for pod in gpus if pod not in single]),
+        ("GPU pod", _GPU_USE, _SINGLY, 4, [pod for pod in single if pod not in with_jobs]),
+        ("GPU worker", _GPU_USE, _SINGLY, 1, with_jobs),
     ):
         # With the node, a pod of the same name in another cluster is left out.
         use, on = (_GPU, _SINGLY) if activity == _GPU_USE else (_cpu_and_network(members), ("node", *_SINGLY))

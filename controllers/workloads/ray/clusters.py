@@ -18,8 +18,8 @@ from controllers.reconciling import Expectation, Expectations
 from controllers.workloads.loop import Kind, Notify, Verdict, Write
 from controllers.workloads.ray.documents import Json, declared_spec, merge_patch, without_suspend
 from controllers.workloads.ray.head import Head
-from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable, idle_workers, spare
-from controllers.workloads.ray.sleep import ClusterState, SleepDecision, decide_sleep, reads_head
+from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable, idle_workers
+from controllers.workloads.ray.sleep import ClusterState, SleepDecision, decide_sleep
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
 from ebbtide.vocabulary.holds import hold_of, hold_until
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, PREFIX, SPEC, WAKE_UNTIL, WORKLOADS
@@ -228,7 +228,6 @@ class RayCluster:
             may_interrupt=apply is not None and apply.until is not None and apply.holds_at(now),
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
-            spare=spare(cluster.spec),
             headless=cluster.headless_from is not None and cluster.headless_from <= now,
             doubt=doubt,
         )
@@ -255,7 +254,7 @@ class RayCluster:
             return None
 
     def _decide_sleep(self, state: ClusterState, sleep: Sleep) -> SleepDecision:
-        if not reads_head(state, sleep):
+        if state.suspended or state.paused:
             self._forget()
             return decide_sleep(state, sleep)
         if self._head_read_at is None or not timedelta() <= self._now - self._head_read_at < _HEAD_INTERVAL:

@@ -82,11 +82,6 @@ class IdleWorkers:
         return f"group {self.group} keeps {self.overdue} idle workers beyond its idle timeout (kuberay#3738)"
 
 
-def spare(spec: Json) -> bool:
-    """Return True if a group has more workers than its minimum, so that it matters if they are idle."""
-    return any(replicas_of(group) > _minimum(group) for group in groups_of(spec))
-
-
 def idle_workers(spec: Json, idle_for: timedelta | None) -> Sequence[IdleWorkers]:
     """Return the idle workers of each group; none if the cluster is not known to be idle."""
     if idle_for is None:

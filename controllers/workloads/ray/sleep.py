@@ -25,7 +25,6 @@ class ClusterState:
     wake_asked: bool = False
     pending: bool = False  # a declared spec that only a sleeping cluster can take over
     headless: bool = False  # no head was ever ready under this spec, or none for so long that nothing can run
-    spare: bool = False  # a group has more workers than its minimum
     may_interrupt: bool = False  # an operator lets the pending spec interrupt running work
     paused: bool = False
     kept: bool = False  # an operator wants nothing lowered
@@ -87,11 +86,6 @@ def _if_awake(state: ClusterState, sleep: Sleep) -> SleepDecision:
     if state.idle_for < sleep.after:
         return _up("idle-but-recent")
     return _down("idle-for-long", Purpose.REST)
-
-
-def reads_head(state: ClusterState, sleep: Sleep) -> bool:
-    """Return True if the head's answer matters at all."""
-    return not state.suspended and not state.paused and (state.pending or state.spare or sleep.when is not When.NEVER)
 
 
 def _need(state: ClusterState, sleep: Sleep) -> str:

@@ -134,7 +134,8 @@ def _counter(busy: When, there: When, quiet: float, loud: float) -> Callable[[da
 
 
 def requests(service: str, busy: When) -> Iterator[_Series]:
-    for record in (Recorded.THROUGHPUT, Recorded.FAILING, Recorded.TURNED_AWAY):
+    """As the rules record it. `TURNED_AWAY` has no series before the first request after Envoy's start."""
+    for record in (Recorded.THROUGHPUT, Recorded.FAILING, Recorded.IN_FLIGHT):
         answers = record is Recorded.THROUGHPUT
         yield (
             f'{record}{{service="{service}",variant=""}}',
@@ -151,8 +152,7 @@ def ray_cluster(name: str, busy: When, why: str = "business-hours") -> Iterator[
     """As the workload controller reports it: idle seconds exist only while the head says that nothing runs."""
     workload = f'workload="raycluster ebbtide-ray-{name}/{name}"'
     yield f'ebbtide_workload_state{{{workload},state="awake",why="{why}"}}', _constant(1)
-    if why != "never-sleeps":
-        yield f"ebbtide_workload_idle_seconds{{{workload}}}", lambda at: None if busy(at) else 3600.0
+    yield f"ebbtide_workload_idle_seconds{{{workload}}}", lambda at: None if busy(at) else 3600.0
 
 
 def write(folder: Path, now: datetime, stacks: Sequence[Weeks]) -> None:

@@ -353,10 +353,11 @@ def test_workers_of_a_cluster_in_which_something_runs_are_not_called_idle(scene:
     assert (report["workers"], report["note"], report["reading"]) == ((), "", "busy")
 
 
-def test_the_head_of_a_cluster_that_never_sleeps_is_asked_only_while_a_group_has_more_than_its_minimum(
-    scene: Scene,
-) -> None:
-    idle_report(scene, 1, spec(group("a", replicas=2, least=2)))
-    assert scene.head.asked == 0
-    idle_report(scene, 1, spec(group("a", replicas=3, least=2)))
-    assert scene.head.asked > 0
+def test_a_cluster_that_never_sleeps_reports_its_idle_time_and_a_paused_one_none(scene: Scene) -> None:
+    assert idle_report(scene, 2, spec(group("a", replicas=2, least=2)))["idleFor"] >= timedelta(minutes=1)
+
+    asked = scene.head.asked
+    scene.is_now(spec(group("a", replicas=2, least=2)), marks={SLEEP: NEVER, PAUSED: ""})
+
+    assert scene.look()[1]["idleFor"] is None
+    assert scene.head.asked == asked

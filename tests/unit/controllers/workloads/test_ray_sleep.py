@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workloads.ray.sleep import SPEC_AFTER, SleepDecision, decide_sleep, reads_head
+from controllers.workloads.ray.sleep import SPEC_AFTER, SleepDecision, decide_sleep
 from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
 from tests.builders.workloads.specs import IDLE, seen
 
@@ -117,12 +117,3 @@ def test_a_pending_spec_is_applied_at_once_where_no_head_lives_to_run_anything(s
     assert not decide_sleep(seen(**{**headless, "pending": False}), sleep).suspend
     for against in ({"doubt": "clock skew"}, {"kept": True}, {"paused": True}):
         assert not decide_sleep(seen(**headless, **against), sleep).suspend
-
-
-def test_the_head_is_asked_only_where_its_word_matters() -> None:
-    assert reads_head(seen(), IDLE)
-    assert reads_head(seen(pending=True), NEVER)
-    assert reads_head(seen(spare=True), NEVER)
-    assert not reads_head(seen(), NEVER)
-    assert not reads_head(seen(suspended=True), IDLE)
-    assert not reads_head(seen(paused=True), IDLE)

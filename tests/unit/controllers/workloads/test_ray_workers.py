@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workloads.ray.idle import GRACE, idle_workers, spare
+from controllers.workloads.ray.idle import GRACE, idle_workers
 from tests.builders.workloads.specs import group, spec
 
 MINUTE = timedelta(minutes=1)
@@ -49,8 +49,3 @@ def test_the_minimum_of_a_group_is_never_overdue() -> None:
 
     assert overdue(day, group("a", replicas=2, least=2), group("b", replicas=5, least=2)) == [0, 3]
     assert overdue(day, group("a", replicas=1, least=2)) == [0]
-
-
-@pytest.mark.parametrize(("replicas", "least", "more"), [(0, 0, False), (2, 2, False), (3, 2, True), (1, 0, True)])
-def test_workers_to_spare_are_those_above_the_minimum(replicas: int, least: int, *, more: bool) -> None:
-    assert spare(spec(group("a", replicas=0), group("b", replicas=replicas, least=least))) is more
