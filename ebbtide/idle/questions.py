@@ -137,13 +137,17 @@ def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
 def _highest(settings: StackSettings, use: str, on: Sequence[str], by: Sequence[str], pods: Sequence[Pod]) -> str:
     """Return the highest use among the pods of each thing, without a result while one of them is not measured.
 
-    Pods that ended before an evaluation, of a CronJob for example, count like those that still run.
+    Pods that ended before an evaluation, of a CronJob for example, count like those that still run. A pod that starts
+    or ends has too few samples for a rate: those that were there in the middle of the step must be measured.
     """
     info, labels = Metrics(settings.customer)("pod_info"), ", ".join(by)
-    of_workloads = f'{info[:-1]},workload=~"{"|".join(sorted({pod.workload for pod in pods}))}"}}{_WINDOW}'
-    present = f"max by ({', '.join((*on, 'workload'))}) (max_over_time({of_workloads}))"
+    of_workloads = f'{info[:-1]},workload=~"{"|".join(sorted({pod.workload for pod in pods}))}"}}'
+    present, settled = (
+        f"max by ({', '.join((*on, 'workload'))}) (max_over_time({of_workloads}{window}))"
+        for window in (_WINDOW, "[5m] offset 5m")
+    )
     of_pods = f"on ({', '.join(on)})"
-    unmeasured = f"count by ({labels}) ({present} unless {of_pods} {use})"
+    unmeasured = f"count by ({labels}) ({settled} unless {of_pods} {use})"
     return f"max by ({labels}) ({present} * {of_pods} group_left () {use}) unless {unmeasured}"
 
 

@@ -86,7 +86,7 @@ def _judge(
         return None
     recorded = sum(step in active for step in judged)
     if recorded < len(judged):
-        return f"{name} ({recorded / len(judged):.0%} recorded)"
+        return f"{name} ({100 * recorded // len(judged)}% recorded)"
     end = next((step for step in question.steps if active.get(step) is not False), LONGEST // STEP)
     earlier = "" if active.get(end) else "; nothing earlier is recorded"
     return Finding(

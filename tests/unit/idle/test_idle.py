@@ -18,6 +18,7 @@ from tests.builders.monitoring.idle_weeks import (
     Node,
     Running,
     Weeks,
+    When,
     always,
     days_before,
     never,
@@ -45,6 +46,7 @@ ebbtide:monitoring: { prometheus: bundled }
 ebbtide:workloads:
   dashboard: { category: flexible, image: "example.com/dashboard:1", replicas: 2, cpu: 2, memory: 8Gi }
   api: { category: flexible, image: "example.com/api:1", replicas: 2, cpu: 2, memory: 8Gi }
+  moved: { category: flexible, image: "example.com/moved:1", cpu: 2, memory: 8Gi }
   leader: { category: flexible, image: "example.com/leader:1", replicas: 2, cpu: 2, memory: 8Gi }
   fresh: { category: flexible, image: "example.com/fresh:1", cpu: 2, memory: 8Gi }
   holey: { category: flexible, image: "example.com/holey:1", cpu: 2, memory: 8Gi }
@@ -96,6 +98,11 @@ def between_steps(at: datetime) -> bool:
     return 60 < (at - NOW).total_seconds() % 900 < 540
 
 
+def a_day(number: int) -> When:
+    """Begins and ends three and a half minutes before a step, with one sample until then."""
+    return days_before(NOW - timedelta(minutes=3.5), number, number - 1)
+
+
 def worker(name: str, pool: str, **rest: Any) -> Running:
     return Running(name=name, workload=pool, namespace=WORKERS, category="worker", **rest)
 
@@ -111,6 +118,7 @@ ACME = Weeks(
     pods=[
         *(Running(name=f"dashboard-{n}", workload="dashboard", busy=days_before(NOW, 12, 11)) for n in (1, 2)),
         *(Running(name=f"api-{n}", workload="api", busy=always) for n in (1, 2)),
+        *(Running(name=f"moved-{day}", workload="moved", there=a_day(day)) for day in range(18)),
         Running(name="leader-1", workload="leader", busy=always),
         Running(name="leader-2", workload="leader"),
         Running(name="fresh-1", workload="fresh", there=days_before(NOW, 3, -1)),
@@ -215,6 +223,7 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         ("GPU worker", f"{WORKERS}/train-1"): MONTH * 2.0 / 2,
         ("GPU pod", "ebbtide-hub/jupyter-user-8"): MONTH * 2.0 / 2,
         ("workload", "dashboard"): 2 * quarter,
+        ("workload", "moved"): quarter,
         ("pool at night", "warm"): pytest.approx(
             2 * quarter * 118 / 168, rel=0.05
         ),  # two of three pods, 118 of 168 hours a week
