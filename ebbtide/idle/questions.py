@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from ebbtide.idle.owners import expired
 from ebbtide.idle.pods import Pod
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
@@ -95,6 +96,7 @@ def _nights(settings: StackSettings, pods: Sequence[Pod], now: datetime) -> Ques
     """Ask the jobs of pools with a minimum in closed hours. Workers that a minimum keeps ready by day are no waste."""
     hours, steps = settings.business_hours.hours((now.year - 1, now.year, now.year + 1)), range(LONGEST // STEP)
     closed = [step for step in steps if not any(hours.is_open(now - edge * STEP) for edge in (step, step + 1))]
+    ended = {found.name for found in expired(settings, now.date(), None)}  # listed with all dollars of their pods
     nightly = [replace(pod, usd=None if pod.usd is None else pod.usd * len(closed) / len(steps)) for pod in pods]
     jobs = f'ebbtide_pool_jobs{{{CUSTOMER}="{settings.customer}",part!="stale"}}'
     return Question(
@@ -103,7 +105,11 @@ def _nights(settings: StackSettings, pods: Sequence[Pod], now: datetime) -> Ques
         by=("pool",),
         expression=f"max by (pool) (max_over_time({jobs}{_WINDOW}))",
         days=14,
-        things={(name,): _of(nightly, {name})[:least] for name, least in _pools_with_minimum(settings).items()},
+        things={
+            (name,): _of(nightly, {name})[:least]
+            for name, least in _pools_with_minimum(settings).items()
+            if name not in ended
+        },
         steps=closed,
     )
 

@@ -196,10 +196,11 @@ def idle(folder: Path, *words: str, customer: str = "acme", ended: Sequence[str]
     )
     more = f"{STACK}ebbtide:ray:\n{rays}ebbtide:services:\n{services}"
     text = shortest(more=more, train="gpu: 1").replace("ebbtide:customer: acme", f"ebbtide:customer: {customer}")
+    head, workers, rest = text.partition("  ebbtide:workers:\n")
+    text = head + workers + POOLS.strip("\n") + "\n" + rest
     for name in ended:
         text = text.replace(f'{name}:1", ', f'{name}:1", owner: team-{name}, expires: "2026-01-01", ')
-    head, workers, rest = text.partition("  ebbtide:workers:\n")
-    file.write_text(head + workers + POOLS.strip("\n") + "\n" + rest)
+    file.write_text(text)
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["idle", str(file), *words])
 
 
@@ -250,12 +251,18 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
 
 @pytest.mark.timeout(240)
 def test_what_has_expired_comes_first_and_an_idle_workload_once(url: str, tmp_path: Path) -> None:
-    result = idle(tmp_path, "--prometheus", url, "--json", "-", ended=("api", "dashboard"))
+    result = idle(tmp_path, "--prometheus", url, "--json", "-", ended=("api", "dashboard", "warm"))
     assert result.exit_code == 0, result.output
-    found = [(entry["kind"], entry["name"], entry["owner"]) for entry in json.loads(result.stdout)["findings"]]
+    keys = ("kind", "name", "owner", "usd")
+    found = [tuple(entry[key] for key in keys) for entry in json.loads(result.stdout)["findings"]]
 
-    assert found[:2] == [("expired", "api", "team-api"), ("workload", "dashboard", "team-dashboard")]
-    assert {owner for _, _, owner in found[2:]} == {""}
+    quarter = MONTH * 1.0 / 4  # of node-1
+    assert found[:3] == [
+        ("expired", "warm", "team-warm", 3 * quarter),  # by day and by night
+        ("expired", "api", "team-api", 2 * quarter),
+        ("workload", "dashboard", "team-dashboard", 2 * quarter),
+    ]
+    assert {owner for _, _, owner, _ in found[3:]} == {""}
 
 
 @pytest.mark.timeout(240)
