@@ -32,7 +32,6 @@ _NETWORK_BYTES = 512
 """Bytes a second, both ways. A probe takes about 1 KB: two each 10 s are 200 B/s, a scrape of 5 KB each 30 s is 170."""
 _USE = f"CPU above {_CPU_CORES:g} cores or network above {_NETWORK_BYTES} B/s"
 _GPU_USE = "use of GPUs"
-_GPU = f'max by (namespace, pod) (max_over_time(DCGM_FI_DEV_GPU_UTIL{{pod!=""}}{_WINDOW}))'
 _TOGETHER, _SINGLY = ("workload",), ("namespace", "pod")
 _Things: TypeAlias = Mapping[tuple[str, ...], Sequence[Pod]]
 
@@ -135,7 +134,9 @@ def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
         ("GPU worker", _GPU_USE, _SINGLY, 1, with_jobs),
     ):
         # With the node, a pod of the same name in another cluster is left out.
-        use, on = (_GPU, _SINGLY) if activity == _GPU_USE else (_cpu_and_network(members), ("node", *_SINGLY))
+        ours = f'{CUSTOMER}=~"|{settings.customer}"'  # on an existing cluster another scraper adds no such label
+        gpu = f'max by (namespace, pod) (max_over_time(DCGM_FI_DEV_GPU_UTIL{{pod!="",{ours}}}{_WINDOW}))'
+        use, on = (gpu, _SINGLY) if activity == _GPU_USE else (_cpu_and_network(members, ours), ("node", *_SINGLY))
         peak = _highest(settings, use, on, by, members)
         yield Question(kind=kind, activity=activity, by=by, expression=peak, days=days, things=_grouped(members, by))
 
@@ -157,15 +158,17 @@ def _highest(settings: StackSettings, use: str, on: Sequence[str], by: Sequence[
     return f"max by ({labels}) ({present} * {of_pods} group_left () {use}) unless {unmeasured}"
 
 
-def _cpu_and_network(pods: Sequence[Pod]) -> str:
-    """Return an expression that is above 0 while a pod uses CPU or network."""
-    where = f'namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
+def _cpu_and_network(pods: Sequence[Pod], ours: str) -> str:
+    """Return an expression that is 0 while a pod uses neither CPU nor network. A value that is not a number is use."""
+    where = f'{ours},namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
 
     def rate(metric: str, label: str) -> str:
-        return f'sum by (node, namespace, pod) (rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW}))'
+        rates = f'rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW})'
+        return f"sum by (node, namespace, pod) (max by (node, namespace, pod, container, interface) ({rates}))"
 
     network = " + ".join(rate(f"network_{way}_bytes", "pod") for way in ("receive", "transmit"))
-    return f"(({rate('cpu_usage_seconds', 'container')} > bool {_CPU_CORES:g}) + ({network} > bool {_NETWORK_BYTES}))"
+    quiet = f"({rate('cpu_usage_seconds', 'container')} <= bool {_CPU_CORES:g}) + ({network} <= bool {_NETWORK_BYTES})"
+    return f"(2 - ({quiet}))"
 
 
 def _routed(settings: StackSettings) -> Mapping[str, set[str]]:

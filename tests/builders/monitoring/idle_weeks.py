@@ -47,7 +47,7 @@ class Running:
     workload: str
     busy: When = never
     there: When = always
-    measured: When = always  # by its kubelet
+    measured: When = always  # by its kubelet, or the exporter of GPUs
     namespace: str = "ebbtide"
     category: str = "flexible"
     node: str = "node-1"
@@ -96,7 +96,7 @@ class Weeks:
             yield f"ebbtide_pod_requested_gpus{{{of}}}", _where(pod.there, 1.0)
             yield (
                 f"DCGM_FI_DEV_GPU_UTIL{{{of}}}",
-                lambda at: (97.0 if pod.gpu_busy(at) else 0.0) if pod.there(at) else None,
+                lambda at: (97.0 if pod.gpu_busy(at) else 0.0) if pod.there(at) and pod.measured(at) else None,
             )
         # An unused pod answers probes and scrapes.
         quiet, loud = {"cpu": 0.003, "net": 150.0}, {"cpu": 0.4, "net": 3_000.0}

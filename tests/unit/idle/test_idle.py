@@ -135,6 +135,7 @@ ACME = Weeks(
         notebook("user-9", node=GPU, gpu=True, busy=always, gpu_busy=days_before(NOW, 3, 2.9)),  # a weekend
         worker("train-1", "train", gpu=True, node=GPU, busy=always, gpu_busy=days_before(NOW, 2, 1.5)),
         worker("train-2", "train", gpu=True, node=GPU, busy=always, gpu_busy=days_before(NOW, 0.9, 0.89)),
+        worker("train-3", "train", gpu=True, node=GPU, measured=never),  # a pod of this name is elsewhere, too
         *(worker(f"warm-{n}", "warm") for n in (1, 2, 3)),
         worker("late-1", "late", gpu=True, node=GPU),
         Running(name="embedder-1", workload="embedder", busy=always),
@@ -157,7 +158,13 @@ ACME = Weeks(
 BARE = Weeks(
     customer="bare",
     nodes=[Node(name="bare-1")],
-    pods=[Running(name="api-1", workload="api", node="bare-1")],
+    pods=[
+        Running(name="api-1", workload="api", node="bare-1"),
+        *(
+            worker(f"train-{n}", "train", gpu=True, node="bare-1", gpu_busy=always if n < 3 else never)
+            for n in (1, 2, 3)
+        ),
+    ],
     network=False,
 )
 FIXED, GPU_NODE = "m7i.2xlarge", "g6.2xlarge"
@@ -244,9 +251,9 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         age = NOW - datetime.fromisoformat(entry["since"])
         assert age == pytest.approx(timedelta(days=last.get(name, 17)), abs=timedelta(hours=1)), name
         assert ("nothing earlier" in entry["evidence"]) == (name not in last), name
-    assert len(document["unread"]) == 1
+    assert len(document["unread"]) == 2
     assert "board" not in " ".join(document["unread"])
-    assert all(name in " ".join(document["unread"]) for name in ("fresh", "holey", "unseen"))
+    assert all(name in " ".join(document["unread"]) for name in ("fresh", "holey", "unseen", "train-3"))
 
 
 @pytest.mark.timeout(240)
@@ -283,8 +290,8 @@ def test_without_network_series_no_workload_is_judged(url: str, tmp_path: Path) 
     result = idle(tmp_path, "--prometheus", url, customer="bare")
 
     assert result.exit_code == 0, result.output
-    head, line = result.stdout.splitlines()
-    assert head.startswith("no findings")
+    line = next(line for line in result.stdout.splitlines() if "not known" in line)
+    assert "api" not in result.stdout
     assert line.startswith("not known: workload: ")
     assert "has nothing for CPU" in line
 
