@@ -163,8 +163,7 @@ def _cpu_and_network(pods: Sequence[Pod], ours: str) -> str:
     where = f'{ours},namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
 
     def rate(metric: str, label: str) -> str:
-        rates = f'rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW})'
-        return f"sum by (node, namespace, pod) (max by (node, namespace, pod, container, interface) ({rates}))"
+        return f'sum by (node, namespace, pod) (rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW}))'
 
     network = " + ".join(rate(f"network_{way}_bytes", "pod") for way in ("receive", "transmit"))
     quiet = f"({rate('cpu_usage_seconds', 'container')} <= bool {_CPU_CORES:g}) + ({network} <= bool {_NETWORK_BYTES})"
