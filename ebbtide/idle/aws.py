@@ -13,7 +13,7 @@ from ebbtide.idle.finding import Finding
 from ebbtide.idle.owners import owners
 from ebbtide.prices import NoPrice, service_price
 from ebbtide.prices.aws_questions import Aws, AwsRefused, NoAws, Question
-from ebbtide.provisioning_labels import CUSTOMER
+from ebbtide.provisioning_labels import CUSTOMER, ReplicasOwner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.pods import CLAIM, every_pod, referenced_objects
 from ebbtide.settings.process_documents import sleepers_of
@@ -75,11 +75,17 @@ def _volume_usd(region: str, volume: Any) -> float | None:
 
 
 def _named_claims(settings: StackSettings) -> set[str | None]:
-    """Return the claims that the stack file names; those of stateful sets without the number of their pod."""
+    """Return the claims that the stack file names, and those of the pods of its stateful sets."""
     named = {entry for _, _, pod in every_pod(settings) for entry in referenced_objects(pod)}
     saved = {pool.checkpoints.claim for pool in settings.workers.values() if pool.checkpoints is not None}
-    sets = {f"{volume}-{name}" for name, workload in settings.all_workloads.items() for volume in workload.volumes}
-    return saved | sets | {entry.name for entry in named if entry.kind == CLAIM}
+    return saved | {*_claims_of_sets(settings)} | {entry.name for entry in named if entry.kind == CLAIM}
+
+
+def _claims_of_sets(settings: StackSettings) -> Iterator[str]:
+    """Yield them without the number of the pod if an autoscaler chooses how many pods there are."""
+    for name, workload in settings.all_workloads.items():
+        pods = [""] if workload.replicas_owner is ReplicasOwner.HPA else [f"-{n}" for n in range(workload.replicas)]
+        yield from (f"{volume}-{name}{pod}" for volume in workload.volumes for pod in pods)
 
 
 def _balancers(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[Finding]:

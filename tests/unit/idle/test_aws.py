@@ -25,6 +25,10 @@ WORKLOADS = f"""
 aws:region: {REGION}
 ebbtide:workloads:
   db: {{ category: fixed, kind: stateful-set, {POD}, volumes: {{ data: {{ perPod: 10Gi, at: /data }} }} }}
+  cache: {{ category: flexible, kind: stateful-set, {POD}, replicas: 2, sleep: {{ when: outsideBusinessHours }},
+    volumes: {{ data: {{ perPod: 10Gi, at: /data }} }} }}
+  shards: {{ category: flexible, kind: stateful-set, {POD}, replicasOwner: hpa,
+    volumes: {{ data: {{ perPod: 10Gi, at: /data }} }} }}
   hub: {{ category: fixed, {POD}, volumes: {{ state: {{ claim: hub-state, at: /state }} }} }}
   web: {{ category: flexible, {POD}, owner: team-web }}
   staging: {{ category: flexible, {POD}, sleep: {{ when: outsideBusinessHours }} }}
@@ -118,7 +122,9 @@ def test_a_detached_volume_is_found_with_its_price_on_every_page(aws: StubbedAws
     assert third.name == "100 GiB of 2026-08-01"
 
 
-@pytest.mark.parametrize("claim", ["data-db-0", "hub-state", "saved", "data-ebbtide-redis-0"])
+@pytest.mark.parametrize(
+    "claim", ["data-db-0", "data-cache-1", "data-shards-7", "hub-state", "saved", "data-ebbtide-redis-0"]
+)
 def test_the_volume_of_a_claim_in_the_stack_file_is_not_idle(
     claim: str, aws: StubbedAws, settings: StackSettings
 ) -> None:
@@ -126,6 +132,15 @@ def test_the_volume_of_a_claim_in_the_stack_file_is_not_idle(
     no_balancers(aws)
 
     assert read(aws, settings) == []
+
+
+def test_the_volume_of_a_pod_that_its_stateful_set_no_longer_has_is_found(
+    aws: StubbedAws, settings: StackSettings
+) -> None:
+    answer_volumes(aws, [volume(of_claim("data-db-1")), volume(of_claim("data-cache-2"))])
+    no_balancers(aws)
+
+    assert [finding.name for finding in read(aws, settings)] == ["data-db-1", "data-cache-2"]
 
 
 def test_a_volume_and_a_load_balancer_of_today_are_not_judged(aws: StubbedAws, settings: StackSettings) -> None:
