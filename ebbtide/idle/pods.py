@@ -56,7 +56,7 @@ def running_pods(prometheus: Prometheus, settings: StackSettings) -> list[Pod] |
                 usd = spot_typical(settings.region, node["instance_type"])
         requested = {of: values.get((f"pod_requested_{of}", *pod), 0.0) for of in ("cpu_cores", "memory_bytes", "gpus")}
         resources = ("gpus",) if values.get(("node_gpus", on)) else ("cpu_cores", "memory_bytes")
-        share = sum(requested[of] / values.get((f"node_{of}", on), inf) for of in resources) / len(resources)
+        share = sum(requested[of] / (values.get((f"node_{of}", on)) or inf) for of in resources) / len(resources)
         pods.append(
             Pod(
                 namespace=labels["namespace"],

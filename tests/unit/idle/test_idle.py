@@ -157,9 +157,9 @@ ACME = Weeks(
 )
 BARE = Weeks(
     customer="bare",
-    nodes=[Node(name="bare-1")],
+    nodes=[Node(name="bare-1"), Node(name="virtual-1", cores=0)],
     pods=[
-        Running(name="api-1", workload="api", node="bare-1"),
+        Running(name="api-1", workload="api", node="virtual-1", gib=1),
         *(
             worker(f"train-{n}", "train", gpu=True, node="bare-1", gpu_busy=always if n < 3 else never)
             for n in (1, 2, 3)
