@@ -214,14 +214,14 @@ def has_workloads(settings: StackSettings) -> bool:
 def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
     """Yield the workloads and variants that sleep, by name, since Pulumi passes the file sorted.
 
-    The closing guard is long enough for the start of a node and a pod. A variant may state a longer start.
+    The closing guard is long enough for the start of a node and a pod, unless the file states a longer start.
     """
     leads = {
         pod_name(name, variant): lead_of(settings, pods)
         for name, service in settings.services.items()
         for variant, pods in service.variants.items()
     }
-    guard = settings.controller.closing_guard
+    guard, startup = settings.controller.closing_guard, settings.controller.node_startup
     for name, workload in sorted(settings.all_workloads.items()):
         if workload.sleep.sleeps:
             hub = workload.sleep.hub
@@ -231,7 +231,7 @@ def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
                 kind="StatefulSet" if workload.kind is WorkloadKind.STATEFUL_SET else "Deployment",
                 replicas=workload.replicas,
                 asleep=workload.sleep.replicas,
-                lead=max(guard, leads.get(name, guard)),
+                lead=max(guard, leads.get(name, startup)),
                 after=workload.sleep.delay,
                 manual=SleepWake.MANUAL in workload.sleep.wake,
                 overnight=tuple(

@@ -210,8 +210,8 @@ class SleepSettings(Settings):
     """Suspension of the entire cluster, including the head, and its wake-up. An unknown state counts as awake."""
 
     when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
-        default=SleepWhen.NEVER,
-        description="never; idle: whenever it is idle; outsideBusinessHours: when it is idle outside business hours",
+        description="never, whatever the other keys are; idle: whenever it is idle; outsideBusinessHours: when it is "
+        "idle outside business hours",
         examples=["outsideBusinessHours"],
     )
     after: PositiveDuration = Field(
@@ -259,7 +259,7 @@ class RaySettings(Owned):
         examples=["30m"],
     )
     sleep: SleepSettings = Field(
-        default=SleepSettings(),
+        default=SleepSettings(when=SleepWhen.NEVER),
         description="when the entire cluster is suspended, including the head",
         examples=["{ when: outsideBusinessHours, after: 2h }"],
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import AfterValidator, Field
 
@@ -59,9 +59,8 @@ class WorkloadSleep(Settings):
     checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
 
     when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
-        default=SleepWhen.NEVER,
-        description="never; outsideBusinessHours: from the end of business hours until shortly before they begin; "
-        "idle: within this time, once it is idle",
+        description="never, whatever the other keys are; outsideBusinessHours: from the end of business hours until "
+        "shortly before they begin; idle: within this time, once it is idle",
         examples=["outsideBusinessHours"],
     )
     after: PositiveDuration | None = Field(
@@ -106,8 +105,14 @@ class WorkloadSleep(Settings):
         return self.after or timedelta(hours=2) if self.when is SleepWhen.IDLE else None
 
 
-SLEEP = "when it has fewer pods, or none, outside business hours; default: never"
-SLEEP_EXAMPLE = "{ when: outsideBusinessHours }"
+SleepKey: TypeAlias = Annotated[
+    WorkloadSleep,
+    Field(
+        description="when it has fewer pods, or none, outside business hours; default: never",
+        examples=["{ when: outsideBusinessHours }"],
+    ),
+]
+AWAKE = WorkloadSleep(when=SleepWhen.NEVER)
 
 
 def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
@@ -122,7 +127,9 @@ def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
 def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str, int]) -> None:
     if category is Category.FIXED and sleep.when is SleepWhen.IDLE:
         expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
-        raise wanted("sleep.fixed-idle", expected, found="idle", example="outsideBusinessHours", at=("sleep", "when"))
+        hint = "it sleeps by the clock, with connected users too: set `after` for those who work late, and no hub"
+        example = "outsideBusinessHours"
+        raise wanted("sleep.fixed-idle", expected, found="idle", example=example, hint=hint, at=("sleep", "when"))
     if sleep.hub is not None and not (sleep.when is SleepWhen.IDLE and ports):
         expected = "hub only with when: idle and with ports, the first of which by name serves the hub's API"
         actual = f"{sleep.when.value}, {len(ports)} ports"

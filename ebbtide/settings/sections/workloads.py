@@ -13,7 +13,7 @@ from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
 from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
-from ebbtide.settings.sections.sleep import SLEEP, SLEEP_CHECKS, SLEEP_EXAMPLE, WorkloadSleep
+from ebbtide.settings.sections.sleep import AWAKE, SLEEP_CHECKS, SleepKey
 from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -169,7 +169,7 @@ class WorkloadSettings(ScrapedPodSettings):
         description="owner of the number of replicas; hpa: your own autoscaler, which starts at `replicas`",
         examples=["pulumi"],
     )
-    sleep: WorkloadSleep = Field(default=WorkloadSleep(), description=SLEEP, examples=[SLEEP_EXAMPLE])
+    sleep: SleepKey = AWAKE
     kubernetes: KubernetesRights | None = Field(
         default=None,
         description="Kubernetes permissions of a workload that starts pods, limited to its own namespace; "

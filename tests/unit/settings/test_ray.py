@@ -85,7 +85,8 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
         (cluster(more="autoscaler: v1"), "key.elsewhere", "autoscaler:"),
         (cluster(more="loginShell: true"), "key.elsewhere", "loginShell:"),
         (cluster(more="sleep: { when: sometimes }"), "choice.unknown", "sleep.when:"),
-        (cluster(more="sleep: { wake: [queue, queue] }"), "list.twice", "sleep.wake"),
+        (cluster(more="sleep: { when: idle, wake: [queue, queue] }"), "list.twice", "sleep.wake"),
+        (cluster(more="sleep: { after: 1h }"), "key.missing", "sleep.when"),
     ],
 )
 def test_what_cannot_hold_is_refused_where_it_stands(section: str, code: str, at: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.pods import needs_external_objects
 from ebbtide.settings.process_documents import sleepers_of, workloads_config
@@ -92,8 +93,30 @@ def test_the_token_of_a_hub_must_be_a_key_of_its_secret(tmp_path: Path) -> None:
     )
 
 
+def test_it_wakes_early_enough_for_a_node_that_starts_slowly() -> None:
+    guards = "ebbtide:controller: { closingGuard: 5m, nodeStartup: 12m }"
+    board, _, rank = sleepers_of(sleeping_stack(more=guards))
+
+    assert (board.lead, rank.lead) == (timedelta(minutes=12), timedelta(minutes=32))
+
+
+def test_a_service_that_sleeps_is_not_said_to_keep_its_node() -> None:
+    def codes(**keys: str) -> set[str]:
+        return {caution.code for caution in warnings_of(sleeping_stack(**keys))}
+
+    assert "scale.lone-pod" not in codes()
+    assert "scale.lone-pod" in codes(rank=AWAKE)
+
+
+def test_a_hub_that_starts_pods_is_told_how_it_may_sleep(tmp_path: Path) -> None:
+    when_idle = "sleep: { when: idle, hub: { secret: hub, key: token } }"
+    message = problem_of(sleeping_text(board=when_idle, more=BUNDLED), tmp_path)
+
+    assert message.tells("sleep.fixed-idle", "outsideBusinessHours", "`after`", "no hub")
+
+
 def test_nothing_sleeps_unless_the_file_says_so() -> None:
-    never = "sleep: { when: never }"
+    never = "sleep: { when: never, after: 1h }"
 
     assert [*sleepers_of(sleeping_stack(board=AWAKE, notes=never, rank=never))] == []
 
@@ -101,6 +124,7 @@ def test_nothing_sleeps_unless_the_file_says_so() -> None:
 @pytest.mark.parametrize(
     ("keys", "code", "at"),
     [
+        ({"notes": "sleep: { after: 1h }"}, "key.missing", "notes.sleep.when:"),
         ({"notes": "sleep: { when: idle }"}, "sleep.no-prometheus", "notes.sleep.when:"),
         ({"rank": "sleep: { when: idle }"}, "sleep.no-prometheus", "sleep.when:"),
         ({"board": "sleep: { when: idle }"}, "sleep.fixed-idle", "board.sleep.when:"),

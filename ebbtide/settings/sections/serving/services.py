@@ -43,7 +43,7 @@ from ebbtide.settings.sections.serving.spot import (
     spot_leaves_the_choice,
     spot_needs_no_gpu,
 )
-from ebbtide.settings.sections.sleep import SLEEP, SLEEP_EXAMPLE, WorkloadSleep, fewer_pods, idle_suits_pod
+from ebbtide.settings.sections.sleep import AWAKE, SleepKey, WorkloadSleep, fewer_pods, idle_suits_pod
 from ebbtide.settings.sections.types import (
     SHORT_NAME,
     Latency,
@@ -249,7 +249,7 @@ class VariantSettings(ScrapedPodSettings):
     vertical_min: VerticalFloor | None = Field(
         default=None, description=VERTICAL_MIN, examples=["{ cpu: 250m, memory: 2Gi }"]
     )
-    sleep: WorkloadSleep = Field(default=WorkloadSleep(), description=SLEEP, examples=[SLEEP_EXAMPLE])
+    sleep: SleepKey = AWAKE
     starts_within: PositiveDuration = Field(
         default=STARTS_WITHIN,
         description="time until a new pod is ready, including image pull and model load; scaling uses it",

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from ebbtide.settings.sections.sleep import WorkloadSleep
+from ebbtide.settings.sections.sleep import AWAKE
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.trace.traces import find_trace
@@ -24,7 +24,7 @@ ROWS = re.findall(r"^ *\| (awake|asleep) \| (awake|asleep) \| ([\d,]+) \| ([\d.]
 def week(**states: str) -> StrategyResult:
     settings = example()
     awake = {
-        name: settings.workloads[name].model_copy(update={"sleep": WorkloadSleep()})
+        name: settings.workloads[name].model_copy(update={"sleep": AWAKE})
         for name, state in states.items()
         if state == "awake"
     }
