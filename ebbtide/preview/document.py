@@ -90,6 +90,7 @@ class DangerCode(StrEnum):
     LONGEST_REQUEST_LOWERED = "longest-request-lowered"
     TARGET_CHANGED = "target-changed"
     FLOOR_LOWERED = "floor-lowered"
+    SLEEP_ENDED = "sleep-ended"
     ADOPTION_BEGINS = "adoption-begins"
     ADOPTION_CHANGED = "adoption-changed"
     ADOPTION_ENDS = "adoption-ends"

@@ -18,10 +18,11 @@ from ebbtide.recording.resources import name_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import with_adopted_pools
 from ebbtide.settings.pods import gateway_entrance
+from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
 from ebbtide.units.durations import format_duration
-from ebbtide.vocabulary.labels import NODE_GROUP, Category
+from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 _MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
@@ -48,6 +49,7 @@ def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from checkpoint_dangers(compared)
     yield from ray_dangers(compared)
     yield from service_dangers(compared)
+    yield from _sleep_ended(compared.before.settings, compared.after.settings)
     yield from adopted_dangers(compared)
     yield from _higher_minimum(compared)
     yield from _opened(compared)
@@ -68,6 +70,25 @@ def _moved(compared: Compared) -> Iterator[Danger]:
             what=f"moves {new.name} from {old.category or 'any'} to {new.category or 'any'} nodes: {effect}",
             impact=compared.impact([old]),
             fix="make sure that it tolerates a restart on another node every night" if to_flexible else advice,
+        )
+
+
+def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger]:
+    """The workload controller stays among the owners of replicas, with its last number."""
+    for policy in sleepers_of(before):
+        name, new = policy.name, after.all_workloads.get(policy.name)
+        if new is None or new.sleep.sleeps or new.kind is not before.all_workloads[name].kind:
+            continue
+        space = "" if policy.namespace == NAMESPACE else f" --namespace {policy.namespace}"
+        yield Danger(
+            code=DangerCode.SLEEP_ENDED,
+            severity=Severity.WARNING,
+            subjects=(name,),
+            what=f"ends the sleep of {name}",
+            impact=f"an update while it sleeps is refused with a conflict, and then nothing wakes it: it stays at "
+            f"{policy.asleep} of {policy.replicas} pods",
+            fix=f"ebbtide keep {name} --until 2h, pulumi up when it is awake (ebbtide status), "
+            f"then ebbtide release --autoscaler {name}{space}",
         )
 
 

@@ -4,9 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ebbtide.policies.rule import Severity
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
+from ebbtide.preview.dangers import dangers_of
+from ebbtide.preview.document import Danger, DangerCode
 from ebbtide.preview.nights.sleep import sleep_lines
+from ebbtide.preview.sides import Side
+from ebbtide.settings.load import stack_of_text
+from ebbtide.settings.model import StackSettings
 from ebbtide.units.money import HOURS_PER_MONTH, dollars
+from tests.builders.settings import shortest
 from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack
 
 NOON, NIGHT = datetime(2026, 11, 30, 12, tzinfo=UTC), datetime(2026, 11, 28, 12, tzinfo=UTC)  # a Monday, a Saturday
@@ -50,3 +57,25 @@ def test_where_other_pods_or_the_minimum_keep_the_nodes_it_saves_nothing(keys: d
 
 def test_a_stack_without_sleep_has_no_line() -> None:
     assert [*sleep_lines(sleeping_stack(board=AWAKE, notes=AWAKE, rank=AWAKE), NOON)] == []
+
+
+def dangers(before: StackSettings, after: StackSettings) -> list[Danger]:
+    old, new = (Side(stack="acme", settings=settings, resources=()) for settings in (before, after))
+    return [danger for danger in dangers_of(old, new, ()) if danger.code is DangerCode.SLEEP_ENDED]
+
+
+@pytest.mark.parametrize("notes", [AWAKE, "sleep: { when: never }", "replicasOwner: hpa"])
+def test_the_end_of_a_sleep_has_its_commands_since_at_night_the_update_would_leave_no_pods(notes: str) -> None:
+    (danger,) = dangers(sleeping_stack(), sleeping_stack(notes=notes))
+
+    assert (danger.severity, danger.subjects) == (Severity.WARNING, ("notes",))
+    assert "0 of 2 pods" in danger.impact
+    keep, update, release = ("ebbtide keep notes --until", "pulumi up", "ebbtide release --autoscaler notes")
+    assert danger.fix.index(keep) < danger.fix.index(update) < danger.fix.index(release)
+
+
+def test_a_sleep_that_only_changes_or_whose_workload_goes_ends_without_a_word() -> None:
+    later = "sleep: { when: outsideBusinessHours, after: 1h }"
+    assert dangers(sleeping_stack(), sleeping_stack(notes=later)) == []
+    assert dangers(sleeping_stack(), stack_of_text(shortest(), stack="acme", file="Pulumi.acme.yaml")) == []
+    assert dangers(sleeping_stack(notes=AWAKE), sleeping_stack()) == []
