@@ -11,6 +11,7 @@ Pods are selected by uid, which cAdvisor's label `id` contains: Prometheus may w
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 MOST_CORES = 0.05
@@ -96,7 +97,10 @@ def facts_of(answer: Mapping[str, Any], now: datetime) -> Facts:
         for labels, (at, value) in ((line["metric"], line["value"]) for line in answer["data"]["result"]):
             if abs(now.timestamp() - at) > _APART:
                 raise ValueError("Prometheus' clock and the controller's differ by more than a minute")
-            facts[labels["fact"], labels["pod"], labels.get("container", "")] = float(value)
+            key, number = (labels["fact"], labels["pod"], labels.get("container", "")), float(value)
+            if key in facts or not isfinite(number):
+                raise ValueError(f"Prometheus' answer has two values, or {number}: {', '.join(key)}")
+            facts[key] = number
     except (LookupError, TypeError, AttributeError):
         raise ValueError("the answer is not Prometheus'") from None
     return facts
@@ -114,6 +118,6 @@ def activity_of(pods: Sequence[Pod], facts: Facts, after: timedelta) -> Activity
             if recorded < after // _STEP * _STEP:
                 return Activity(Use.RECENT, f"Prometheus has {metric} for {recorded} of the last {after}")
         cores, traffic = (sum(facts[f"{name} busiest", pod.name, of] for name, of in part) for part in (cpu, network))
-        if not (cores <= MOST_CORES and traffic <= MOST_BYTES):  # NaN is above both
+        if cores > MOST_CORES or traffic > MOST_BYTES:
             return Activity(Use.BUSY, f"{pod.name}: {cores:.2f} cores, {traffic:,.0f} bytes a second in two minutes")
     return Activity(Use.IDLE)

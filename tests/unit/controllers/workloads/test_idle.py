@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.workloads.sleep.idle import Activity, Pod, Use, activity_of, facts_of, pod_of, too_recent
+from controllers.workloads.sleep.idle import Activity, Use, facts_of, pod_of, too_recent
 from controllers.workloads.sleep.use import Meter, Prometheus
 from ebbtide.vocabulary.workloads import SleepPolicy
 from tests.builders.monitoring.day import PROMTOOL, needs_promtool
@@ -82,9 +82,11 @@ def test_only_pods_that_all_ran_for_so_long_can_be_idle(ages: Sequence[float], w
 # --- bad answers ------------------------------------------------------------------------------------------------------
 
 
+LINE = {"metric": {"fact": "cpu busiest", "pod": "hub-0"}, "value": [NOW.timestamp(), "0.1"]}
+
+
 def answer(**changes: Any) -> dict[str, Any]:
-    line = {"metric": {"fact": "cpu busiest", "pod": "hub-0"}, "value": [NOW.timestamp(), "0.1"]}
-    return {"status": "success", "data": {"result": [line]}, **changes}
+    return {"status": "success", "data": {"result": [LINE]}, **changes}
 
 
 BAD_ANSWERS: Sequence[tuple[dict[str, Any], str]] = [
@@ -93,6 +95,11 @@ BAD_ANSWERS: Sequence[tuple[dict[str, Any], str]] = [
     ({"isPartial": True}, "incomplete"),
     ({"data": {}}, "not Prometheus'"),
     ({"data": {"result": [{"metric": {"fact": "x"}, "value": [NOW.timestamp(), "1"]}]}}, "not Prometheus'"),
+    ({"data": {"result": [LINE, LINE]}}, "two values.*cpu busiest, hub-0"),
+    *(
+        ({"data": {"result": [{**LINE, "value": [NOW.timestamp(), it]}]}}, "or (nan|.?inf):")
+        for it in ("NaN", "+Inf", "-Inf")
+    ),
     ({"data": {"result": [{"metric": {}, "value": [NOW.timestamp() - 61, "1"]}]}}, "more than a minute"),
     ({"data": {"result": [{"metric": {}, "value": [NOW.timestamp() + 61, "1"]}]}}, "more than a minute"),
 ]
@@ -103,20 +110,6 @@ def test_an_answer_that_is_not_complete_and_of_this_clock_is_none(changes: dict[
     assert facts_of(answer(), NOW) == {("cpu busiest", "hub-0", ""): 0.1}
     with pytest.raises(ValueError, match=why):
         facts_of(answer(**changes), NOW)
-
-
-@pytest.mark.parametrize(("fact", "use"), [("cpu", Use.BUSY), ("sent", Use.BUSY)])
-def test_a_value_that_is_no_number_is_no_idleness(fact: str, use: Use) -> None:
-    pod = Pod("hub-0", "uid", ("app",), NOW - AFTER)
-    values = {"steps": 240.0, "busiest": 0.0}
-    facts = {
-        (f"{name} {what}", "hub-0", "app" if name == "cpu" else ""): value
-        for name in ("cpu", "received", "sent")
-        for what, value in values.items()
-    }
-    assert activity_of([pod], facts, AFTER) == Activity(Use.IDLE)
-    key = (f"{fact} busiest", "hub-0", "app" if fact == "cpu" else "")
-    assert activity_of([pod], {**facts, key: float("nan")}, AFTER).use is use
 
 
 # --- a real Prometheus ------------------------------------------------------------------------------------------------
