@@ -127,7 +127,8 @@ def _spread_over(pods: Pods) -> set[str]:
 
 
 def _alone(state: StackState) -> Hits:
-    closed = {name for name, workload in state.settings.all_workloads.items() if not workload.opens}
+    workloads = state.settings.all_workloads.items()
+    closed = {name for name, workload in workloads if not workload.opens or workload.sleep.gone_at_night}
     for pods in state.covered:
         owner = texts(value_at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
         single = pods.kind != "Pod" and pods.replicas == 1

@@ -20,7 +20,6 @@ from ebbtide.settings.sections.ray import SleepSettings, namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.serving.scale import EventSettings
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
-from ebbtide.settings.sections.sleep import Wake as SleepWake
 from ebbtide.settings.sections.workers import PoolSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.vocabulary.controller_config import (
@@ -42,7 +41,6 @@ from ebbtide.vocabulary.workloads import (
     Sleep,
     SleepPolicy,
     Wake,
-    When,
     WorkloadsConfig,
 )
 
@@ -164,8 +162,7 @@ def head_service(cluster: str) -> str:
 
 
 def sleep_of(sleep: SleepSettings) -> Sleep:
-    wake = frozenset(Wake(reason.value) for reason in sleep.wake)
-    return Sleep(when=When(sleep.when.value), after=sleep.after, wake=wake)
+    return Sleep(when=sleep.when, after=sleep.after, wake=frozenset(sleep.wake))
 
 
 def workloads_config(
@@ -233,7 +230,7 @@ def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
                 asleep=workload.sleep.replicas,
                 lead=max(guard, leads.get(name, startup)),
                 after=workload.sleep.delay,
-                manual=SleepWake.MANUAL in workload.sleep.wake,
+                manual=Wake.MANUAL in workload.sleep.wake,
                 overnight=tuple(
                     PlannedNight(at=night.minutes, lasting=night.for_, pods=workload.replicas)
                     for night in workload.sleep.overnight

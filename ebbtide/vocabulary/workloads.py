@@ -20,7 +20,7 @@ from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 class When(StrEnum):
     NEVER = "never"
     IDLE = "idle"
-    OUTSIDE_BUSINESS_HOURS = "outsideBusinessHours"
+    OUTSIDE_HOURS = "outsideBusinessHours"
 
 
 class Wake(StrEnum):

@@ -15,13 +15,14 @@ from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.volumes import Volume
-from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings, SleepSettings, SleepWhen
+from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings, SleepSettings
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import WeeklyInterval
+from ebbtide.vocabulary.workloads import When
 
 OFFICE_WEEK = tuple(WeeklyInterval(weekday, 8 * 60, 19 * 60) for weekday in range(5))
 HOUR = 3600.0
@@ -99,7 +100,7 @@ def with_ray(
             "head": RayHead.model_validate({"cpu": "1", "memory": "4Gi"}),
             "groups": groups,
             "longest_task": timedelta(seconds=longest_task),
-            "sleep": sleep or SleepSettings(when=SleepWhen.NEVER),
+            "sleep": sleep or SleepSettings(when=When.NEVER),
         }
     )
     return stack.model_copy(update={"ray": {"flow": flow}})

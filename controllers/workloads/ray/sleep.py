@@ -92,7 +92,7 @@ def _need(state: ClusterState, sleep: Sleep) -> str:
     """Return why the cluster must be awake even if it is idle; empty if it need not be."""
     if sleep.when is When.NEVER:
         return "never-sleeps"
-    if sleep.when is When.OUTSIDE_BUSINESS_HOURS and state.hours_open:
+    if sleep.when is When.OUTSIDE_HOURS and state.hours_open:
         return "business-hours"
     if Wake.BUSINESS_HOURS in sleep.wake and state.hours_open:
         return "business-hours"

@@ -81,7 +81,7 @@ def readable(model: type[BaseModel], value: object) -> dict[str, Any]:
         try:
             parsed[name] = _reader(model, name).validate_python(values[key], by_alias=True, by_name=False)
         except ValidationError:
-            if get_origin(field.annotation) is tuple:
+            if get_origin(field.annotation) is tuple and isinstance(values[key], list):
                 parsed[name] = tuple(readable_items(model, name, values[key]).values())
     return parsed
 

@@ -21,10 +21,9 @@ from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
-from ebbtide.settings.sections.sleep import SleepWhen as SleepWhen
-from ebbtide.settings.sections.sleep import Wake as Wake
 from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, PositiveDuration, ShortName, acted_on
 from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.workloads import Wake, When
 
 STOP_MARGIN = timedelta(minutes=2)
 """Time after the longest task: to hand over objects, notify the head and exit."""
@@ -209,7 +208,7 @@ class RayGroup(RayPod):
 class SleepSettings(Settings):
     """Suspension of the entire cluster, including the head, and its wake-up. An unknown state counts as awake."""
 
-    when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
+    when: Annotated[When, *acted_on(*When, planned={})] = Field(
         description="never, whatever the other keys are; idle: whenever it is idle; outsideBusinessHours: when it is "
         "idle outside business hours",
         examples=["outsideBusinessHours"],
@@ -259,7 +258,7 @@ class RaySettings(Owned):
         examples=["30m"],
     )
     sleep: SleepSettings = Field(
-        default=SleepSettings(when=SleepWhen.NEVER),
+        default=SleepSettings(when=When.NEVER),
         description="when the entire cluster is suspended, including the head",
         examples=["{ when: outsideBusinessHours, after: 2h }"],
     )

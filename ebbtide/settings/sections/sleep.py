@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import AfterValidator, Field
@@ -14,19 +13,7 @@ from ebbtide.settings.sections.checked import Check, Settings, each_once
 from ebbtide.settings.sections.serving.access import SecretKey
 from ebbtide.settings.sections.types import ClockText, Count, PositiveDuration, acted_on
 from ebbtide.vocabulary.labels import Category
-
-
-class SleepWhen(StrEnum):
-    NEVER = "never"
-    IDLE = "idle"
-    OUTSIDE_HOURS = "outsideBusinessHours"
-
-
-class Wake(StrEnum):
-    BUSINESS_HOURS = "businessHours"
-    QUEUE = "queue"
-    MANUAL = "manual"
-
+from ebbtide.vocabulary.workloads import Wake, When
 
 _NO_QUEUE = "queues wake worker pools, which scale to zero, and Ray clusters"
 
@@ -46,9 +33,9 @@ class NightAwake(Settings):
         return int(hours) * 60 + int(minutes)
 
 
-def _opening_wakes(when: SleepWhen, wake: Sequence[Wake]) -> None:
-    if when is not SleepWhen.NEVER and Wake.BUSINESS_HOURS not in wake:
-        expected = "businessHours among the reasons: only an operator's `ebbtide sleep` lets a workload sleep by day"
+def _opening_wakes(when: When, wake: Sequence[Wake]) -> None:
+    if when is not When.NEVER and Wake.BUSINESS_HOURS not in wake:
+        expected = "businessHours among the reasons: without it the workload would sleep by day, too"
         actual = ", ".join(wake) or "none"
         raise wanted("sleep.not-woken", expected, found=actual, example="[businessHours]", at="wake")
 
@@ -58,7 +45,7 @@ class WorkloadSleep(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
 
-    when: Annotated[SleepWhen, *acted_on(*SleepWhen, planned={})] = Field(
+    when: Annotated[When, *acted_on(*When, planned={})] = Field(
         description="never, whatever the other keys are; outsideBusinessHours: from the end of business hours until "
         "shortly before they begin; idle: within this time, once it is idle",
         examples=["outsideBusinessHours"],
@@ -92,17 +79,22 @@ class WorkloadSleep(Settings):
 
     @property
     def sleeps(self) -> bool:
-        return self.when is not SleepWhen.NEVER
+        return self.when is not When.NEVER
+
+    @property
+    def gone_at_night(self) -> bool:
+        """True if it has no pod while budgets are open."""
+        return self.when is When.OUTSIDE_HOURS and not (self.after or self.replicas or self.overnight)
 
     @property
     def delay(self) -> timedelta:
         """Return the time from the end of business hours to sleep."""
-        return self.after or timedelta() if self.when is SleepWhen.OUTSIDE_HOURS else timedelta()
+        return self.after or timedelta() if self.when is When.OUTSIDE_HOURS else timedelta()
 
     @property
     def idle_for(self) -> timedelta | None:
         """Return the time for which it must have been idle; None if that does not count."""
-        return self.after or timedelta(hours=2) if self.when is SleepWhen.IDLE else None
+        return self.after or timedelta(hours=2) if self.when is When.IDLE else None
 
 
 SleepKey: TypeAlias = Annotated[
@@ -112,7 +104,7 @@ SleepKey: TypeAlias = Annotated[
         examples=["{ when: outsideBusinessHours }"],
     ),
 ]
-AWAKE = WorkloadSleep(when=SleepWhen.NEVER)
+AWAKE = WorkloadSleep(when=When.NEVER)
 
 
 def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
@@ -125,12 +117,12 @@ def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
 
 
 def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str, int]) -> None:
-    if category is Category.FIXED and sleep.when is SleepWhen.IDLE:
+    if category is Category.FIXED and sleep.when is When.IDLE:
         expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
         hint = "it sleeps by the clock, with connected users too: set `after` for those who work late, and no hub"
         example = "outsideBusinessHours"
         raise wanted("sleep.fixed-idle", expected, found="idle", example=example, hint=hint, at=("sleep", "when"))
-    if sleep.hub is not None and not (sleep.when is SleepWhen.IDLE and ports):
+    if sleep.hub is not None and not (sleep.when is When.IDLE and ports):
         expected = "hub only with when: idle and with ports, the first of which by name serves the hub's API"
         actual = f"{sleep.when.value}, {len(ports)} ports"
         raise wanted("sleep.hub-alone", expected, found=actual, example="when: idle", at=("sleep", "hub"))

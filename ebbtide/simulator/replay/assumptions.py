@@ -9,7 +9,7 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import constant_groups
 from ebbtide.settings.process_documents import RESYNC
-from ebbtide.settings.sections.ray import RaySettings, SleepWhen
+from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.simulator.strategies.hpa import GROWS_TO_AT_LEAST, STABILISATION_S, SYNC_S, TOLERANCE
 from ebbtide.simulator.strategies.keda import COOLDOWN_S, POLL_S
 from ebbtide.simulator.strategies.plans import (
@@ -29,6 +29,7 @@ from ebbtide.simulator.world.ray.work import RayWork
 from ebbtide.simulator.world.rollouts import USED_SHARE
 from ebbtide.simulator.world.saves import Saves
 from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.workloads import When
 
 
 def assumptions_of(
@@ -185,12 +186,12 @@ def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
 
 def _sleep_sentences(settings: StackSettings) -> Iterator[str]:
     sleeping = {name: spec.sleep.when for name, spec in settings.all_workloads.items() if spec.sleep.sleeps}
-    if by_clock := [name for name, when in sleeping.items() if when is SleepWhen.OUTSIDE_HOURS]:
+    if by_clock := [name for name, when in sleeping.items() if when is When.OUTSIDE_HOURS]:
         yield (
             f"{', '.join(by_clock)}: asleep by the workload controller's own calendar in all strategies but "
             "fixed-fleet and peak-fleet, whose pods run all the time; no operator wakes anything."
         )
-    if idle := [name for name, when in sleeping.items() if when is SleepWhen.IDLE]:
+    if idle := [name for name, when in sleeping.items() if when is When.IDLE]:
         yield f"{', '.join(idle)}: awake at all times, since a trace does not say when a workload is idle."
 
 
@@ -251,7 +252,7 @@ def ray_assumptions(ray: Mapping[str, RaySettings], works: Sequence[RayWork]) ->
         "lost, and a task takes as long on any worker. The operator's and the workload controller's pods are left out, "
         "like the scaler's."
     )
-    sleeping = [name for name, cluster in ray.items() if cluster.sleep.when is not SleepWhen.NEVER]
+    sleeping = [name for name, cluster in ray.items() if cluster.sleep.when is not When.NEVER]
     if sleeping:
         yield (
             f"{', '.join(sleeping)} sleeps by the workload controller's own decision, in which a driver counts from "

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from controllers.workloads.sleep.calendar import sleep_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import sleepers_of
-from ebbtide.settings.sections.sleep import SleepWhen
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy
 
@@ -27,8 +26,7 @@ class Asleep:
 
 
 def sleepers_by_clock(settings: StackSettings) -> Iterator[SleepPolicy]:
-    workloads = settings.all_workloads
-    return (one for one in sleepers_of(settings) if workloads[one.name].sleep.when is SleepWhen.OUTSIDE_HOURS)
+    return (policy for policy in sleepers_of(settings) if policy.idle_after is None)
 
 
 def planned_sleep(settings: StackSettings, hours: BusinessHours, start: datetime, end_s: float) -> Iterator[Asleep]:

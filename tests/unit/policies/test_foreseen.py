@@ -61,6 +61,12 @@ CASES: dict[str, tuple[Mapping[str, object], Mapping[str, object], set[str]]] = 
     "an older autoscaler": ({}, {"images": {"autoscaler": "example.com/ca:v1.35.2"}}, {"EB025"}),
     "the right autoscaler": ({}, {"images": {"autoscaler": "example.com/ca:v1.36.9"}}, set()),
     "one replica": ({"replicas": 1}, {}, {"EB019"}),
+    "one replica that sleeps at night": ({"replicas": 1, "sleep": {"when": "outsideBusinessHours"}}, {}, set()),
+    "one replica that sleeps later": (
+        {"replicas": 1, "sleep": {"when": "outsideBusinessHours", "after": "1h"}},
+        {},
+        {"EB019"},
+    ),
     "one replica of an autoscaler": ({"replicas": 1, "replicasOwner": "hpa"}, {}, set()),
     "one replica that stays": ({"replicas": 1, "category": "fixed"}, {}, set()),
     "fixed on a GPU": ({"category": "fixed", "gpu": 1}, {}, {"EB041"}),

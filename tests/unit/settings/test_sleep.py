@@ -140,6 +140,7 @@ def test_nothing_sleeps_unless_the_file_says_so() -> None:
             "wake[1]:",
         ),
         ({"notes": "sleep: { when: outsideBusinessHours, wake: [manual] }"}, "sleep.not-woken", "sleep.wake:"),
+        ({"notes": "sleep: { when: outsideBusinessHours, wake: manual }"}, "type.list", "sleep.wake:"),
         ({"notes": "sleep: { when: outsideBusinessHours, replicas: 2 }"}, "sleep.no-fewer", "sleep.replicas:"),
         ({"rank": "sleep: { when: outsideBusinessHours, replicas: 1 }"}, "sleep.no-fewer", "sleep.replicas:"),
         (

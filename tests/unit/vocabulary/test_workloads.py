@@ -90,7 +90,7 @@ def test_a_workload_without_the_annotation_never_sleeps() -> None:
 
 
 def test_how_it_sleeps_is_read_as_it_was_written() -> None:
-    sleep = Sleep(when=When.OUTSIDE_BUSINESS_HOURS, after=timedelta(minutes=5), wake=frozenset(Wake))
+    sleep = Sleep(when=When.OUTSIDE_HOURS, after=timedelta(minutes=5), wake=frozenset(Wake))
 
     assert sleep_of({SLEEP: dump_sleep(sleep)}) == sleep
     assert json.loads(dump_sleep(sleep)) == {

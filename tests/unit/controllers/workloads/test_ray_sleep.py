@@ -10,7 +10,7 @@ from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
 from tests.builders.workloads.specs import IDLE, seen
 
 NEVER = Sleep()
-AT_NIGHT = Sleep(when=When.OUTSIDE_BUSINESS_HOURS, after=timedelta(minutes=30), wake=frozenset({Wake.QUEUE}))
+AT_NIGHT = Sleep(when=When.OUTSIDE_HOURS, after=timedelta(minutes=30), wake=frozenset({Wake.QUEUE}))
 DAY_TOO = Sleep(when=When.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.BUSINESS_HOURS}))
 
 

@@ -5,13 +5,14 @@ from datetime import timedelta
 import pytest
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.ray import RayHead, SleepSettings, SleepWhen
+from ebbtide.settings.sections.ray import RayHead, SleepSettings
 from ebbtide.simulator.replay.run import replay
 from ebbtide.simulator.results import Strategy
 from ebbtide.simulator.setup import ReplayOptions
 from ebbtide.simulator.strategies.plans import MIXED
 from ebbtide.simulator.strategies.table import cluster_plan
 from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.workloads import When
 from tests.builders.simulator import HOUR, a_driver, a_driver_job, a_ray_group, a_stack, a_trace, a_workload, with_ray
 
 
@@ -19,7 +20,7 @@ def stack(*, head_cpu: str = "1", sleeps: bool = False) -> StackSettings:
     """A fixed service takes half of a fixed node."""
     plain = a_stack({"drive": a_driver()}, {"db": a_workload(Category.FIXED)})
     groups = {"cpu": a_ray_group(), "cheap": a_ray_group(spot=True, most=7)}
-    rest = SleepSettings(when=SleepWhen.IDLE, after=timedelta(hours=1)) if sleeps else None
+    rest = SleepSettings(when=When.IDLE, after=timedelta(hours=1)) if sleeps else None
     result = with_ray(plain, groups, longest_task=90.0, sleep=rest)
     head = RayHead.model_validate({"cpu": head_cpu, "memory": "4Gi"})
     return result.model_copy(update={"ray": {"flow": result.ray["flow"].model_copy(update={"head": head})}})

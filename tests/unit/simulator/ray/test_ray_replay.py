@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.ray import SleepSettings, SleepWhen, Wake
+from ebbtide.settings.sections.ray import SleepSettings
 from ebbtide.simulator.replay.run import replay
 from ebbtide.simulator.results import RayGroupResult, Replay, Strategy, as_json
 from ebbtide.simulator.setup import ReplayError, ReplayOptions, replay_setup_of
@@ -19,6 +19,7 @@ from ebbtide.simulator.world.edges import Tally
 from ebbtide.simulator.world.ray.drives import JOIN_S
 from ebbtide.simulator.world.workers import JobRun, runs_of
 from ebbtide.simulator.world.world import World
+from ebbtide.vocabulary.workloads import Wake, When
 from tests.builders.replay import priced
 from tests.builders.simulator import (
     HOUR,
@@ -179,7 +180,7 @@ def test_a_gang_on_ray_starts_on_all_its_workers_at_once() -> None:
 
 
 def test_a_cluster_sleeps_by_night_and_a_driver_wakes_it() -> None:
-    rest = SleepSettings(when=SleepWhen.OUTSIDE_HOURS, after=timedelta(hours=1))
+    rest = SleepSettings(when=When.OUTSIDE_HOURS, after=timedelta(hours=1))
     asleep = replay(stack(sleep=rest), a_trace(NIGHT), replace(OPTIONS, strategies=(Strategy.FIXED_FLEXIBLE,)))
     hours = asleep.strategies["fixed-flexible"].ray["flow"].head_hours
 
@@ -189,7 +190,7 @@ def test_a_cluster_sleeps_by_night_and_a_driver_wakes_it() -> None:
 
 
 def test_drivers_wait_for_the_opening_where_only_that_wakes_the_cluster() -> None:
-    rest = SleepSettings(when=SleepWhen.OUTSIDE_HOURS, after=timedelta(hours=1), wake=(Wake.BUSINESS_HOURS,))
+    rest = SleepSettings(when=When.OUTSIDE_HOURS, after=timedelta(hours=1), wake=(Wake.BUSINESS_HOURS,))
     _, runs, _ = world_of(NIGHT, stack(sleep=rest))
 
     assert [round((run.started_at or 0) / HOUR) for run in runs] == [8, 9]

@@ -10,7 +10,6 @@ from controllers.scaler.loop import run
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import controller_config
-from ebbtide.settings.sections.ray import SleepWhen
 from ebbtide.simulator.cluster import Pod, StopReason
 from ebbtide.simulator.replay.run import replay
 from ebbtide.simulator.results import Strategy
@@ -29,6 +28,7 @@ from ebbtide.units.durations import DAY_S
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import zone_of
+from ebbtide.vocabulary.workloads import When
 from tests.builders.generated import stack_text
 from tests.builders.simulator import HOUR, a_driver_job, a_job, a_trace
 
@@ -125,7 +125,7 @@ def test_on_any_stack_with_ray_tasks_end_and_no_group_is_too_large_or_too_small(
             assert full or line.counts.done == 9 * asked[name]
             assert full or len(line.workers) in (0, group.min)  # none where the cluster sleeps
             assert results[cluster].groups[key].most_workers <= group.max
-        sleeps = spec.sleep.when is not SleepWhen.NEVER
+        sleeps = spec.sleep.when is not When.NEVER
         assert (results[cluster].head_hours < 24.0) <= sleeps
 
 

@@ -9,7 +9,7 @@ import pytest
 from controllers.workloads.sleep.calendar import sleep_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import sleepers_of
-from ebbtide.settings.sections.sleep import SleepWhen, WorkloadSleep
+from ebbtide.settings.sections.sleep import WorkloadSleep
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.results import Replay, Strategy, StrategyResult
 from ebbtide.simulator.setup import replay_setup_of
@@ -20,10 +20,11 @@ from ebbtide.simulator.world.rollouts import Rollout
 from ebbtide.simulator.world.world import AFTER_THE_MODEL, World
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import Category
+from ebbtide.vocabulary.workloads import When
 from tests.builders.replay import priced
 from tests.builders.simulator import HOUR, a_job, a_stack, a_trace, a_workload
 
-BY_CLOCK = WorkloadSleep(when=SleepWhen.OUTSIDE_HOURS)
+BY_CLOCK = WorkloadSleep(when=When.OUTSIDE_HOURS)
 LATER = BY_CLOCK.model_copy(update={"after": timedelta(hours=1)})
 BOTH = {"api": BY_CLOCK, "web": LATER}
 SUNDAY = datetime(2026, 10, 25, 12)  # noqa: DTZ001 - New York's; its clocks change a week later
@@ -112,7 +113,7 @@ def test_the_bound_pays_for_the_pods_that_are_awake() -> None:
 
 
 def test_what_sleeps_when_idle_is_awake_and_the_replay_says_so() -> None:
-    idle = stack(api=WorkloadSleep(when=SleepWhen.IDLE))
+    idle = stack(api=WorkloadSleep(when=When.IDLE))
     options = replace(OPTIONS, strategies=(Strategy.FIXED_FLEXIBLE,))
     played, said = replay(idle, TRACE, options), "api: awake at all times"
 
