@@ -22,7 +22,7 @@ from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
 from ebbtide.units.durations import format_duration
-from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP, Category
+from ebbtide.vocabulary.labels import NODE_GROUP, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
 _MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
@@ -79,7 +79,7 @@ def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger
         name, new = policy.name, after.all_workloads.get(policy.name)
         if new is None or new.sleep.sleeps or new.kind is not before.all_workloads[name].kind:
             continue
-        space = "" if policy.namespace == NAMESPACE else f" --namespace {policy.namespace}"
+        same = "" if new.replicas == policy.replicas else "change its replicas with a later update; "
         yield Danger(
             code=DangerCode.SLEEP_ENDED,
             severity=Severity.WARNING,
@@ -87,8 +87,8 @@ def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger
             what=f"ends the sleep of {name}",
             impact=f"an update while it sleeps is refused with a conflict, and then nothing wakes it: it stays at "
             f"{policy.asleep} of {policy.replicas} pods",
-            fix=f"ebbtide keep {name} --until 2h, pulumi up when it is awake (ebbtide status), "
-            f"then ebbtide release --autoscaler {name}{space}",
+            fix=f"{same}ebbtide keep {name} --until 2h, pulumi up when it is awake (ebbtide status), "
+            f"then ebbtide release --autoscaler {name} --namespace {policy.namespace}",
         )
 
 

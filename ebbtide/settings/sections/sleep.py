@@ -36,8 +36,7 @@ class NightAwake(Settings):
 def _opening_wakes(when: When, wake: Sequence[Wake]) -> None:
     if when is not When.NEVER and Wake.BUSINESS_HOURS not in wake:
         expected = "businessHours among the reasons: without it the workload would sleep by day, too"
-        actual = ", ".join(wake) or "none"
-        raise wanted("sleep.not-woken", expected, found=actual, example="[businessHours]", at="wake")
+        raise wanted("sleep.not-woken", expected, found=", ".join(wake) or "none", example="[businessHours]", at="wake")
 
 
 class WorkloadSleep(Settings):

@@ -14,7 +14,7 @@ from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.units.money import HOURS_PER_MONTH, dollars
 from tests.builders.settings import shortest
-from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack
+from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack, sleeping_text
 
 NOON, NIGHT = datetime(2026, 11, 30, 12, tzinfo=UTC), datetime(2026, 11, 28, 12, tzinfo=UTC)  # a Monday, a Saturday
 AWAKE = "labels: {}"
@@ -72,6 +72,14 @@ def test_the_end_of_a_sleep_has_its_commands_since_at_night_the_update_would_lea
     assert "0 of 2 pods" in danger.impact
     keep, update, release = ("ebbtide keep notes --until", "pulumi up", "ebbtide release --autoscaler notes")
     assert danger.fix.index(keep) < danger.fix.index(update) < danger.fix.index(release)
+    assert danger.fix.endswith("--namespace ebbtide")
+
+
+def test_a_sleep_ends_with_the_same_number_of_pods_since_another_one_conflicts() -> None:
+    text = sleeping_text(notes=AWAKE).replace("replicas: 2", "replicas: 3")
+    (danger,) = dangers(sleeping_stack(), stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"))
+
+    assert danger.fix.startswith("change its replicas with a later update; ebbtide keep")
 
 
 def test_a_sleep_that_only_changes_or_whose_workload_goes_ends_without_a_word() -> None:

@@ -170,8 +170,7 @@ def _sleeps_alone(sleep: WorkloadSleep, scale: ScaleSettings) -> None:
         expected = "no sleep beside an autoscaler, which writes replicas: `scale.min: 0` lets it end all pods"
         actual = f"min: {scale.min}, max: {scale.max}"
         raise wanted("sleep.second-owner", expected, found=actual, example=f"max: {scale.min}", at="sleep")
-    if not scale.grows:
-        fewer_pods(sleep, max(1, scale.min))
+    fewer_pods(sleep, max(1, scale.min))
 
 
 def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
