@@ -60,7 +60,8 @@ def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) 
     awake, reason = _wanted(state, policy, calendar)
     wanted = max(policy.replicas, state.replicas) if awake else policy.asleep
     if wanted == state.replicas:
-        return ScaleDecision(wanted, "more-than-declared" if awake and wanted > policy.replicas else reason)
+        more = reason == calendar.reason and wanted > policy.replicas
+        return ScaleDecision(wanted, "more-than-declared" if more else reason)
     if state.other_writer:
         return ScaleDecision(state.replicas, "another-writer-of-replicas")
     if wanted < state.replicas and state.doubt:

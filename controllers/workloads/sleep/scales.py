@@ -121,12 +121,7 @@ class Sleeper:
     def _write(self, workload: Observed, replicas: int, reason: str) -> Write:
         policy = self._policy
         metadata = {"name": policy.name, "namespace": policy.namespace, "resourceVersion": workload.version}
-        body = {
-            "apiVersion": "autoscaling/v1",
-            "kind": "Scale",
-            "metadata": metadata,
-            "spec": {"replicas": replicas},
-        }
+        body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
         change = f"spec.replicas {replicas}"
         return Write(path=f"{policy.path}/scale", body=body, change=change, reason=reason, applied=True)
 

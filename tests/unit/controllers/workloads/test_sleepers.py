@@ -246,21 +246,23 @@ def test_an_operator_decides_and_what_is_unreadable_means_awake(
 
 
 @pytest.mark.parametrize(
-    ("now", "annotations", "until"),
+    ("now", "replicas", "annotations", "until"),
     [
-        (NIGHT, {}, at(7, 45)),
-        (DAY, {}, at(19)),
-        (NIGHT, {KEEP_UNTIL: UNTIL["later"]}, at(13)),
-        (NIGHT, {WAKE_UNTIL: UNTIL["later"]}, at(13)),
-        (DAY, {SLEEP_UNTIL: UNTIL["later"]}, at(13)),
-        (NIGHT, {KEEP_UNTIL: UNTIL["garbled"]}, None),
-        (NIGHT, {PAUSED: "disk full"}, None),
+        (NIGHT, 2, {}, at(7, 45)),
+        (DAY, 2, {}, at(19)),
+        (DAY, 3, {}, at(19)),
+        (NIGHT, 2, {KEEP_UNTIL: UNTIL["later"]}, at(13)),
+        (NIGHT, 3, {KEEP_UNTIL: UNTIL["later"]}, at(13)),
+        (NIGHT, 2, {WAKE_UNTIL: UNTIL["later"]}, at(13)),
+        (DAY, 2, {SLEEP_UNTIL: UNTIL["later"]}, at(13)),
+        (NIGHT, 2, {KEEP_UNTIL: UNTIL["garbled"]}, None),
+        (NIGHT, 2, {PAUSED: "disk full"}, None),
     ],
 )
 def test_the_end_that_is_reported_is_that_of_the_reason(
-    now: datetime, annotations: dict[str, str], until: datetime | None, scene: Scene
+    now: datetime, replicas: int, annotations: dict[str, str], until: datetime | None, scene: Scene
 ) -> None:
-    scene.is_now(2, **annotations)
+    scene.is_now(replicas, **annotations)
     assert scene.look(now).report["until"] == until
 
 
