@@ -17,7 +17,9 @@ from ebbtide.preview.nights.windows import (
     window_of,
 )
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.patch import on_one_line
 from ebbtide.settings.sections.business_hours import Overnight
+from ebbtide.settings.sections.sleep import AWAKE, WorkloadSleep
 from ebbtide.settings.sections.week import MINUTES_PER_WEEK, format_interval
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, BusinessHours, DisruptionWindow, WeeklyInterval
 
@@ -33,6 +35,7 @@ def night_changes(before: StackSettings, after: StackSettings, now: datetime, da
     yield from _protection(old, new, now, days)
     yield from _planned(before, after)
     yield from _mornings(before, after)
+    yield from _sleeps(before, after)
 
 
 def _zone_and_guard(old: DisruptionWindow, new: DisruptionWindow, now: datetime) -> Iterator[str]:
@@ -212,3 +215,15 @@ def _morning(settings: StackSettings, pool: str) -> str:
 
 def _workers(number: int) -> str:
     return "1 worker" if number == 1 else f"{number} workers"
+
+
+def _sleeps(before: StackSettings, after: StackSettings) -> Iterator[str]:
+    former = {name: workload.sleep for name, workload in before.all_workloads.items()}
+    for name, workload in after.all_workloads.items():
+        old, new = _sleep(former.get(name, AWAKE)), _sleep(workload.sleep)
+        if old != new:
+            yield f"sleep of {name}: {new} instead of {old}"
+
+
+def _sleep(sleep: WorkloadSleep) -> str:
+    return on_one_line(sleep.model_dump(mode="json", by_alias=True, exclude_defaults=True)) if sleep.sleeps else "none"

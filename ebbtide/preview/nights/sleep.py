@@ -37,13 +37,10 @@ def sleep_lines(settings: StackSettings, now: datetime) -> Iterator[str]:
             begin = f"from {_local(hours, start)}" if calendar.awake else "now"
             idle = "" if policy.idle_after is None else f", once idle for {format_duration(policy.idle_after)},"
             pods = f"{policy.asleep} of {policy.replicas} pods"
-            yield f"{policy.name}{idle} sleeps {begin} {_until(hours, end)} with {pods}"
+            until = "for good" if end is None else f"to {_local(hours, end)}"
+            yield f"{policy.name}{idle} sleeps {begin} {until} with {pods}"
     if policies:
         yield _savings_text(settings, now)
-
-
-def _until(hours: BusinessHours, end: datetime | None) -> str:
-    return "for good" if end is None else f"to {_local(hours, end)}"
 
 
 def _local(hours: BusinessHours, instant: datetime) -> str:

@@ -91,21 +91,26 @@ def within_a_day(lasting: timedelta) -> timedelta:
     return lasting
 
 
-class Overnight(Settings):
-    """Planned night work: capacity is ready in time."""
+class NightAwake(Settings):
+    """Work at a fixed time of each day: the pods are ready before it begins."""
 
-    pool: str = Field(description="the worker pool", examples=["train"])
-    at: ClockText = Field(description="local time at which the workers must be ready, every day", examples=['"02:00"'])
+    at: ClockText = Field(description="local time at which the pods must be ready, every day", examples=['"02:00"'])
     for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
         alias="for", description="minimum time that they stay", examples=["2h"]
     )
-    workers: Positive = Field(description="number of workers, at most the pool's max", examples=["6"])
 
     @property
     def minutes(self) -> int:
         """Return `at` in minutes from local midnight."""
         hours, minutes = self.at.split(":")
         return int(hours) * 60 + int(minutes)
+
+
+class Overnight(NightAwake):
+    """Planned night work of a worker pool."""
+
+    pool: str = Field(description="the worker pool", examples=["train"])
+    workers: Positive = Field(description="number of workers, at most the pool's max", examples=["6"])
 
 
 class BusinessHoursSettings(Settings):

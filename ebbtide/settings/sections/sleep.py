@@ -4,33 +4,18 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.settings.file.problems import wanted
-from ebbtide.settings.sections.business_hours import within_a_day
+from ebbtide.settings.sections.business_hours import NightAwake
 from ebbtide.settings.sections.checked import Check, Settings, each_once
 from ebbtide.settings.sections.serving.access import SecretKey
-from ebbtide.settings.sections.types import ClockText, Count, PositiveDuration, acted_on
+from ebbtide.settings.sections.types import Count, PositiveDuration, acted_on
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.workloads import Wake, When
 
 _NO_QUEUE = "queues wake worker pools, which scale to zero, and Ray clusters"
-
-
-class NightAwake(Settings):
-    """Work at a fixed time of each day: the pods are ready before it begins."""
-
-    at: ClockText = Field(description="local time at which the pods must be ready, every day", examples=['"02:00"'])
-    for_: Annotated[PositiveDuration, AfterValidator(within_a_day)] = Field(
-        alias="for", description="minimum time that they stay", examples=["2h"]
-    )
-
-    @property
-    def minutes(self) -> int:
-        """Return `at` in minutes from local midnight."""
-        hours, minutes = self.at.split(":")
-        return int(hours) * 60 + int(minutes)
 
 
 def _opening_wakes(when: When, wake: Sequence[Wake]) -> None:

@@ -11,7 +11,6 @@ from controllers.workloads.sleep.calendar import sleep_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.vocabulary.windows import BusinessHours
-from ebbtide.vocabulary.workloads import SleepPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +24,10 @@ class Asleep:
     awake: int
 
 
-def sleepers_by_clock(settings: StackSettings) -> Iterator[SleepPolicy]:
-    return (policy for policy in sleepers_of(settings) if policy.idle_after is None)
-
-
 def planned_sleep(settings: StackSettings, hours: BusinessHours, start: datetime, end_s: float) -> Iterator[Asleep]:
     """Yield each sleep that begins within `end_s` of `start`. It may end later."""
     begin = start.astimezone(UTC)
-    for policy in sleepers_by_clock(settings):
+    for policy in (policy for policy in sleepers_of(settings) if policy.idle_after is None):
         at = 0.0
         while at < end_s:
             calendar = sleep_at(begin + timedelta(seconds=at), policy, hours)

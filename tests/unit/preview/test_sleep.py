@@ -8,6 +8,7 @@ from ebbtide.policies.rule import Severity
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.nights.changes import night_changes
 from ebbtide.preview.nights.sleep import sleep_lines
 from ebbtide.preview.sides import Side
 from ebbtide.settings.load import stack_of_text
@@ -57,6 +58,21 @@ def test_where_other_pods_or_the_minimum_keep_the_nodes_it_saves_nothing(keys: d
 
 def test_a_stack_without_sleep_has_no_line() -> None:
     assert [*sleep_lines(sleeping_stack(board=AWAKE, notes=AWAKE, rank=AWAKE), NOON)] == []
+
+
+def test_a_change_of_sleep_is_a_change_of_the_nights() -> None:
+    def changes(before: StackSettings, after: StackSettings) -> list[str]:
+        return [*night_changes(before, after, NOON, 14)]
+
+    by_clock, never = "{ when: outsideBusinessHours }", sleeping_stack(notes="sleep: { when: never, after: 1h }")
+    later = by_clock.replace(" }", ', after: 90m, overnight: [{ at: "02:00", for: 2h }] }')
+
+    assert changes(never, sleeping_stack()) == [f"sleep of notes: {by_clock} instead of none"]
+    assert changes(sleeping_stack(), never) == [f"sleep of notes: none instead of {by_clock}"]
+    assert changes(sleeping_stack(), sleeping_stack(rank=f"sleep: {later}")) == [
+        f"sleep of rank: {later} instead of {by_clock}"
+    ]
+    assert changes(never, sleeping_stack(notes=AWAKE)) == []
 
 
 def dangers(before: StackSettings, after: StackSettings) -> list[Danger]:

@@ -17,8 +17,8 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.problems import wanted
+from ebbtide.settings.sections.business_hours import NightAwake
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
-from ebbtide.settings.sections.sleep import NightAwake
 from ebbtide.settings.sections.types import (
     Count,
     Latency,
