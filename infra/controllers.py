@@ -34,12 +34,13 @@ def workload_controller(site: Site, ray: RaySpaces | None, options: pulumi.Resou
     settings = site.settings
     if not has_workloads(settings):
         return
+    hubs = {name: pod.sleep.hub for name, pod in settings.all_workloads.items() if pod.sleep.sleeps}
     args = WorkloadControllerArgs(
         stack=site.stack,
         config=_document(settings),
         ray_namespaces={} if ray is None else ray.names,
         tokens={name: token_secret(name) for name in settings.ray},
-        hub_tokens={name: pod.sleep.hub.secret for name, pod in settings.all_workloads.items() if pod.sleep.hub},
+        hub_tokens={name: hub.secret for name, hub in hubs.items() if hub is not None},
     )
     WorkloadController("workload-controller", args, options)
 

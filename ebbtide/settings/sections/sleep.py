@@ -106,7 +106,7 @@ def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str,
         hint = "it sleeps by the clock, with connected users too: set `after` for those who work late, and no hub"
         example = "outsideBusinessHours"
         raise wanted("sleep.fixed-idle", expected, found="idle", example=example, hint=hint, at=("sleep", "when"))
-    if sleep.hub is not None and not (sleep.when is When.IDLE and ports):
+    if sleep.hub is not None and sleep.sleeps and not (sleep.when is When.IDLE and ports):
         expected = "hub only with when: idle and with ports, the first of which by name serves the hub's API"
         actual = f"{sleep.when.value}, {len(ports)} ports"
         raise wanted("sleep.hub-alone", expected, found=actual, example="when: idle", at=("sleep", "hub"))

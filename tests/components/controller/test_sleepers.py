@@ -105,6 +105,12 @@ def test_the_controller_runs_without_the_token_of_the_hub_and_its_document_has_o
     assert "secret" not in json.dumps(only(idle(), "Deployment", "notes").inputs["spec"]["template"], default=dict)
 
 
+def test_a_hub_that_never_sleeps_leaves_its_token_alone() -> None:
+    never = record(sleeping_stack(notes=IDLE.replace("idle", "never"), more=BUNDLED))
+
+    assert "hub-notes" not in json.dumps(only(never, "Deployment", WORKLOADS).inputs, default=dict)
+
+
 def test_the_controller_reaches_prometheus_and_the_hub_on_their_ports_and_nobody_else_gets_in() -> None:
     open_to, before = Policies(idle()), Policies(resources())
 

@@ -116,7 +116,7 @@ def test_a_hub_that_starts_pods_is_told_how_it_may_sleep(tmp_path: Path) -> None
 
 
 def test_nothing_sleeps_unless_the_file_says_so() -> None:
-    never = "sleep: { when: never, after: 1h }"
+    never = "sleep: { when: never, after: 1h, replicas: 9, wake: [manual], hub: { secret: hub, key: token } }"
 
     assert [*sleepers_of(sleeping_stack(board=AWAKE, notes=never, rank=never))] == []
 
