@@ -74,7 +74,7 @@ test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by Ha
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (11 minutes)
 	@$(BIN)/python tools/control-plane/build.py --ray --karpenter --monitoring
-	@$(PYTEST) $(SLOWEST) -m "control_plane and not long" tests/control_plane
+	@$(PYTEST) -n 3 $(SLOWEST) -m "control_plane and not long" tests/control_plane # a third worker: they wait two fifths of the time
 
 test-serving: setup ## models served by the bundled parts on a control plane, in a network of their own: needs Go, which builds them once (40 minutes)
 	@[ -n "$(EBBTIDE_BUILT)" ] || $(BIN)/python tools/control-plane/build.py --serving
