@@ -57,7 +57,7 @@ def ledger(
     from ebbtide.ledger.bill.focus import focus_text
     from ebbtide.ledger.build import ledger_of
     from ebbtide.ledger.month import LedgerError, plain
-    from ebbtide.ledger.month_file import add_entry, committed_ledger, month_path
+    from ebbtide.ledger.month_file import add_entry, committed, month_path
     from ebbtide.ledger.page import render_page
     from ebbtide.ledger.reading import read_month
     from ebbtide.ledger.sheets import as_text, view_of, view_with_bill
@@ -70,7 +70,7 @@ def ledger(
         chosen = closed_month(month, settings)
         path = month_path(project_root(), settings.stack, chosen.name)
         billed = read_bill(bill, settings, chosen) if bill else None
-        found = committed_ledger(path)
+        found, _ = committed(path)
         if found is None:
             asking = watching(settings, prometheus, token_file, context, kubeconfig)
             recording = read_month(asking, settings.customer, chosen)

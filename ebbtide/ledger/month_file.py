@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from ebbtide.files import MOST_OF_A_DOCUMENT, read_file, write_file
 from ebbtide.ledger.month import Ledger, LedgerError
@@ -21,6 +21,7 @@ SCHEMA = 1
 FOLDER = "ledger"
 _CONTENT = ("ledger", "bill", "difference")
 Entry: TypeAlias = Mapping[str, Any]
+_LEDGER = TypeAdapter(Ledger)
 
 
 def month_path(root: Path, stack: str, month: str) -> Path:
@@ -44,29 +45,27 @@ def read_entries(path: Path) -> list[Entry]:
             for place, entry in enumerate(entries)
             if entry["previous"] != before[place]["checksum"] or entry["checksum"] != _checksum(entry)
         ]
-        month = f"{entries[-1]['ledger']['stack']} {entries[-1]['ledger']['month']['name']}"
+        last = _LEDGER.validate_python(entries[-1]["ledger"])
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise LedgerError(f"{path}: wanted a file that ebbtide ledger --write made, found another") from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        content = (error.strerror if isinstance(error, OSError) else None) or "other content"
+        raise LedgerError(f"{path}: wanted a file that ebbtide ledger --write made, found {content}") from None
     if changed:
         raise LedgerError(
             f"{path}: entry {changed[0] + 1}: wanted the checksum of its content, found another: entries are never "
             "changed (git log shows who did)"
         )
-    if month != (wanted := f"{path.parent.name} {path.stem}"):
+    if (month := f"{last.stack} {last.month.name}") != (wanted := f"{path.parent.name} {path.stem}"):
         raise LedgerError(f"{path}: wanted the ledger of {wanted}, found that of {month}")
     return entries
 
 
-def committed_ledger(path: Path) -> Ledger | None:
-    """Return the ledger of a file's last entry; None without a file. Raises `LedgerError`."""
+def committed(path: Path) -> tuple[Ledger | None, Entry | None]:
+    """Return the ledger and the bill of a file's last entry; without a file neither. Raises `LedgerError`."""
     if not (entries := read_entries(path)):
-        return None
-    try:
-        return TypeAdapter(Ledger).validate_python(entries[-1]["ledger"])
-    except ValidationError as invalid:
-        raise LedgerError(f"{path}: wanted a ledger: {invalid.error_count()} faults") from None
+        return None, None
+    return _LEDGER.validate_python(entries[-1]["ledger"]), entries[-1]["bill"]
 
 
 def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> bool:

@@ -1,20 +1,35 @@
 """The committed months of all stacks, sorted by what could still be saved."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 
-from ebbtide.ledger.month_file import month_paths, read_entries
+from ebbtide.ledger.month import Ledger, LedgerError
+from ebbtide.ledger.month_file import Entry, committed, month_paths
 from ebbtide.ledger.sheets import saved_text, span
 from ebbtide.report.words import DASH, dollars
 from ebbtide.terminal import table
 
 
 def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableType]:
-    """Return the figures and the table of a month, or of each stack's newest one. Raises `LedgerError`."""
-    stacks = sorted(_stacks(root, month), key=lambda stack: (-stack["idle_usd"], stack["stack"]))
+    """Return the figures and the table of a month, or of each stack's newest one.
+
+    Raises `LedgerError` with a line for each file that is damaged: a table without its stack would look complete.
+    """
+    stacks: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for path in month_paths(root, month):
+        try:
+            ledger, bill = committed(path)
+        except LedgerError as fault:
+            faults.append(str(fault))
+        else:
+            if ledger is not None:
+                stacks.append(_figures(ledger, bill))
+    if faults:
+        raise LedgerError("\n".join(faults))
+    stacks.sort(key=lambda stack: (-stack["idle_usd"], stack["stack"]))
     columns = ("customer", "stack", "month", ">nodes cost", ">bill", ">saved", ">could still be saved")
     rows = (
         (
@@ -31,14 +46,14 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
     return stacks, table(columns, rows)
 
 
-def _stacks(root: Path, month: str) -> Iterator[dict[str, Any]]:
-    for path in month_paths(root, month):
-        *_, entry = read_entries(path)
-        ledger, bill = entry["ledger"], entry["bill"]
-        yield {
-            "stack": path.parent.name,
-            "month": path.stem,
-            **{name: ledger[name] for name in ("customer", "low_usd", "high_usd", "idle_usd")},
-            "saved": next(iter(ledger["saved"].values()), None),
-            "bill_usd": None if bill is None else sum(bill["parts"].values()),
-        }
+def _figures(ledger: Ledger, bill: Entry | None) -> dict[str, Any]:
+    return {
+        "stack": ledger.stack,
+        "month": ledger.month.name,
+        "customer": ledger.customer,
+        "low_usd": ledger.low_usd,
+        "high_usd": ledger.high_usd,
+        "idle_usd": ledger.idle_usd,
+        "saved": next(iter(ledger.saved.values()), None),
+        "bill_usd": None if bill is None else sum(bill["parts"].values()),
+    }

@@ -75,6 +75,26 @@ def test_all_committed_months_are_one_table() -> None:
     assert ledger("--all", "--month", "2026-09").output.startswith("found no 2026-09 in stacks/ledger")
 
 
+def test_all_damaged_months_are_named_at_once_and_no_table_hides_them() -> None:
+    torn, empty = (month_path(Path(), stack, "2026-10") for stack in ("basin", "cove"))
+    for path, text in ((torn, MONTH.read_text()[:400]), (empty, '{"entries": []}')):
+        path.parent.mkdir()
+        path.write_text(text)
+    month_path(Path(), "delta", "2026-10").mkdir(parents=True)
+    MONTH.write_text(MONTH.read_text().replace("train", "serve"))
+
+    done = ledger("--all", "--json", "-")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    made = "wanted a file that ebbtide ledger --write made, found"
+    assert [line.partition("2026-10.json: ")[2] for line in done.stderr.splitlines()] == [
+        "entry 1: wanted the checksum of its content, found another: entries are never changed (git log shows who did)",
+        f"{made} other content",
+        f"{made} other content",
+        f"{made} Is a directory",
+    ]
+
+
 @pytest.mark.parametrize(
     "arguments", [[], ["acme", "--all"], ["acme", "--focus", "x.csv"], ["--all", "--write"], ["--all", "--report", "x"]]
 )

@@ -17,7 +17,7 @@ from ebbtide.ledger.bill.bill import read_bill
 from ebbtide.ledger.bill.difference import Difference, difference_of
 from ebbtide.ledger.bill.focus import focus_text
 from ebbtide.ledger.month import Alternative, Gap, Ledger, LedgerError, NodeHours, Share, plain
-from ebbtide.ledger.month_file import add_entry, committed_ledger, month_path, read_entries
+from ebbtide.ledger.month_file import add_entry, committed, month_path, read_entries
 from ebbtide.ledger.overview import overview
 from ebbtide.ledger.page import render_page
 from ebbtide.ledger.sheets import view_of, view_with_bill
@@ -220,7 +220,7 @@ def test_a_ledger_comes_back_from_its_file(tmp_path: Path) -> None:
     path = month_path(tmp_path, "acme", "2026-11")
     add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)
 
-    found = committed_ledger(path)
+    found, _ = committed(path)
 
     assert found is not None
     assert plain(found) == plain(LEDGER)
@@ -253,7 +253,7 @@ def test_a_copy_under_another_name_is_no_ledger_of_that_name(tmp_path: Path, cop
     other.write_bytes(path.read_bytes())
 
     with pytest.raises(LedgerError, match=r"wanted the ledger of .*, found that of acme 2026-11"):
-        committed_ledger(other)
+        committed(other)
 
 
 def test_all_customers_are_sorted_by_what_could_still_be_saved(tmp_path: Path) -> None:
