@@ -1,32 +1,33 @@
 """What the same month would have cost with other fleets. Pure; a replay takes seconds.
 
-A constant fleet costs between the plan rate of every node and the list price. Replays have two estimates: the model's
-dollars, and the paid dollars times the model's ratio to a model of the product itself.
+A constant fleet costs between the plan rate of every node and the list price. A replay is compared with a replay of the
+product itself, in recorded hours only: the difference, in the model's dollars and as a share of the paid ones, is added
+to what was paid. So the model's errors and the gaps' dollars cancel, and no saving is claimed for a gap.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 
-from ebbtide.ledger.month import Alternative, Month
-from ebbtide.ledger.paid import Paid
+from ebbtide.ledger.month import Alternative, Ledger, Month
 from ebbtide.ledger.rates import Rates, plan_share
-from ebbtide.ledger.reading import Steps
+from ebbtide.ledger.reading import Recording, Steps
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import pod_size
 from ebbtide.settings.process_documents import sleepers_of
-from ebbtide.simulator.billing import day_ends, open_spans, total, usd_per_day
+from ebbtide.simulator.billing import open_spans, usd_per_day
 from ebbtide.simulator.setup import ReplayError, replay_config, with_known_nodes
 from ebbtide.simulator.strategies.constant import fleet_groups
 from ebbtide.simulator.strategies.fleet import nodes_of
 from ebbtide.simulator.strategies.plans import EBBTIDE, plan_of, separate_groups
 from ebbtide.simulator.world.sleep import Asleep
 from ebbtide.simulator.world.world import BEFORE_THE_MODEL, World, WorldSetup
+from ebbtide.units.durations import HOUR_S
 from ebbtide.vocabulary.windows import zone_of
 
 BEFORE, PEAK, NEVER_OPEN, PEAK_WORKERS = "fixed fleet before", "peak fleet", "budgets never open", "workers at the peak"
@@ -39,25 +40,20 @@ _PLAN_OF_A_FLEET = PricingAssumption.COMPUTE_1Y
 
 
 def alternatives_of(
-    settings: StackSettings,
-    month: Month,
-    paid: Paid,
-    rates: Rates,
-    wanted: Mapping[str, Steps],
-    asleep: Mapping[str, Steps],
+    settings: StackSettings, ledger: Ledger, peaks: Mapping[str, int], rates: Rates, recording: Recording
 ) -> tuple[Alternative, ...]:
-    if paid.recorded_share < LEAST_RECORDED:
-        why = f"not enough data: {paid.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
+    if ledger.recorded_share < LEAST_RECORDED:
+        why = f"not enough data: {ledger.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
         return tuple(_unknown(name, why) for name in (BEFORE, PEAK, *_names(settings)))
-    fleets = _Fleets(settings, month, rates)
+    constant = partial(_constant, settings, ledger.month, rates)
     before = settings.costs.before
     peak = "the most nodes of each group at one time ran all month"
     return (
-        fleets.constant(BEFORE, before, "the nodes of costs.before ran all month")
+        constant(BEFORE, before, "the nodes of costs.before ran all month")
         if before
         else _unknown(BEFORE, "costs.before is not set"),
-        fleets.constant(PEAK, paid.peaks, f"{peak}, as far as recorded" if paid.gaps else peak),
-        *_replayed(settings, month, paid, wanted, asleep, fleets),
+        constant(PEAK, peaks, f"{peak}, as far as recorded" if ledger.gaps else peak),
+        *_replayed(settings, ledger, recording, constant),
     )
 
 
@@ -65,42 +61,33 @@ def _unknown(name: str, why: str) -> Alternative:
     return Alternative(name=name, low_usd=None, high_usd=None, assumptions=(), why=why)
 
 
-class _Fleets:
-    def __init__(self, settings: StackSettings, month: Month, rates: Rates) -> None:
-        self._month, self._rates = month, rates
-        costs = settings.costs
-        if costs.pricing_assumption is PricingAssumption.ON_DEMAND:
-            costs = costs.model_copy(update={"pricing_assumption": _PLAN_OF_A_FLEET})
-        self._settings = settings.model_copy(update={"costs": costs})
-
-    def constant(self, name: str, nodes: Mapping[str, int], *assumptions: str) -> Alternative:
-        """Price nodes that run all month at the group's first type, with each change of the price."""
-        groups = with_known_nodes(self._settings).node_groups
-        low = high = 0.0
-        for group, count in nodes.items():
-            kind = groups[group].types[0].name if group in groups else ""
-            if not count:
-                continue
-            if kind not in self._rates.listed:
-                return _unknown(name, f"no price for the nodes of {group or 'no group'}")
-            usd = count * self._listed(kind)
-            spot = groups[group].kind is NodeKind.SPOT
-            high += usd * (self._rates.spot_share.get(kind, 1.0) if spot else 1.0)
-            low += usd * (self._rates.spot_share.get(kind, 1.0) if spot else plan_share(self._settings, group))
-        plan = self._settings.costs.pricing_assumption
-        text = ", ".join(f"{count} {group or 'without a group'}" for group, count in nodes.items() if count)
-        return Alternative(
-            name=name,
-            low_usd=low,
-            high_usd=high,
-            assumptions=(*assumptions, f"nodes: {text}", f"from {plan} for every node to list prices on demand"),
-        )
-
-    def _listed(self, kind: str) -> float:
-        """Dollars of one node for the month."""
-        begin, end = self._month.begin.timestamp(), self._month.end.timestamp()
-        edges = [begin, *(at for at in self._rates.changes(kind) if begin < at < end), end]
-        return sum(self._rates.listed_usd(kind, first) * (last - first) / 3600 for first, last in pairwise(edges))
+def _constant(
+    settings: StackSettings, month: Month, rates: Rates, name: str, nodes: Mapping[str, int], *assumptions: str
+) -> Alternative:
+    """Price nodes that run all month at the group's first type, with each change of the price."""
+    groups = with_known_nodes(settings).node_groups
+    plan = settings.costs.pricing_assumption
+    plan = _PLAN_OF_A_FLEET if plan is PricingAssumption.ON_DEMAND else plan
+    begin, end = month.begin.timestamp(), month.end.timestamp()
+    low = high = 0.0
+    for group, count in nodes.items():
+        if not count:
+            continue
+        if group not in groups or (kind := groups[group].types[0].name) not in rates.listed:
+            return _unknown(name, f"no price for the nodes of {group or 'no group'}")
+        edges = [begin, *(at for at in rates.changes(kind) if begin < at < end), end]
+        usd = count * sum(rates.listed_usd(kind, first) * (last - first) / HOUR_S for first, last in pairwise(edges))
+        is_spot = groups[group].kind is NodeKind.SPOT
+        most = rates.spot_share.get(kind, 1.0) if is_spot else 1.0
+        high += usd * most
+        low += usd * (most if is_spot else plan_share(settings, group, plan))
+    text = ", ".join(f"{count} {group or 'without a group'}" for group, count in nodes.items() if count)
+    return Alternative(
+        name=name,
+        low_usd=low,
+        high_usd=high,
+        assumptions=(*assumptions, f"nodes: {text}", f"from {plan} for every node to list prices on demand"),
+    )
 
 
 def _names(settings: StackSettings) -> tuple[str, ...]:
@@ -109,28 +96,28 @@ def _names(settings: StackSettings) -> tuple[str, ...]:
 
 
 def _replayed(
-    settings: StackSettings,
-    month: Month,
-    paid: Paid,
-    wanted: Mapping[str, Steps],
-    asleep: Mapping[str, Steps],
-    fleets: _Fleets,
+    settings: StackSettings, ledger: Ledger, recording: Recording, constant: Callable[..., Alternative]
 ) -> Iterator[Alternative]:
-    pools = {name: steps for name, steps in wanted.items() if name in settings.workers}
+    month = ledger.month
     try:
         known = with_known_nodes(settings)
     except ReplayError as error:
-        pools, known, why = {}, settings, str(error)
-    else:
-        why = f"not enough data: {settings.customer} has no ebbtide_pool_wanted of its pools in {month.name}"
+        yield from (_unknown(name, str(error)) for name in _names(settings))
+        return
+    pools = {name: steps for name, steps in recording.wanted.items() if name in known.workers}
     if not pools:
+        why = f"not enough data: {settings.customer} has no ebbtide_pool_wanted of its pools in {month.name}"
         yield from (_unknown(name, why) for name in _names(settings))
         return
-    naps = tuple(_naps(settings, month, asleep))
-    product = _modelled(known, month, pools, naps, opens=True)
-    compared = partial(_compared, month, paid, product)
-    closed = _modelled(known, month, pools, naps, opens=False)
-    yield compared(NEVER_OPEN, closed, "with budgets that never open", "with budgets that open")
+    naps = tuple(_naps(settings, month, recording.asleep))
+    seconds: Counter[str] = Counter()
+    for nap in naps:
+        seconds[nap.workload] += round(nap.end - nap.begin)
+    slept = ", ".join(f"{name} {count / HOUR_S:.0f} hours" for name, count in seconds.items())
+    product = "with budgets that open" + (f" and the recorded sleep ({slept})" if slept else "")
+    modelled = partial(_modelled, known, ledger, pools)
+    compared = partial(_compared, ledger, product, modelled(naps, opens=True))
+    yield compared(NEVER_OPEN, "with budgets that never open", modelled(naps, opens=False))
     peaks = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     plan = plan_of(separate_groups(known), EBBTIDE)
     nodes = {
@@ -146,14 +133,9 @@ def _replayed(
     }
     text = ", ".join(f"{name} {count}" for name, count in peaks.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not in it"
-    yield fleets.constant(PEAK_WORKERS, nodes, f"workers at the month's peak all month: {text}", services)
+    yield constant(PEAK_WORKERS, nodes, f"workers at the month's peak all month: {text}", services)
     if naps:
-        seconds: Counter[str] = Counter()
-        for nap in naps:
-            seconds[nap.workload] += round(nap.end - nap.begin)
-        slept = ", ".join(f"{name} {count / 3600:.0f} hours" for name, count in seconds.items())
-        awake = _modelled(known, month, pools, (), opens=True)
-        yield compared(NOTHING_SLEEPS, awake, "with all workloads awake", f"with the recorded sleep ({slept})")
+        yield compared(NOTHING_SLEEPS, "with all workloads awake", modelled((), opens=True))
     elif NOTHING_SLEEPS in _names(settings):
         yield _unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state has no sleep in {month.name}")
 
@@ -170,36 +152,39 @@ def _naps(settings: StackSettings, month: Month, asleep: Mapping[str, Steps]) ->
 
 
 def _compared(
-    month: Month, paid: Paid, product: float | None, name: str, other: float | None, change: str, unchanged: str
+    ledger: Ledger, product: str, product_usd: float | None, name: str, change: str, changed_usd: float | None
 ) -> Alternative:
     """Compare a replay that has the change with one of the product."""
-    known = sum(row.usd for row in paid.rows) + paid.plan_usd
-    scaled = known + sum(gap.low_usd + gap.high_usd for gap in paid.gaps) / 2
-    if product is None or other is None or not product:
+    paid = ledger.recorded_usd
+    if product_usd is None or changed_usd is None:
         return _unknown(name, "no price for a group of the stack")
-    if abs(product / scaled - 1) > _MODEL_OFF:
-        why = f"not enough data: the model of {month.name} costs ${product:,.0f}, and ${scaled:,.0f} were paid"
-        return _unknown(name, why)
-    low, high = sorted((other, scaled * other / product))
+    if abs(product_usd - paid) >= _MODEL_OFF * paid:
+        model = f"the model of {ledger.month.name} costs ${product_usd:,.0f}"
+        return _unknown(name, f"not enough data: {model}, and ${paid:,.0f} were paid")
+    low, high = sorted((changed_usd - product_usd, paid * (changed_usd / product_usd - 1)))
+    gaps = ["in gaps it saves at least nothing, and at most the difference of their bounds"] if ledger.gaps else []
     return Alternative(
         name=name,
-        low_usd=low,
-        high_usd=high,
+        low_usd=ledger.low_usd + low,
+        high_usd=ledger.high_usd + high,
         assumptions=(
-            f"the recorded wanted workers of each pool on the simulator's cluster, {change}",
+            "the recorded wanted workers of each pool on the simulator's cluster, in recorded hours",
             "awake services have the replicas of the stack file; rollouts, jobs and Ray clusters are not in it",
-            f"the same model {unchanged} costs ${product:,.0f}",
-            "the range is the model's dollars, and the paid dollars times the ratio of both models",
+            f"the model costs ${changed_usd:,.0f} {change}, and ${product_usd:,.0f} {product}",
+            "their difference is added to the paid dollars: as dollars, and as a share of them",
+            *gaps,
         ),
+        paired=True,
     )
 
 
 def _modelled(
-    settings: StackSettings, month: Month, pools: Mapping[str, Steps], naps: tuple[Asleep, ...], *, opens: bool
+    settings: StackSettings, ledger: Ledger, pools: Mapping[str, Steps], naps: tuple[Asleep, ...], *, opens: bool
 ) -> float | None:
-    """Replay recorded workers and sleep; return dollars, or None without a price."""
+    """Replay recorded workers and sleep; return the dollars of recorded hours, or None without a price."""
+    month = ledger.month
     start = month.begin.astimezone(zone_of(month.zone))
-    end_s = (month.end - month.begin) / timedelta(seconds=1)
+    end_s = month.hours * HOUR_S
     config = replay_config(settings, start)
     plan = replace(plan_of(separate_groups(settings), EBBTIDE), jobs=(), ray=())
     spans = open_spans(config.hours, start, end_s)
@@ -219,4 +204,6 @@ def _modelled(
             opening = partial(world.set_budget, budget.name, int(is_open or budget.always))
             world.timeline.at((at - month.begin) / timedelta(seconds=1), opening, BEFORE_THE_MODEL)
     world.timeline.run_until(end_s)
-    return total(usd_per_day(world.recorder.series(), plan.rates, day_ends(start, month.zone, end_s)))
+    edges = [(at - month.begin) / timedelta(seconds=1) for gap in ledger.gaps for at in (gap.begin, gap.end)]
+    usd = usd_per_day(world.recorder.series(), plan.rates, [*edges, end_s])
+    return sum(usd[::2]) if usd else None  # every second part is a gap

@@ -1,6 +1,8 @@
 """Build the ledger of a month from what Prometheus recorded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ebbtide.advice.savings.usage import Usage, usage_of_counts
@@ -8,7 +10,7 @@ from ebbtide.ledger.alternatives import alternatives_of
 from ebbtide.ledger.month import CLOSED_WITHIN, SPOT, Ledger, LedgerError, Month, Share
 from ebbtide.ledger.paid import Amount, Paid, paid_of
 from ebbtide.ledger.rates import described, rates_of
-from ebbtide.ledger.reading import Recording, Request
+from ebbtide.ledger.reading import Recording, Requests
 from ebbtide.settings.model import StackSettings
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 
@@ -20,7 +22,7 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
     """Calculate a ledger. Raises `LedgerError` if a node that ran has no price."""
     rates = rates_of(settings, recording.prices, recording.sightings.seen)
     paid = paid_of(settings, month, recording.sightings, rates, recording.forgotten)
-    return Ledger(
+    ledger = Ledger(
         stack=settings.stack,
         customer=settings.customer,
         region=settings.region,
@@ -29,12 +31,13 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
         paid=paid.rows,
         plan_usd=paid.plan_usd,
         gaps=paid.gaps,
-        alternatives=alternatives_of(settings, month, paid, rates, recording.wanted, recording.asleep),
-        shares=tuple(shares_of(paid.hourly, recording.requests)),
+        alternatives=(),
+        shares=tuple(_shares(paid.hourly, recording.requests)),
         prices=described(settings),
         source=recording.source,
         notes=tuple(_notes(paid, rates.spot_share)),
     )
+    return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
 
 
 def usage_of_month(recording: Recording, settings: StackSettings, month: Month) -> Usage:
@@ -72,24 +75,16 @@ def _notes(paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
         yield "Nodes without a group have no max: in gaps at most as many as were recorded at one time."
 
 
-def shares_of(hourly: Mapping[tuple[str, int], Amount], requests: Sequence[Request]) -> Iterator[Share]:
+def _shares(hourly: Mapping[tuple[str, int], Amount], requests: Requests) -> Iterator[Share]:
     """Divide each hour's dollars of a group by requests. An hour without recorded requests is a share of its own."""
-    usd: dict[tuple[str, str, str], float] = {}
-    by_group: dict[str, list[Request]] = {}
-    for request in requests:
-        by_group.setdefault(request.group, []).append(request)
+    usd: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for (group, hour), amount in hourly.items():
-        parts = {
-            (group, entry.category, entry.workload or "other pods"): entry.shares[hour]
-            for entry in by_group.get(group, ())
-            if hour in entry.shares
-        }
-        asked = sum(parts.values())
-        rest = (group, "", IDLE if parts else UNKNOWN_REQUESTS)
-        for key, part in {**parts, rest: max(0.0, 1 - asked)}.items():
-            usd[key] = usd.get(key, 0.0) + amount.usd * part / max(1.0, asked)
+        parts = {key: shares[hour] for key, shares in requests.items() if key[0] == group and hour in shares}
+        requested = sum(parts.values())
+        parts[group, "", IDLE if parts else UNKNOWN_REQUESTS] = max(0.0, 1 - requested)
+        for key, part in parts.items():
+            usd[key] += amount.usd * part / max(1.0, requested)
     for (group, category, workload), dollars in sorted(usd.items(), key=lambda entry: -entry[1]):
         if dollars:
-            yield Share(
-                group=group, category=category, workload=workload, usd=dollars, idle=not category and workload == IDLE
-            )
+            idle = not category and workload == IDLE
+            yield Share(group=group, category=category, workload=workload, usd=dollars, idle=idle)

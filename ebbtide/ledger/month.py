@@ -100,13 +100,17 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`."""
+    """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
+
+    `paired`: it differs from the month in recorded hours alone; in gaps it costs at least what the month costs there.
+    """
 
     name: str
     low_usd: float | None
     high_usd: float | None
     assumptions: tuple[str, ...]
     why: str = ""
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,11 @@ class Ledger:
     prices: Mapping[str, str]  # source and date of each kind of price
     source: str
     notes: tuple[str, ...]
+
+    @property
+    def recorded_share(self) -> float:
+        """Share of the month's hours."""
+        return 1 - sum((gap.end - gap.begin) / timedelta(hours=1) for gap in self.gaps) / self.month.hours
 
     @computed_field
     @property
@@ -171,7 +180,7 @@ class Ledger:
         return {
             entry.name: None
             if entry.low_usd is None or entry.high_usd is None
-            else (entry.low_usd - self.high_usd, entry.high_usd - self.low_usd)
+            else (entry.low_usd - (self.low_usd if entry.paired else self.high_usd), entry.high_usd - self.low_usd)
             for entry in self.alternatives
         }
 

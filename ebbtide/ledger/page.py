@@ -1,7 +1,7 @@
 """The ledger as one page, in the style of the other reports."""
 
 from calendar import monthrange
-from datetime import date, timedelta
+from datetime import date
 
 from ebbtide.ledger.month import Ledger
 from ebbtide.ledger.sheets import NO_GROUP, LedgerView, headline, saved_text, share_text
@@ -31,12 +31,11 @@ def render_page(view: LedgerView) -> str:
 
 def _tiles(ledger: Ledger) -> list[Tile]:
     hours, idle = sum(row.hours for row in ledger.paid), ledger.idle_usd
-    gap_hours = sum((gap.end - gap.begin) / timedelta(hours=1) for gap in ledger.gaps)
     known = [(name, saved) for name, saved in ledger.saved.items() if saved is not None]
     return [
         Tile(dollars(ledger.recorded_usd), "recorded", f"{count(hours)} node-hours"),
         Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot")),
-        Tile(percent(1 - gap_hours / ledger.month.hours), "of the month recorded", several(len(ledger.gaps), "gap")),
+        Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap")),
         Tile(share_text(ledger, idle), "of the dollars idle", f"{dollars(idle)}: requested by no pod"),
         *(Tile(saved_text(saved), "saved", f"against: {name}") for name, saved in known[:1]),
     ]

@@ -5,8 +5,9 @@ those that were created in it and were seen after it. The most is every group at
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
 from math import inf
@@ -19,8 +20,7 @@ from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import with_node_sets
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
-
-_HOUR_S = 3600.0
+from ebbtide.units.durations import HOUR_S
 
 
 @dataclass(slots=True)
@@ -38,53 +38,37 @@ class Paid:
     recorded: Mapping[int, float]  # share of each hour of the month
     peaks: Mapping[str, int]  # nodes at once, by group
 
-    @property
-    def recorded_share(self) -> float:
-        return sum(self.recorded.values()) / len(self.recorded)
-
-
-@dataclass(slots=True)
-class _Sums:
-    month: Month
-    rates: Rates
-    rows: dict[tuple[date, str, str, str, str], NodeHours] = field(
-        default_factory=dict[tuple[date, str, str, str, str], NodeHours]
-    )
-    hourly: dict[tuple[str, int], Amount] = field(default_factory=dict[tuple[str, int], Amount])
-
-    def row(self, key: NodeKey, at: float) -> NodeHours:
-        day = self.month.day_of(datetime.fromtimestamp(at, UTC))
-        place = (day, key.group, key.category, key.instance_type, key.capacity_type)
-        return self.rows.setdefault(place, NodeHours(*place))
-
-    def add(self, life: Life, gaps: Sequence[Span]) -> None:
-        key, first = life.key, self.month.begin.timestamp()
-        for begin, end in _cut(life, gaps, first, self.rates.changes(key.instance_type)):
-            hours = (end - begin) / _HOUR_S
-            hour = (key.group, int((begin - first) // _HOUR_S))
-            for amount in (self.row(key, begin), self.hourly.setdefault(hour, Amount())):
-                amount.hours += hours
-                amount.usd += self.rates.usd(key, begin) * hours
-        if life.created is not None and life.created == life.begin:
-            row = self.row(key, life.created)
-            row.boots += 1
-            row.boot_usd += self.rates.usd(key, life.created) * NODE_BOOT_S / _HOUR_S
-
 
 def paid_of(settings: StackSettings, month: Month, sightings: Sightings, rates: Rates, forgotten: str = "") -> Paid:
     first, last = month.begin.timestamp(), month.end.timestamp()
     lives = clipped(lives_of(sightings), (first, last))
     gaps = gaps_between(sightings.looks, first, last)
-    sums = _Sums(month, rates)
+    rows: dict[tuple[date, str, str, str, str], NodeHours] = {}
+    hourly: defaultdict[tuple[str, int], Amount] = defaultdict(Amount)
+
+    def row_of(key: NodeKey, at: float) -> NodeHours:
+        day = month.day_of(datetime.fromtimestamp(at, UTC))
+        place = (day, key.group, key.category, key.instance_type, key.capacity_type)
+        return rows.setdefault(place, NodeHours(*place))
+
     for life in lives:
-        sums.add(life, gaps)
-    hours = [(first + hour * _HOUR_S, first + (hour + 1) * _HOUR_S) for hour in range(round(month.hours))]
-    recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / _HOUR_S for hour, span in enumerate(hours)}
+        key = life.key
+        for begin, end in _cut(life, gaps, first, rates.changes(key.instance_type)):
+            hours = (end - begin) / HOUR_S
+            for amount in (row_of(key, begin), hourly[key.group, int((begin - first) // HOUR_S)]):
+                amount.hours += hours
+                amount.usd += rates.usd(key, begin) * hours
+        if life.created == life.begin:
+            row = row_of(key, life.begin)
+            row.boots += 1
+            row.boot_usd += rates.usd(key, life.begin) * NODE_BOOT_S / HOUR_S
+    hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round(month.hours))]
+    recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
     peaks = most_at_once(lives)
     return Paid(
-        rows=tuple(sums.rows[place] for place in sorted(sums.rows)),
-        hourly=sums.hourly,
-        plan_usd=_plan_usd(settings, sums.hourly, recorded, rates, first),
+        rows=tuple(rows[place] for place in sorted(rows)),
+        hourly=hourly,
+        plan_usd=_plan_usd(settings, hourly, recorded, rates, first),
         gaps=tuple(_bounded(settings, gap, lives, rates, peaks, forgotten) for gap in gaps),
         recorded=recorded,
         peaks=peaks,
@@ -93,8 +77,8 @@ def paid_of(settings: StackSettings, month: Month, sightings: Sightings, rates: 
 
 def _cut(life: Life, gaps: Sequence[Span], first: float, changes: Sequence[float]) -> Iterator[Span]:
     """Cut at whole hours of the month, where local days begin, and at changes of the price; leave out the gaps."""
-    hours = range(int((life.begin - first) // _HOUR_S) + 1, int((life.end - first) // _HOUR_S) + 1)
-    edges = {life.begin, life.end, *changes, *(first + hour * _HOUR_S for hour in hours), *chain.from_iterable(gaps)}
+    hours = range(int((life.begin - first) // HOUR_S) + 1, int((life.end - first) // HOUR_S) + 1)
+    edges = {life.begin, life.end, *changes, *(first + hour * HOUR_S for hour in hours), *chain.from_iterable(gaps)}
     for begin, end in pairwise(sorted(at for at in edges if life.begin <= at <= life.end)):
         place = bisect_right(gaps, (begin, inf))
         if not place or gaps[place - 1][1] <= begin:
@@ -109,17 +93,18 @@ def _plan_usd(
     first: float,
 ) -> float:
     """Return the plan of each group's `min` nodes, which is paid in every hour, less the list price of those there."""
-    if settings.costs.pricing_assumption is PricingAssumption.ON_DEMAND:
+    plan = settings.costs.pricing_assumption
+    if plan is PricingAssumption.ON_DEMAND:
         return 0.0
     usd = 0.0
     for name, group in settings.node_groups.items():
         if group.kind is NodeKind.SPOT or not group.min or group.types[0].name not in rates.listed:
             continue
-        share = plan_share(settings, name)
+        share = plan_share(settings, name, plan)
         for hour, part in recorded.items():
             there = hourly.get((name, hour), Amount())
             committed = group.min * part
-            at = first + hour * _HOUR_S
+            at = first + hour * HOUR_S
             listed = there.usd / there.hours if there.hours else rates.listed_usd(group.types[0].name, at)
             usd += listed * (committed * share - min(there.hours, committed))
     return usd
@@ -132,17 +117,17 @@ def _bounded(
     low = high = 0.0
     sure: dict[str, float] = {}
     dearest: dict[str, float] = {}
-    planned = settings.costs.pricing_assumption is not PricingAssumption.ON_DEMAND
+    plan = settings.costs.pricing_assumption
     for life in lives:
         key = life.key
-        hours = overlap((life.begin, life.end), gap) / _HOUR_S
+        hours = overlap((life.begin, life.end), gap) / HOUR_S
         prices = [rates.usd(key, at) for at in gap]  # when it changed in between is not known
-        on_plan = planned and key.group in shapes and key.capacity_type != SPOT
-        low += hours * min(prices) * (plan_share(settings, key.group) if on_plan else 1.0)
+        on_plan = key.group in shapes and key.capacity_type != SPOT
+        low += hours * min(prices) * (plan_share(settings, key.group, plan) if on_plan else 1.0)
         high += hours * max(prices)
         sure[key.group] = sure.get(key.group, 0.0) + hours
         dearest[key.group] = max(dearest.get(key.group, 0.0), *prices)
-    length = (gap[1] - gap[0]) / _HOUR_S
+    length = (gap[1] - gap[0]) / HOUR_S
     for name in {*shapes, *peaks}:
         most, types = (shapes[name].max, shapes[name].types) if name in shapes else (0, ())
         usd = [rates.listed_usd(kind.name, at) for kind in types if kind.name in rates.listed for at in gap]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ebbtide.ledger.lives import NodeKey
 from ebbtide.ledger.month import SPOT, LedgerError
 from ebbtide.ledger.reading import Steps
-from ebbtide.prices import NoPrice, on_demand, price_date, spot_typical, steady
+from ebbtide.prices import NoPrice, PricingAssumption, on_demand, price_date, spot_typical, steady
 from ebbtide.prices.tables import place_in_use, replacement
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import with_node_sets
@@ -65,11 +65,11 @@ def rates_of(settings: StackSettings, recorded: Mapping[str, Steps], keys: Itera
     return Rates(listed=listed, spot_share=spot_share)
 
 
-def plan_share(settings: StackSettings, group: str) -> float:
-    """Return the part of the list price that a node costs under the plan that the stack file assumes."""
+def plan_share(settings: StackSettings, group: str, plan: PricingAssumption) -> float:
+    """Return the part of the list price that a node of a group costs under a plan."""
     kind = with_node_sets(settings).node_groups[group].types[0]
     try:
-        return steady(settings.region, kind, settings.costs.pricing_assumption) / on_demand(settings.region, kind)
+        return steady(settings.region, kind, plan) / on_demand(settings.region, kind)
     except NoPrice:
         return 1.0
 

@@ -4,36 +4,31 @@ Nodes are read as times of samples, day by day: `timestamp()` of a series that e
 Prometheus' five minutes of grace add nothing to a node's life. A day that Prometheus no longer keeps is a gap.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from ebbtide.ledger.lives import NodeKey, Sightings
 from ebbtide.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
-from ebbtide.monitoring.client import Course, Forgotten, Prometheus, Series, Silent, Unknown
+from ebbtide.monitoring.client import Forgotten, Prometheus, Series, Silent, Unknown
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import ONE_DAY
 
+PRICE_STEP = timedelta(minutes=10)
 _STEP = timedelta(minutes=1)
-_PRICE_STEP = timedelta(minutes=10)
 _SLOW_STEP = timedelta(minutes=5)
 _HOUR = timedelta(hours=1)
+_AT_ONCE = ONE_DAY // _STEP
+"""Values of each series in one query."""
 _TWO_LEADERS = 4
-"""Readings in a row, five minutes apart, with two leaders. A leader that died is counted for up to five minutes."""
+"""Readings of twenty minutes with two leaders. A leader that died is counted for up to five minutes."""
 Steps = tuple[tuple[float, float], ...]
 """Times and the value from each of them on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Mean share of a group's node resources that a workload requested, by hour of the month."""
-
-    group: str
-    category: str
-    workload: str
-    shares: Mapping[int, float]
+Requests = Mapping[tuple[str, str, str], Mapping[int, float]]
+"""By group, category and workload: the mean share of the group's node resources requested, by hour of the month."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +38,20 @@ class Recording:
     prices: Mapping[str, Steps]  # on-demand dollars an hour by instance type
     wanted: Mapping[str, Steps]  # workers by pool
     asleep: Mapping[str, Steps]  # 1 while a workload slept, otherwise 0; by kind, namespace and name
-    requests: tuple[Request, ...]
+    requests: Requests
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
 
 
 def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording:
     """Return what was recorded. Raises `LedgerError` if Prometheus is not to be trusted or has nothing of the month."""
     reader = MonthReader(prometheus, Metrics(customer), month)
-    if (doubt := prometheus.doubt() or reader.two_clusters()) is not None:
+    if (doubt := prometheus.doubt()) is not None:
         raise LedgerError(doubt.why)
+    reader.refuse_two_clusters()
     return reader.recording()
 
 
-@dataclass(slots=True)
+@dataclass
 class MonthReader:
     prometheus: Prometheus
     of: Metrics
@@ -68,7 +64,7 @@ class MonthReader:
         return Recording(
             source=self.prometheus.where,
             sightings=self.sightings(),
-            prices=self._steps("instance_type", self._priced(), _PRICE_STEP),
+            prices=self._steps("instance_type", self._priced(), PRICE_STEP),
             wanted=self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP),
             asleep=self._steps("workload", self._asleep(), _SLOW_STEP),
             requests=self._requests(),
@@ -77,13 +73,15 @@ class MonthReader:
 
     def sightings(self) -> Sightings:
         sees = self.of("exporter_sees", what="nodes")
-        looks = [at for line in self._daily(f"max(timestamp({sees}) * ({sees} == bool 1))") for at in _values(line)]
+        margin = _SLOW_STEP  # before and after the month, so that a life at its edge has its end
+        lines = self._read(f"max(timestamp({sees}) * ({sees} == bool 1))", self.step, margin)
+        looks = [at for line in lines for at in _values(line)]
         if not any(looks):
-            nothing = f"{self.prometheus.where} has nothing for ebbtide_exporter_sees in {self.month.name}"
-            raise LedgerError(self.forgotten or nothing)
+            raise LedgerError(f"{self.prometheus.where} has nothing for ebbtide_exporter_sees in {self.month.name}")
         labels = ("node", "group", "kind", "instance_type", "capacity_type")
         seen: dict[NodeKey, set[float]] = {}
-        for line in self._daily(f"max by ({', '.join(labels)}) (timestamp({self.of('node_info')}))"):
+        info = f"max by ({', '.join(labels)}) (timestamp({self.of('node_info')}))"
+        for line in self._read(info, self.step, margin):
             node, group, kind, instance_type, capacity = (line.labels.get(label, "") for label in labels)
             key = NodeKey(
                 node=node,
@@ -95,7 +93,7 @@ class MonthReader:
             seen.setdefault(key, set()).update(_values(line))
         created: dict[str, set[float]] = {}
         born = f"max by (node) (max_over_time({self.of('node_created_timestamp_seconds')}[10m]))"
-        for line in self._daily(born, _PRICE_STEP):
+        for line in self._read(born, PRICE_STEP, margin):
             created.setdefault(line.labels.get("node", ""), set()).update(_values(line))
         return Sightings(
             looks=sorted({at for at in looks if at}),
@@ -103,20 +101,14 @@ class MonthReader:
             created={node: sorted(times) for node, times in created.items()},
         )
 
-    def two_clusters(self) -> Unknown | None:
-        in_a_row, last = 0, None
-        leading = self._monthly(f"sum({self.of('leader')})", _SLOW_STEP)
-        for at, leaders in (point for line in leading for point in line.points):
-            in_a_row = (
-                in_a_row + 1 if leaders > 1 and last is not None and at - last <= _SLOW_STEP else int(leaders > 1)
-            )
-            last = at
-            if in_a_row >= _TWO_LEADERS:
-                when = f"{at:%Y-%m-%d %H:%M} UTC"
-                why = f"{leaders:.0f} controllers of {self.of.customer} led at once until {when}"
-                question = f"are there two clusters with the label {CUSTOMER} of one?"
-                return Unknown(f"{self.prometheus.where}: {why}: {question}")
-        return None
+    def refuse_two_clusters(self) -> None:
+        readings = f"sum_over_time((sum({self.of('leader')}) > bool 1)[20m:5m])"
+        for line in self._read(readings, _SLOW_STEP):
+            for at, count in line.points:
+                if count >= _TWO_LEADERS:
+                    why = f"several controllers of {self.of.customer} led at once until {at:%Y-%m-%d %H:%M} UTC"
+                    question = f"are there two clusters with the label {CUSTOMER} of one?"
+                    raise LedgerError(f"{self.prometheus.where}: {why}: {question}")
 
     def _priced(self) -> str:
         price = self.of.highest("node_dollars_per_hour", "node")
@@ -130,80 +122,67 @@ class MonthReader:
     def _steps(self, label: str, expression: str, step: timedelta) -> dict[str, Steps]:
         """Return the changes of each series."""
         changes: dict[str, list[tuple[float, float]]] = {}
-        for line in self._monthly(expression, step):
+        for line in self._read(expression, step):
             steps = changes.setdefault(line.labels.get(label, ""), [])
             for at, value in line.points:
                 if not steps or steps[-1][1] != value:
                     steps.append((at.timestamp(), value))
         return {name: tuple(steps) for name, steps in changes.items()}
 
-    def _requests(self) -> tuple[Request, ...]:
+    def _requests(self) -> Requests:
         """Read the requested share of each resource, by hour. Where nodes have GPUs, these alone decide."""
-        cpu, memory, gpus = (self._shares(*pair) for pair in _RESOURCES)
+        cpu, memory, gpus = ([*self._shares(*pair)] for pair in _RESOURCES)
         with_gpus = {line.labels.get("group", "") for line in gpus}
-        shares: dict[tuple[str, ...], dict[int, float]] = {}
+        shares: dict[tuple[str, str, str], dict[int, float]] = {}
         for lines, weight in ((cpu, 0.5), (memory, 0.5), (gpus, 1.0)):
             for line in lines:
-                key = tuple(line.labels.get(label, "") for label in _WORKLOAD)
-                if (key[0] in with_gpus) != (lines is gpus):
+                group, category, workload = (line.labels.get(label, "") for label in ("group", "category", "workload"))
+                if (group in with_gpus) != (lines is gpus):
                     continue
-                by_hour = shares.setdefault(key, {})
+                by_hour = shares.setdefault((group, category, workload or "other pods"), {})
                 for at, value in line.points:
                     hour = round((at - self.month.begin) / _HOUR) - 1
                     by_hour[hour] = by_hour.get(hour, 0.0) + value * weight
-        return tuple(
-            Request(group=group, category=category, workload=workload, shares=by_hour)
-            for (group, category, workload), by_hour in shares.items()
-        )
+        return shares
 
-    def _shares(self, requested: Recorded, paid: Recorded) -> Sequence[Series]:
+    def _shares(self, requested: Recorded, paid: Recorded) -> Iterator[Series]:
         """Divide sums over the same evaluations, so that an hour may have holes."""
         customer = self.of.customer
         asked = f"sum by (customer, group, category, workload) (sum_over_time({requested.of(customer)}[1h]))"
         there = f"sum by (customer, group) (sum_over_time({paid.of(customer)}[1h]))"
-        return self._monthly(f"{asked} / on (customer, group) group_left {there}", _HOUR, first=_HOUR)
+        return self._read(f"{asked} / on (customer, group) group_left {there}", _HOUR)
 
-    def _monthly(self, expression: str, step: timedelta, first: timedelta = timedelta()) -> Sequence[Series]:
-        begin, end = self.month.begin + first, self.month.end
-        course = self._asked(expression, begin, end, step)
-        if not isinstance(course, Forgotten):
-            return self._known(course)
-        days = _days(begin, end + step)  # each without the instant at which the next one begins
-        return [line for day, after in days for line in self._known(self._asked(expression, day, after - step, step))]
+    @cached_property
+    def _kept_from(self) -> datetime:
+        """The month's begin, or that of the first day that Prometheus keeps. Raises `LedgerError`."""
+        begin = self.month.begin
+        while begin < self.month.end:
+            first = begin - _SLOW_STEP
+            course = self.prometheus.over("vector(1)", first, _SLOW_STEP, stands_on=(), until=begin)
+            if not isinstance(course, Forgotten):
+                return begin
+            self.forgotten = self.forgotten or course.why  # of the first day
+            begin += ONE_DAY
+        raise LedgerError(self.forgotten)
 
-    def _daily(self, expression: str, step: timedelta | None = None) -> Iterator[Series]:
-        step = step or self.step
-        for begin, end in _days(self.month.begin - _SLOW_STEP, self.month.end + _SLOW_STEP):
-            yield from self._known(self._asked(expression, begin, end - step, step))
-
-    def _asked(self, expression: str, begin: datetime, end: datetime, step: timedelta) -> Course:
-        return self.prometheus.over(expression, begin, step, stands_on=(), until=end)
-
-    def _known(self, course: Course) -> Sequence[Series]:
-        match course:
-            case Forgotten():
-                self.forgotten = self.forgotten or course.why  # of the first day
-                return ()
-            case Silent():
-                return ()
-            case Unknown():
+    def _read(self, expression: str, step: timedelta, margin: timedelta = timedelta()) -> Iterator[Series]:
+        """Yield what was recorded, in several queries, whose instants differ. Raises `LedgerError`."""
+        begin, end = self._kept_from - margin, self.month.end + margin
+        while begin <= end:
+            until = begin + _AT_ONCE * step
+            course = self.prometheus.over(expression, begin, step, stands_on=(), until=min(until - step, end))
+            if not isinstance(course, Unknown):
+                yield from course
+            elif not isinstance(course, Silent):
                 raise LedgerError(course.why)
-            case _:
-                return course
+            begin = until
 
 
-_WORKLOAD = ("group", "category", "workload")
 _RESOURCES = (
     (Recorded.REQUESTED_CPU, Recorded.PAID_CPU),
     (Recorded.REQUESTED_MEMORY, Recorded.PAID_MEMORY),
     (Recorded.REQUESTED_GPUS, Recorded.PAID_GPUS),
 )
-
-
-def _days(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    while begin < end:
-        yield begin, min(begin + ONE_DAY, end)
-        begin += ONE_DAY
 
 
 def _values(line: Series) -> Iterator[float]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ebbtide.ledger.lives import NodeKey, Sightings
 from ebbtide.ledger.month import Month
-from ebbtide.ledger.reading import Recording, Request, Steps
+from ebbtide.ledger.reading import Recording, Steps
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.prices import on_demand, spot_typical
 from tests.builders.monitoring.day import GIB, PROMTOOL
@@ -125,10 +125,7 @@ class KnownMonth:
             prices=self.prices,
             wanted={"train": wanted},
             asleep={"deployment ebbtide/api": self.naps},
-            requests=(
-                Request(group="flexible", category="worker", workload="train", shares=shares),
-                Request(group="fixed", category="fixed", workload="hub", shares=shares),
-            ),
+            requests={("flexible", "worker", "train"): shares, ("fixed", "fixed", "hub"): shares},
             forgotten="",
         )
 

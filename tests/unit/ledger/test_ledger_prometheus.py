@@ -124,7 +124,7 @@ def test_two_clusters_with_the_label_of_one_customer_are_refused(tmp_path: Path)
 
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
-    assert "2 controllers of acme led at once" in line
+    assert "several controllers of acme led at once" in line
 
 
 def test_a_prometheus_without_the_series_is_one_line(tmp_path: Path) -> None:
