@@ -5,7 +5,7 @@ A committed month is read from its file: its recording is gone after 45 days, an
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -60,7 +60,7 @@ def ledger(
     from ebbtide.ledger.month_file import add_entry, committed, month_path
     from ebbtide.ledger.page import render_page
     from ebbtide.ledger.reading import read_month
-    from ebbtide.ledger.sheets import as_text, view_of, view_with_bill
+    from ebbtide.ledger.sheets import as_text, view_of
 
     try:
         if stack is None:
@@ -75,14 +75,12 @@ def ledger(
             asking = watching(settings, prometheus, token_file, context, kubeconfig)
             recording = read_month(asking, settings.customer, chosen)
             found = ledger_of(recording, settings, chosen, datetime.now(UTC))
-        document, view = plain(found), view_of(found)
-        added: dict[str, Any] = {}
-        if billed is not None:
-            difference = difference_of(found, billed)
-            added = {"bill": plain(billed), "difference": plain(difference)}
-            view = view_with_bill(found, billed, difference, settings)
-            if focus is not None:
-                write_file(focus, focus_text(billed, found))
+        document = plain(found)
+        difference = None if billed is None else difference_of(found, billed)
+        added = {} if billed is None else {"bill": plain(billed), "difference": plain(difference)}
+        view = view_of(found, billed, difference)
+        if billed is not None and focus is not None:
+            write_file(focus, focus_text(billed, found))
         if report is not None:
             write_file(report, render_page(view))
         if write and found.incomplete:

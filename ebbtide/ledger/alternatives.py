@@ -18,6 +18,7 @@ from ebbtide.ledger.reading import Recording, Steps
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import with_node_sets
 from ebbtide.settings.placement import pod_size
 from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.simulator.billing import open_spans, usd_per_day
@@ -65,7 +66,7 @@ def _constant(
     settings: StackSettings, month: Month, rates: Rates, name: str, nodes: Mapping[str, int], *assumptions: str
 ) -> Alternative:
     """Price nodes that run all month at the group's first type, with each change of the price."""
-    groups = with_known_nodes(settings).node_groups
+    groups = with_node_sets(settings).node_groups
     plan = settings.costs.pricing_assumption
     plan = _PLAN_OF_A_FLEET if plan is PricingAssumption.ON_DEMAND else plan
     begin, end = month.begin.timestamp(), month.end.timestamp()
@@ -194,15 +195,13 @@ def _modelled(
         for at, value in steps:
             seconds = min(max(0.0, at - month.begin.timestamp()), end_s)
             world.timeline.at(seconds, partial(world.scale, pool, round(value)), BEFORE_THE_MODEL)
-    budgets = config.budgets if opens else ()
-    is_open, at = config.window.is_open(month.begin), month.begin
-    for budget in budgets:
-        world.set_budget(budget.name, int(is_open or budget.always))
-    while budgets and (edge := config.window.next_change(at)) is not None and edge < month.end:
-        is_open, at = not is_open, edge
-        for budget in budgets:
+    change = month.begin if opens else None
+    while change is not None and change < month.end:
+        is_open = config.window.is_open(change)
+        for budget in config.budgets:
             opening = partial(world.set_budget, budget.name, int(is_open or budget.always))
-            world.timeline.at((at - month.begin) / timedelta(seconds=1), opening, BEFORE_THE_MODEL)
+            world.timeline.at((change - month.begin) / timedelta(seconds=1), opening, BEFORE_THE_MODEL)
+        change = config.window.next_change(change)
     world.timeline.run_until(end_s)
     edges = [(at - month.begin) / timedelta(seconds=1) for gap in ledger.gaps for at in (gap.begin, gap.end)]
     usd = usd_per_day(world.recorder.series(), plan.rates, [*edges, end_s])

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 SILENCE_S = 300.0
 """Prometheus' own limit: after five minutes without a sample a series has ended."""
@@ -50,31 +51,28 @@ def gaps_between(looks: Sequence[float], begin: float, end: float) -> tuple[Span
 
 
 def lives_of(sightings: Sightings) -> tuple[Life, ...]:
-    """Return all lives; two nodes of one name at different times are two lives, as is a node before and after a label
-    changed.
-    """
-    first_seen: dict[tuple[str, float], float] = {}
-    for key, seen in sightings.seen.items():
-        for birth in sightings.created.get(key.node, ()):
-            after = [at for at in seen if at >= birth - _CLOCK_S]
-            if after:
-                first_seen[key.node, birth] = min(*after, first_seen.get((key.node, birth), after[0]))
-    return tuple(
-        life for key, seen in sightings.seen.items() for life in _lives(key, sorted(set(seen)), sightings, first_seen)
-    )
+    """Return all lives. A node's next one begins with another creation time or label, or after an absence."""
+    keys: dict[str, list[NodeKey]] = {}
+    for key in sightings.seen:
+        keys.setdefault(key.node, []).append(key)
+    return tuple(life for node, of_node in keys.items() for life in _lives(node, of_node, sightings))
 
 
-def _lives(
-    key: NodeKey, seen: Sequence[float], sightings: Sightings, first_seen: Mapping[tuple[str, float], float]
-) -> Iterator[Life]:
-    births = sorted(set(sightings.created.get(key.node, ())))
-    edges = [0, *(bisect_left(seen, birth - _CLOCK_S) for birth in births), len(seen)]
-    for birth, (first, last) in zip((None, *births), pairwise(edges), strict=True):
-        cuts = [place for place in range(first + 1, last) if _absent(seen[place - 1], seen[place], sightings.looks)]
-        for begin, end in pairwise((first, *cuts, last)) if first < last else ():
-            created = birth if birth is not None and seen[begin] == first_seen.get((key.node, birth)) else None
-            start = seen[begin] if created is None else min(created, seen[begin])
-            yield Life(key=key, created=created, begin=start, end=_end(seen[end - 1], sightings.looks))
+def _lives(node: str, keys: Sequence[NodeKey], sightings: Sightings) -> Iterator[Life]:
+    births, looks = sorted(set(sightings.created.get(node, ()))), sightings.looks
+    samples = sorted(((at, key) for key in keys for at in set(sightings.seen[key])), key=itemgetter(0))
+    born = [bisect_right(births, at + _CLOCK_S) for at, _ in samples]  # so many of the births until then
+    cuts = [
+        place
+        for place, ((before, old), (at, key)) in enumerate(pairwise(samples), start=1)
+        if old != key or born[place] != born[place - 1] or _absent(before, at, looks)
+    ]
+    for first, last in pairwise((0, *cuts, len(samples))) if samples else ():
+        at, key = samples[first]
+        is_new = born[first] > (born[first - 1] if first else 0)
+        created = births[born[first] - 1] if is_new else None
+        begin = at if created is None else min(created, at)
+        yield Life(key=key, created=created, begin=begin, end=_end(samples[last - 1][0], looks))
 
 
 def _absent(before: float, after: float, looks: Sequence[float]) -> bool:

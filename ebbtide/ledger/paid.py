@@ -15,6 +15,7 @@ from math import inf
 from ebbtide.ledger.lives import Life, NodeKey, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap
 from ebbtide.ledger.month import SPOT, Gap, Month, NodeHours
 from ebbtide.ledger.rates import Rates, plan_share
+from ebbtide.ledger.reading import PRICE_STEP
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
@@ -117,11 +118,12 @@ def _bounded(
     low = high = 0.0
     sure: dict[str, float] = {}
     dearest: dict[str, float] = {}
+    priced = (gap[0], gap[1] + PRICE_STEP.total_seconds())  # the next reading of prices may be that much later
     plan = settings.costs.pricing_assumption
     for life in lives:
         key = life.key
         hours = overlap((life.begin, life.end), gap) / HOUR_S
-        prices = [rates.usd(key, at) for at in gap]  # when it changed in between is not known
+        prices = [rates.usd(key, at) for at in priced]  # when it changed in between is not known
         on_plan = key.group in shapes and key.capacity_type != SPOT
         low += hours * min(prices) * (plan_share(settings, key.group, plan) if on_plan else 1.0)
         high += hours * max(prices)
@@ -130,7 +132,7 @@ def _bounded(
     length = (gap[1] - gap[0]) / HOUR_S
     for name in {*shapes, *peaks}:
         most, types = (shapes[name].max, shapes[name].types) if name in shapes else (0, ())
-        usd = [rates.listed_usd(kind.name, at) for kind in types if kind.name in rates.listed for at in gap]
+        usd = [rates.listed_usd(kind.name, at) for kind in types if kind.name in rates.listed for at in priced]
         unsure = max(most, peaks.get(name, 0)) * length - sure.get(name, 0.0)
         high += max(0.0, unsure) * max([*usd, dearest.get(name, 0.0)])
     begin, end = (datetime.fromtimestamp(at, UTC) for at in gap)

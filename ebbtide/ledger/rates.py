@@ -45,7 +45,7 @@ def rates_of(settings: StackSettings, recorded: Mapping[str, Steps], keys: Itera
     listed: dict[str, Steps] = {}
     missing: list[str] = []
     ran = {key.instance_type: key.group for key in keys}
-    fleets = {shape.types[0].name: group for group, shape in shapes.items()}
+    fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
     for name, group in {**fleets, **ran}.items():
         own = shapes[group].types[0].usd_per_hour if group in shapes else None
         if not replaced and recorded.get(name):

@@ -131,7 +131,9 @@ class MonthReader:
 
     def _requests(self) -> Requests:
         """Read the requested share of each resource, by hour. Where nodes have GPUs, these alone decide."""
-        cpu, memory, gpus = ([*self._shares(*pair)] for pair in _RESOURCES)
+        cpu = [*self._shares(Recorded.REQUESTED_CPU, Recorded.PAID_CPU)]
+        memory = [*self._shares(Recorded.REQUESTED_MEMORY, Recorded.PAID_MEMORY)]
+        gpus = [*self._shares(Recorded.REQUESTED_GPUS, Recorded.PAID_GPUS)]
         with_gpus = {line.labels.get("group", "") for line in gpus}
         shares: dict[tuple[str, str, str], dict[int, float]] = {}
         for lines, weight in ((cpu, 0.5), (memory, 0.5), (gpus, 1.0)):
@@ -176,13 +178,6 @@ class MonthReader:
             elif not isinstance(course, Silent):
                 raise LedgerError(course.why)
             begin = until
-
-
-_RESOURCES = (
-    (Recorded.REQUESTED_CPU, Recorded.PAID_CPU),
-    (Recorded.REQUESTED_MEMORY, Recorded.PAID_MEMORY),
-    (Recorded.REQUESTED_GPUS, Recorded.PAID_GPUS),
-)
 
 
 def _values(line: Series) -> Iterator[float]:

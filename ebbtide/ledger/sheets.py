@@ -5,14 +5,11 @@ from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 
-from ebbtide.advice.savings.advice import savings_advice
-from ebbtide.advice.savings.usage import usage_of_counts
 from ebbtide.ledger.bill.bill import Bill
 from ebbtide.ledger.bill.difference import Difference
 from ebbtide.ledger.month import SPOT, Ledger, NodeHours
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.words import DASH, count, dollars, percent
-from ebbtide.settings.model import StackSettings
 from ebbtide.terminal import table
 
 NO_GROUP = "no group"
@@ -27,25 +24,17 @@ class LedgerView:
     assumptions: Mapping[str, Sequence[str]]
 
 
-def view_of(ledger: Ledger) -> LedgerView:
-    return LedgerView(
-        ledger=ledger,
-        sheets={"paid": _paid(ledger), "instead": _instead(ledger), "caused": _caused(ledger)},
-        assumptions={
-            **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
-            "month": [*_gap_lines(ledger), *ledger.notes],
-            "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
-        },
-    )
-
-
-def view_with_bill(ledger: Ledger, bill: Bill, difference: Difference, settings: StackSettings) -> LedgerView:
-    view = view_of(ledger)
-    return LedgerView(
-        ledger=ledger,
-        sheets={**view.sheets, "bill": _bill(bill), "difference": _difference(difference)},
-        assumptions={**view.assumptions, "bill": [*_bill_notes(bill, settings)]},
-    )
+def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None) -> LedgerView:
+    sheets = {"paid": _paid(ledger), "saved": _instead(ledger), "caused by": _caused(ledger)}
+    assumptions = {
+        **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
+        "month": [*_gap_lines(ledger), *ledger.notes],
+        "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
+    }
+    if bill is not None and difference is not None:
+        sheets |= {"bill": _bill(bill), "bill and ledger": _difference(difference)}
+        assumptions["bill"] = [*_bill_notes(bill)]
+    return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions)
 
 
 def headline(ledger: Ledger) -> str:
@@ -97,11 +86,11 @@ def _paid(ledger: Ledger) -> Sheet:
     for row in ledger.paid:
         groups.setdefault(row.group or NO_GROUP, []).append(row)
     lines = {"assumed plan": dollars(ledger.plan_usd)} if ledger.plan_usd else {}
-    for gap in ledger.gaps:
-        lines[f"gap {gap.begin:%m-%d %H:%M} to {gap.end:%m-%d %H:%M} UTC"] = span(gap.low_usd, gap.high_usd)
+    if ledger.gaps:
+        lines["gaps"] = span(sum(gap.low_usd for gap in ledger.gaps), sum(gap.high_usd for gap in ledger.gaps))
     total = span(ledger.low_usd - ledger.boot_usd, ledger.high_usd - ledger.boot_usd)
     return Sheet(
-        caption="By group, at the prices below",
+        caption="Nodes at the prices below. Boots are estimated, and gaps have bounds instead of a figure.",
         over="group",
         columns=["dollars", "node-hours", "on spot", "boots", "boots, estimated"],
         rows=[
@@ -124,7 +113,8 @@ def _instead(ledger: Ledger) -> Sheet:
         SheetRow(entry.name, [saved_text(ledger.saved[entry.name]), span(entry.low_usd, entry.high_usd)])
         for entry in ledger.alternatives
     ]
-    return Sheet(caption="The same month with another fleet", over="fleet", columns=["saved", "dollars"], rows=rows)
+    caption = "Dollars of the alternative less those of the month. Each is a range; the assumptions are below."
+    return Sheet(caption=caption, over="fleet", columns=["saved", "dollars"], rows=rows)
 
 
 def _caused(ledger: Ledger) -> Sheet:
@@ -137,7 +127,8 @@ def _caused(ledger: Ledger) -> Sheet:
     if ledger.plan_usd:
         rows.append(SheetRow("assumed plan", [dollars(ledger.plan_usd), "", "", ""]))
     columns = ["dollars", "share", "group", "category"]
-    return Sheet(caption="Recorded dollars by requests", over="caused by", columns=columns, rows=rows)
+    caption = "Dollars of each group's nodes by the resources that pods requested. Idle: requested by no pod."
+    return Sheet(caption=caption, over="caused by", columns=columns, rows=rows)
 
 
 def _bill(bill: Bill) -> Sheet:
@@ -148,17 +139,21 @@ def _bill(bill: Bill) -> Sheet:
         **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
     }
     rows = [SheetRow(name, [dollars(usd)]) for name, usd in lines.items()]
-    return Sheet(caption="Lines of AWS' bill", over="AWS' bill", columns=["dollars"], rows=rows)
+    return Sheet(
+        caption="Amortised cost. Taxes, credits and refunds are apart.",
+        over="AWS' bill",
+        columns=["dollars"],
+        rows=rows,
+    )
 
 
 def _difference(difference: Difference) -> Sheet:
     rows = [SheetRow(cause.name, [span(cause.low_usd, cause.high_usd)]) for cause in difference.causes]
     total = SheetRow("the bill's nodes less the ledger's", [span(difference.low_usd, difference.high_usd)])
-    caption = "The bill's nodes against the ledger"
-    return Sheet(caption=caption, over="cause", columns=["dollars"], rows=rows, total=total)
+    return Sheet(caption="Causes add up to the difference.", over="cause", columns=["dollars"], rows=rows, total=total)
 
 
-def _bill_notes(bill: Bill, settings: StackSettings) -> Iterator[str]:
+def _bill_notes(bill: Bill) -> Iterator[str]:
     yield "Effective (amortised) cost. The bill's month is one of UTC, the ledger's one of the stack's zone."
     if bill.accounts > 1:
         yield f"Rows of {bill.accounts} accounts have this customer's tag."
@@ -170,14 +165,3 @@ def _bill_notes(bill: Bill, settings: StackSettings) -> Iterator[str]:
         yield f"Reservations, entire report: {dollars(bill.unused_reservation_usd)} unused."
     if bill.coverage is not None:
         yield f"Commitments cover {percent(bill.coverage)} of this stack's nodes at public prices, spot excluded."
-    if not bill.usage:
-        return
-    usage = usage_of_counts(bill.usage, settings, f"AWS' bill of {bill.month.name}")
-    if (chosen := savings_advice(settings, usage).chosen) is None:
-        yield "On this month's hours no plan of one year pays."
-        return
-    yield (
-        f"On this month's hours {chosen.plan} of ${sum(chosen.commitments.values()):,.3f} an hour would save "
-        f"{percent(chosen.saving)} of the on-demand price of all nodes, those included that a plan covers now "
-        "(ebbtide advise savings)."
-    )

@@ -6,8 +6,8 @@ customer (taxes, credits, plans) belong to all of an organisation: they are coun
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -54,18 +54,12 @@ class Bill:
 
     month: Month
     lines: Annotated[dict[BillKey, Amounts], Field(exclude=True)] = field(default_factory=dict[BillKey, Amounts])
-    usage: Annotated[dict[tuple[datetime, str], float], Field(exclude=True)] = field(
-        default_factory=dict[tuple[datetime, str], float]
-    )
-    """Nodes by hour and group."""
     shared_usd: dict[Charge, float] = field(default_factory=dict[Charge, float])
     """Effective dollars of rows without a tag of any customer."""
     committed_usd: float = 0.0  # of all Savings Plans in the report
     used_usd: float = 0.0
     unused_reservation_usd: float = 0.0
-    nodes: int = 0  # instances
     accounts: int = 0  # with rows of this customer
-    rows: int = 0
 
     @computed_field
     @property
@@ -120,7 +114,6 @@ class _Reader:
         self.months.add(period)
         if period != self.bill.month.name:
             return
-        self.bill.rows += 1
         if row.line_item_currency_code != "USD":
             raise BadRow("line_item_currency_code: wanted USD, found another currency")
         tags = {_OTHER_SIGN.sub("_", key.lower()).removeprefix("user_"): tag for key, tag in row.resource_tags.items()}
@@ -150,7 +143,7 @@ class _Reader:
         begin, quantity = row.line_item_usage_start_date, row.first("line_item_usage_amount")
         for charge, pricing, amounts in charges_of(row):
             if is_node and charge is Charge.USAGE:
-                self._node(row, group, quantity)
+                self._node(row, quantity)
             key = BillKey(
                 outside=not self.bill.month.begin <= begin < self.bill.month.end,
                 part=part,
@@ -165,30 +158,25 @@ class _Reader:
             amounts.quantity = quantity
             self.bill.lines.setdefault(key, Amounts()).add(amounts)
 
-    def _node(self, row: LineItem, group: str, hours: float) -> None:
-        begin = row.line_item_usage_start_date
-        if row.line_item_usage_end_date - begin > _HOUR:
+    def _node(self, row: LineItem, hours: float) -> None:
+        if row.line_item_usage_end_date - row.line_item_usage_start_date > _HOUR:
             raise BadRow(
                 "line_item_usage_end_date: wanted rows of one hour (TIME_GRANULARITY HOURLY), found longer ones"
             )
         if not row.line_item_resource_id:
             raise BadRow("line_item_resource_id: wanted the id of each node (INCLUDE_RESOURCES), found an empty cell")
         self.nodes[row.line_item_resource_id] = self.nodes.get(row.line_item_resource_id, 0.0) + hours
-        if group:
-            hour = begin.replace(minute=0, second=0, microsecond=0), group
-            self.bill.usage[hour] = self.bill.usage.get(hour, 0.0) + hours
 
     def close(self) -> Bill:
         """Return the bill. Where rows have net costs, these have the discounts already. Raises `LedgerError`."""
         bill = self.bill
-        begin, end = period_of(bill.month)
-        if max(self.nodes.values(), default=0.0) > (end - begin) / _HOUR + 1:
+        if max(self.nodes.values(), default=0.0) > replace(bill.month, zone="UTC").hours + 1:
             raise LedgerError("--bill: a node has more hours than the month: wanted each row once, found rows twice")
         if self.has_net:
             bill.shared_usd.pop(Charge.DISCOUNT, None)
             bill.lines = {key: amounts for key, amounts in bill.lines.items() if key.charge is not Charge.DISCOUNT}
         bill.shared_usd = {charge: usd for charge, usd in bill.shared_usd.items() if usd}
-        bill.nodes, bill.accounts = len(self.nodes), len(self.accounts)
+        bill.accounts = len(self.accounts)
         return bill
 
 
@@ -214,9 +202,3 @@ def read_bill(files: Sequence[Path], settings: StackSettings, month: Month) -> B
     if not bill.lines:
         raise LedgerError(f"--bill: no charge of {month.name} has the tag ebbtide.dev/customer={settings.customer}")
     return bill
-
-
-def period_of(month: Month) -> tuple[datetime, datetime]:
-    """Return the billing period: AWS' months are those of UTC."""
-    after = month.after
-    return datetime(month.year, month.month, 1, tzinfo=UTC), datetime(after.year, after.month, 1, tzinfo=UTC)

@@ -9,8 +9,9 @@ Source: FinOps Open Cost and Usage Specification 1.2, columns and attributes.
 import csv
 import io
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from ebbtide.ledger.bill.bill import Bill, BillKey, period_of
+from ebbtide.ledger.bill.bill import Bill, BillKey
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part
 from ebbtide.ledger.month import Ledger
 
@@ -41,7 +42,8 @@ def focus_text(bill: Bill, ledger: Ledger) -> str:
 
 
 def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]:
-    begin, end = (moment.strftime(_TIME) for moment in period_of(bill.month))
+    period = replace(bill.month, zone="UTC")
+    begin, end = (moment.strftime(_TIME) for moment in (period.begin, period.end))
     fixed = {
         "BillingAccountId": f"{ledger.customer}-payer",  # no account id leaves the report
         "BillingAccountName": None,

@@ -141,14 +141,6 @@ def test_two_accounts_of_one_customer_are_named_by_their_number(tmp_path: Path) 
     assert bill.accounts == 2
 
 
-def test_nodes_by_hour_and_group_come_from_the_rows_of_each_hour(tmp_path: Path) -> None:
-    later = HOUR + timedelta(hours=1)
-
-    bill = bill_of(tmp_path, node(HOUR, 0.8), node(HOUR, 0.4, line_item_usage_amount=0.5), node(later, 0.8))
-
-    assert bill.usage == {(HOUR, "flexible"): 1.5, (later, "flexible"): 1.0}
-
-
 def test_more_columns_and_other_rows_do_no_harm(tmp_path: Path) -> None:
     rows = [dict(row, capacity_reservation_capacity_reservation_arn="arn:x") for row in known_month()]
     columns = ("capacity_reservation_capacity_reservation_arn", *reversed(COLUMNS))

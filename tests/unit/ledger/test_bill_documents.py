@@ -20,7 +20,7 @@ from ebbtide.ledger.month import Alternative, Gap, Ledger, LedgerError, NodeHour
 from ebbtide.ledger.month_file import add_entry, committed, month_path, read_entries
 from ebbtide.ledger.overview import overview
 from ebbtide.ledger.page import render_page
-from ebbtide.ledger.sheets import view_of, view_with_bill
+from ebbtide.ledger.sheets import view_of
 from tests.builders.cur import SECRETS, Cells, apart, known_month, node, write_csv
 from tests.paths import ROOT
 from tests.unit.ledger.test_bill import HOUR, MONTH, SETTINGS, bill_of
@@ -266,7 +266,7 @@ def test_all_customers_are_sorted_by_what_could_still_be_saved(tmp_path: Path) -
 
 
 def test_who_caused_it_adds_up_to_the_recorded_dollars() -> None:
-    dollars = [row.cells[0] for row in view_of(LEDGER).sheets["caused"].rows]
+    dollars = [row.cells[0] for row in view_of(LEDGER).sheets["caused by"].rows]
 
     assert sum(float(text.replace("$", "").replace("\N{MINUS SIGN}", "-")) for text in dollars) == pytest.approx(
         sum(share.usd for share in LEDGER.shares) + LEDGER.plan_usd
@@ -276,7 +276,7 @@ def test_who_caused_it_adds_up_to_the_recorded_dollars() -> None:
 def test_no_output_holds_a_secret_of_the_report(tmp_path: Path) -> None:
     rows = [*known_month(), apart(HOUR, "Tax", 1.0, line_item_usage_type="gh@corp.example", pricing_unit="Hopper")]
     bill = read_bill([write_csv(tmp_path / "cur.csv", rows)], SETTINGS, MONTH)
-    view = view_with_bill(LEDGER, bill, difference_of(LEDGER, bill), SETTINGS)
+    view = view_of(LEDGER, bill, difference_of(LEDGER, bill))
     path = month_path(tmp_path, "acme", "2026-11")
     add_entry(path, document_of(tmp_path, LEDGER, *rows), WRITTEN)
 
@@ -285,12 +285,11 @@ def test_no_output_holds_a_secret_of_the_report(tmp_path: Path) -> None:
     assert not [(secret, text[:80]) for secret in SECRETS for text in outputs if secret in text]
 
 
-def test_the_real_month_gets_advice_on_plans(tmp_path: Path) -> None:
+def test_use_and_coverage_of_commitments_are_stated(tmp_path: Path) -> None:
     bill = bill_of(tmp_path, *known_month())
-    view = view_with_bill(LEDGER, bill, difference_of(LEDGER, bill), SETTINGS)
+    view = view_of(LEDGER, bill, difference_of(LEDGER, bill))
 
     text = "\n".join(view.assumptions["bill"])
 
     assert "Savings Plans, entire report: 92 % of $14.40 used." in text
     assert "Commitments cover 50 % of this stack's nodes at public prices, spot excluded." in text
-    assert "On this month's hours ec2-1y-no-upfront of $" in text

@@ -81,6 +81,30 @@ def test_a_gap_of_two_days_is_named_and_has_a_range(acme: StackSettings) -> None
     assert all_at_max < gap.high_usd < 1.5 * all_at_max  # and the nodes on spot
 
 
+def test_a_price_that_changed_in_a_gap_is_within_its_bounds(acme: StackSettings) -> None:
+    known = KnownMonth(month=OCTOBER, scale=0, holes=[(229, 250)])
+    before, (_, after) = known.prices[FLEXIBLE]
+    read_at = known.begin + 250 * 3600 + 500  # prices are read every ten minutes
+    sightings = known.sightings()
+    rates = rates_of(acme, {**known.prices, FLEXIBLE: (before, (read_at, after))}, sightings.seen)
+
+    low, high = bounds(paid_of(acme, OCTOBER, sightings, rates))
+
+    assert low <= known.usd() <= high
+
+
+def test_the_most_of_a_gap_has_the_dearest_type_of_a_group_also_if_it_never_ran(
+    acme: StackSettings, tmp_path: Path
+) -> None:
+    dearer = "m7a.4xlarge"
+    other = loaded(stack().replace("[m7i.4xlarge], max: 24", f"[m7i.4xlarge, {dearer}], max: 24"), tmp_path)
+
+    gaps = [paid_for(replace(WHOLE, holes=[(200, 248)]), settings).gaps[0] for settings in (acme, other)]
+
+    more = 48 * (hourly(REGION, dearer) - hourly(REGION, FLEXIBLE))
+    assert 20 * more < gaps[1].high_usd - gaps[0].high_usd < 24 * more
+
+
 def test_an_exporter_that_restarts_leaves_no_gap(acme: StackSettings) -> None:
     restarts = [(hour, hour + 0.07) for hour in range(5, 700, 40)]
 
@@ -124,7 +148,7 @@ def test_a_node_whose_label_changes_is_paid_once() -> None:
     seen = {"": minutes(10, 20), "flexible": minutes(21, 30)}
 
     assert lives(seen, [570.0]) == [("", 570.0, 570.0, 1230.0), ("flexible", None, 1260.0, 1830.0)]
-    assert lives(dict(reversed(seen.items())), [570.0])[::-1] == lives(seen, [570.0])
+    assert lives(dict(reversed(seen.items())), [570.0]) == lives(seen, [570.0])
 
 
 def test_five_minutes_of_silence_are_no_gap_and_more_are() -> None:
