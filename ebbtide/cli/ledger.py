@@ -58,20 +58,23 @@ def ledger(
     from ebbtide.ledger.build import ledger_of
     from ebbtide.ledger.month import LedgerError, plain
     from ebbtide.ledger.month_file import add_entry, committed, month_path
+    from ebbtide.ledger.overview import overview
     from ebbtide.ledger.page import render_page
     from ebbtide.ledger.reading import read_month
     from ebbtide.ledger.sheets import as_text, view_of
 
     try:
         if stack is None:
-            _show_all(month, json_file)
+            stacks, shown = overview(project_root(), month)
+            finish(json_file, {"schema": 1, "stacks": stacks}, shown)
             return
         settings = load_stack(stack)
         chosen = closed_month(month, settings)
         path = month_path(project_root(), settings.stack, chosen.name)
         billed = read_bill(bill, settings, chosen) if bill else None
-        found, _ = committed(path)
-        if found is None:
+        if path.exists():
+            found, _ = committed(path)
+        else:
             asking = watching(settings, prometheus, token_file, context, kubeconfig)
             recording = read_month(asking, settings.customer, chosen)
             found = ledger_of(recording, settings, chosen, datetime.now(UTC))
@@ -91,12 +94,3 @@ def ledger(
     except (StackInvalid, LedgerError, Unwritable) as error:
         fail(error)
     finish(json_file, {"schema": 1, **document, **added}, as_text(view))
-
-
-def _show_all(month: str, json_file: Path | None) -> None:
-    from ebbtide.ledger.overview import overview
-
-    stacks, shown = overview(project_root(), month)
-    if not stacks:
-        fail(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
-    finish(json_file, {"schema": 1, "stacks": stacks}, shown)

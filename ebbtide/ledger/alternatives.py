@@ -43,18 +43,23 @@ _PLAN_OF_A_FLEET = PricingAssumption.COMPUTE_1Y
 def alternatives_of(
     settings: StackSettings, ledger: Ledger, peaks: Mapping[str, int], rates: Rates, recording: Recording
 ) -> tuple[Alternative, ...]:
+    replays = (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
     if ledger.recorded_share < LEAST_RECORDED:
         why = f"not enough data: {ledger.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
-        return tuple(_unknown(name, why) for name in (BEFORE, PEAK, *_names(settings)))
+        return tuple(_unknown(name, why) for name in (BEFORE, PEAK, *replays))
     constant = partial(_constant, settings, ledger.month, rates)
     before = settings.costs.before
     peak = "the most nodes of each group at one time ran all month"
+    try:
+        replayed = tuple(_replayed(settings, ledger, recording, constant))
+    except ReplayError as error:
+        replayed = tuple(_unknown(name, str(error)) for name in replays)
     return (
         constant(BEFORE, before, "the nodes of costs.before ran all month")
         if before
         else _unknown(BEFORE, "costs.before is not set"),
         constant(PEAK, peaks, f"{peak}, as far as recorded" if ledger.gaps else peak),
-        *_replayed(settings, ledger, recording, constant),
+        *replayed,
     )
 
 
@@ -91,25 +96,15 @@ def _constant(
     )
 
 
-def _names(settings: StackSettings) -> tuple[str, ...]:
-    """Return the alternatives that take a replay."""
-    return (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
-
-
 def _replayed(
     settings: StackSettings, ledger: Ledger, recording: Recording, constant: Callable[..., Alternative]
 ) -> Iterator[Alternative]:
-    month = ledger.month
-    try:
-        known = with_known_nodes(settings)
-    except ReplayError as error:
-        yield from (_unknown(name, str(error)) for name in _names(settings))
-        return
+    """Yield the alternatives that take a replay. Raises `ReplayError` if none can be made."""
+    month, known = ledger.month, with_known_nodes(settings)
     pools = {name: steps for name, steps in recording.wanted.items() if name in known.workers}
     if not pools:
-        why = f"not enough data: {settings.customer} has no ebbtide_pool_wanted of its pools in {month.name}"
-        yield from (_unknown(name, why) for name in _names(settings))
-        return
+        why = f"{settings.customer} has no ebbtide_pool_wanted of its pools in {month.name}"
+        raise ReplayError(f"not enough data: {why}")
     naps = tuple(_naps(settings, month, recording.asleep))
     seconds: Counter[str] = Counter()
     for nap in naps:
@@ -137,7 +132,7 @@ def _replayed(
     yield constant(PEAK_WORKERS, nodes, f"workers at the month's peak all month: {text}", services)
     if naps:
         yield compared(NOTHING_SLEEPS, "with all workloads awake", modelled((), opens=True))
-    elif NOTHING_SLEEPS in _names(settings):
+    elif any(sleepers_of(settings)):
         yield _unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state has no sleep in {month.name}")
 
 

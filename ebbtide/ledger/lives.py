@@ -16,7 +16,7 @@ SILENCE_S = 300.0
 Span = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NodeKey:
     node: str
     group: str
@@ -39,9 +39,9 @@ class Life:
 class Sightings:
     """Times of samples: of the exporter while it saw nodes, and of each node; creation times by node name."""
 
-    looks: Sequence[float]
-    seen: Mapping[NodeKey, Sequence[float]]
-    created: Mapping[str, Sequence[float]]
+    looks: Sequence[float]  # increasing
+    seen: Mapping[NodeKey, Iterable[float]]
+    created: Mapping[str, Iterable[float]]
 
 
 def gaps_between(looks: Sequence[float], begin: float, end: float) -> tuple[Span, ...]:

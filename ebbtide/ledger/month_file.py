@@ -61,11 +61,10 @@ def read_entries(path: Path) -> list[Entry]:
     return entries
 
 
-def committed(path: Path) -> tuple[Ledger | None, Entry | None]:
-    """Return the ledger and the bill of a file's last entry; without a file neither. Raises `LedgerError`."""
-    if not (entries := read_entries(path)):
-        return None, None
-    return _LEDGER.validate_python(entries[-1]["ledger"]), entries[-1]["bill"]
+def committed(path: Path) -> tuple[Ledger, Entry | None]:
+    """Return the ledger and the bill of a file's last entry. Raises `LedgerError`."""
+    *_, last = read_entries(path)
+    return _LEDGER.validate_python(last["ledger"]), last["bill"]
 
 
 def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from ebbtide.ledger.month import Ledger, LedgerError
-from ebbtide.ledger.month_file import Entry, committed, month_paths
+from ebbtide.ledger.month import LedgerError
+from ebbtide.ledger.month_file import committed, month_paths
 from ebbtide.ledger.sheets import saved_text, span
 from ebbtide.report.words import DASH, dollars
 from ebbtide.terminal import table
@@ -24,11 +24,23 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
             ledger, bill = committed(path)
         except LedgerError as fault:
             faults.append(str(fault))
-        else:
-            if ledger is not None:
-                stacks.append(_figures(ledger, bill))
+            continue
+        stacks.append(
+            {
+                "stack": ledger.stack,
+                "month": ledger.month.name,
+                "customer": ledger.customer,
+                "low_usd": ledger.low_usd,
+                "high_usd": ledger.high_usd,
+                "idle_usd": ledger.idle_usd,
+                "saved": next(iter(ledger.saved.values()), None),
+                "bill_usd": None if bill is None else sum(bill["parts"].values()),
+            }
+        )
     if faults:
         raise LedgerError("\n".join(faults))
+    if not stacks:
+        raise LedgerError(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
     stacks.sort(key=lambda stack: (-stack["idle_usd"], stack["stack"]))
     columns = ("customer", "stack", "month", ">nodes cost", ">bill", ">saved", ">could still be saved")
     rows = (
@@ -44,16 +56,3 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
         for stack in stacks
     )
     return stacks, table(columns, rows)
-
-
-def _figures(ledger: Ledger, bill: Entry | None) -> dict[str, Any]:
-    return {
-        "stack": ledger.stack,
-        "month": ledger.month.name,
-        "customer": ledger.customer,
-        "low_usd": ledger.low_usd,
-        "high_usd": ledger.high_usd,
-        "idle_usd": ledger.idle_usd,
-        "saved": next(iter(ledger.saved.values()), None),
-        "bill_usd": None if bill is None else sum(bill["parts"].values()),
-    }

@@ -4,6 +4,7 @@ Nodes are read as times of samples, day by day: `timestamp()` of a series that e
 Prometheus' five minutes of grace add nothing to a node's life. A day that Prometheus no longer keeps is a gap.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -48,58 +49,40 @@ def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording
     if (doubt := prometheus.doubt()) is not None:
         raise LedgerError(doubt.why)
     reader.refuse_two_clusters()
-    return reader.recording()
+    return Recording(
+        source=prometheus.where,
+        sightings=reader.sightings(),
+        prices=reader.prices(),
+        wanted=reader.wanted(),
+        asleep=reader.asleep(),
+        requests=reader.requests(),
+        forgotten=reader.forgotten,
+    )
 
 
 @dataclass
 class MonthReader:
+    """Each method raises `LedgerError` if an answer is unknown."""
+
     prometheus: Prometheus
     of: Metrics
     month: Month
     step: timedelta = _STEP
     forgotten: str = ""
 
-    def recording(self) -> Recording:
-        """Read all. Raises `LedgerError`."""
-        return Recording(
-            source=self.prometheus.where,
-            sightings=self.sightings(),
-            prices=self._steps("instance_type", self._priced(), PRICE_STEP),
-            wanted=self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP),
-            asleep=self._steps("workload", self._asleep(), _SLOW_STEP),
-            requests=self._requests(),
-            forgotten=self.forgotten,
-        )
-
     def sightings(self) -> Sightings:
         sees = self.of("exporter_sees", what="nodes")
-        margin = _SLOW_STEP  # before and after the month, so that a life at its edge has its end
-        lines = self._read(f"max(timestamp({sees}) * ({sees} == bool 1))", self.step, margin)
-        looks = [at for line in lines for at in _values(line)]
-        if not any(looks):
+        looks = self._values(f"max(timestamp({sees}) * ({sees} == bool 1))", self.step).get((), set()) - {0.0}
+        if not looks:
             raise LedgerError(f"{self.prometheus.where} has nothing for ebbtide_exporter_sees in {self.month.name}")
         labels = ("node", "group", "kind", "instance_type", "capacity_type")
-        seen: dict[NodeKey, set[float]] = {}
-        info = f"max by ({', '.join(labels)}) (timestamp({self.of('node_info')}))"
-        for line in self._read(info, self.step, margin):
-            node, group, kind, instance_type, capacity = (line.labels.get(label, "") for label in labels)
-            key = NodeKey(
-                node=node,
-                group=group,
-                category=kind,
-                instance_type=instance_type,
-                capacity_type=_capacity(capacity, kind),
-            )
-            seen.setdefault(key, set()).update(_values(line))
-        created: dict[str, set[float]] = {}
+        times = self._values(f"max by ({', '.join(labels)}) (timestamp({self.of('node_info')}))", self.step, *labels)
+        seen: defaultdict[NodeKey, set[float]] = defaultdict(set)
+        for (node, group, kind, instance_type, capacity), at in times.items():
+            seen[NodeKey(node, group, kind, instance_type, _capacity(capacity, kind))] |= at
         born = f"max by (node) (max_over_time({self.of('node_created_timestamp_seconds')}[10m]))"
-        for line in self._read(born, PRICE_STEP, margin):
-            created.setdefault(line.labels.get("node", ""), set()).update(_values(line))
-        return Sightings(
-            looks=sorted({at for at in looks if at}),
-            seen={key: sorted(times) for key, times in seen.items()},
-            created={node: sorted(times) for node, times in created.items()},
-        )
+        created = {node: at for (node,), at in self._values(born, PRICE_STEP, "node").items()}
+        return Sightings(looks=sorted(looks), seen=seen, created=created)
 
     def refuse_two_clusters(self) -> None:
         readings = f"sum_over_time((sum({self.of('leader')}) > bool 1)[20m:5m])"
@@ -110,14 +93,25 @@ class MonthReader:
                     question = f"are there two clusters with the label {CUSTOMER} of one?"
                     raise LedgerError(f"{self.prometheus.where}: {why}: {question}")
 
-    def _priced(self) -> str:
+    def prices(self) -> dict[str, Steps]:
         price = self.of.highest("node_dollars_per_hour", "node")
         kinds = self.of.highest("node_info", "node", "instance_type")
-        return f"max by (instance_type) ({price} * on (customer, node) group_left (instance_type) {kinds})"
+        priced = f"max by (instance_type) ({price} * on (customer, node) group_left (instance_type) {kinds})"
+        return self._steps("instance_type", priced, PRICE_STEP)
 
-    def _asleep(self) -> str:
+    def wanted(self) -> dict[str, Steps]:
+        return self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP)
+
+    def asleep(self) -> dict[str, Steps]:
         asleep, awake = (f"max by (workload) ({self.of('workload_state', state=it)})" for it in ("asleep", "awake"))
-        return f"{asleep} or 0 * {awake}"
+        return self._steps("workload", f"{asleep} or 0 * {awake}", _SLOW_STEP)
+
+    def _values(self, expression: str, step: timedelta, *labels: str) -> dict[tuple[str, ...], set[float]]:
+        """Return the values by labels, also of the minutes around the month, so that a life at its edge has its end."""
+        values: defaultdict[tuple[str, ...], set[float]] = defaultdict(set)
+        for line in self._read(expression, step, margin=_SLOW_STEP):
+            values[tuple(line.labels.get(label, "") for label in labels)].update(value for _, value in line.points)
+        return values
 
     def _steps(self, label: str, expression: str, step: timedelta) -> dict[str, Steps]:
         """Return the changes of each series."""
@@ -129,7 +123,7 @@ class MonthReader:
                     steps.append((at.timestamp(), value))
         return {name: tuple(steps) for name, steps in changes.items()}
 
-    def _requests(self) -> Requests:
+    def requests(self) -> Requests:
         """Read the requested share of each resource, by hour. Where nodes have GPUs, these alone decide."""
         cpu = [*self._shares(Recorded.REQUESTED_CPU, Recorded.PAID_CPU)]
         memory = [*self._shares(Recorded.REQUESTED_MEMORY, Recorded.PAID_MEMORY)]
@@ -178,10 +172,6 @@ class MonthReader:
             elif not isinstance(course, Silent):
                 raise LedgerError(course.why)
             begin = until
-
-
-def _values(line: Series) -> Iterator[float]:
-    return (value for _, value in line.points)
 
 
 def _capacity(label: str, category: str) -> str:

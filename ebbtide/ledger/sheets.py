@@ -148,7 +148,7 @@ def _bill(bill: Bill) -> Sheet:
 
 
 def _difference(difference: Difference) -> Sheet:
-    rows = [SheetRow(cause.name, [span(cause.low_usd, cause.high_usd)]) for cause in difference.causes]
+    rows = [SheetRow(name, [span(*usd)]) for name, usd in difference.causes.items()]
     total = SheetRow("the bill's nodes less the ledger's", [span(difference.low_usd, difference.high_usd)])
     return Sheet(caption="Causes add up to the difference.", over="cause", columns=["dollars"], rows=rows, total=total)
 

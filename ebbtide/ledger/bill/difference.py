@@ -5,6 +5,7 @@ the difference of the two prices times the bill's hours, plus the difference of 
 The bill has no lines for the ledger's boots, gaps and assumed plan, so each of them is a cause.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -15,13 +16,6 @@ from ebbtide.ledger.month import SPOT, Ledger
 _CENT = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    name: str
-    low_usd: float
-    high_usd: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """Dollars of the bill's nodes above the ledger's; a range if the ledger is one."""
@@ -29,7 +23,7 @@ class Difference:
     nodes_usd: float  # the bill's
     low_usd: float
     high_usd: float
-    causes: tuple[Cause, ...]
+    causes: Mapping[str, tuple[float, float]]
 
 
 def difference_of(ledger: Ledger, bill: Bill) -> Difference:
@@ -39,16 +33,16 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
     }
     total = sum(amounts.effective for amounts in nodes.values())
-    sums: dict[str, float] = {}
+    sums: defaultdict[str, float] = defaultdict(float)
     for name, usd in _causes(ledger, nodes):
-        sums[name] = sums.get(name, 0.0) + usd
+        sums[name] += usd
     gap_usd = (-sum(gap.high_usd for gap in ledger.gaps), -sum(gap.low_usd for gap in ledger.gaps))
-    causes = (*(Cause(name, usd, usd) for name, usd in sums.items()), Cause("gaps of the recording", *gap_usd))
+    causes = {**{name: (usd, usd) for name, usd in sums.items()}, "gaps of the recording": gap_usd}
     return Difference(
         nodes_usd=total,
         low_usd=total - ledger.high_usd,
         high_usd=total - ledger.low_usd,
-        causes=tuple(cause for cause in causes if max(abs(cause.low_usd), abs(cause.high_usd)) >= _CENT),
+        causes={name: usd for name, usd in causes.items() if max(map(abs, usd)) >= _CENT},
     )
 
 

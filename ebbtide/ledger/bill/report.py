@@ -6,7 +6,6 @@ Source: AWS Data Exports User Guide, "Cost and Usage Report (CUR) 2.0".
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,22 +82,23 @@ class LineItem(BaseModel):
 
 
 class Faults:
-    """Faults of rows: each kind once, with its first row and the number of the others."""
+    """Faults of rows: each kind once, with its first row and the number of all."""
 
     def __init__(self) -> None:
-        self._first: dict[str, str] = {}
-        self._rows = Counter[str]()
+        self._rows: dict[str, tuple[str, int]] = {}
 
     def note(self, where: str, fault: str) -> None:
-        self._first.setdefault(fault, where)
-        self._rows[fault] += 1
+        first, rows = self._rows.get(fault, (where, 0))
+        self._rows[fault] = first, rows + 1
 
     def refuse(self) -> None:
         """Raise `LedgerError` with all faults, if there are any."""
-        more = {fault: f" (and {rows - 1} more rows)" for fault, rows in self._rows.items() if rows > 1}
-        if self._first:
+        if self._rows:
             raise LedgerError(
-                "\n".join(f"{where}: {fault}{more.get(fault, '')}" for fault, where in self._first.items())
+                "\n".join(
+                    f"{first}: {fault}" + (f" (and {rows - 1} more rows)" if rows > 1 else "")
+                    for fault, (first, rows) in self._rows.items()
+                )
             )
 
 
