@@ -37,7 +37,6 @@ LEAST_RECORDED = 0.5
 """Share of the month: below it no alternative is calculated."""
 _MODEL_OFF = 0.35
 """A replay whose model of the month differs by more from the paid dollars says nothing."""
-_PLAN_OF_A_FLEET = PricingAssumption.COMPUTE_1Y
 
 
 def alternatives_of(
@@ -73,7 +72,7 @@ def _constant(
     """Price nodes that run all month at the group's first type, with each change of the price."""
     groups = with_node_sets(settings).node_groups
     plan = settings.costs.pricing_assumption
-    plan = _PLAN_OF_A_FLEET if plan is PricingAssumption.ON_DEMAND else plan
+    plan = PricingAssumption.COMPUTE_1Y if plan is PricingAssumption.ON_DEMAND else plan
     begin, end = month.begin.timestamp(), month.end.timestamp()
     low = high = 0.0
     for group, count in nodes.items():
@@ -116,15 +115,9 @@ def _replayed(
     yield compared(NEVER_OPEN, "with budgets that never open", modelled(naps, opens=False))
     peaks = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     plan = plan_of(separate_groups(known), EBBTIDE)
+    pods = [(known.workers[name].node_group, pod_size(known.workers[name]), count) for name, count in peaks.items()]
     nodes = {
-        group.name: nodes_of(
-            group,
-            [
-                (pod_size(spec), peaks.get(name, 0))
-                for name, spec in known.workers.items()
-                if spec.node_group == group.name
-            ],
-        )
+        group.name: nodes_of(group, [(size, count) for home, size, count in pods if home == group.name])
         for group in fleet_groups(known, plan)
     }
     text = ", ".join(f"{name} {count}" for name, count in peaks.items())

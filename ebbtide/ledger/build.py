@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ebbtide.advice.savings.usage import Usage, usage_of_counts
 from ebbtide.ledger.alternatives import alternatives_of
 from ebbtide.ledger.month import CLOSED_WITHIN, SPOT, Ledger, LedgerError, Month, Share
-from ebbtide.ledger.paid import Amount, Paid, paid_of
+from ebbtide.ledger.paid import Amount, Hourly, Paid, paid_of
 from ebbtide.ledger.rates import described, rates_of
 from ebbtide.ledger.reading import Recording, Requests
 from ebbtide.settings.model import StackSettings
@@ -20,8 +20,8 @@ UNKNOWN_REQUESTS = "requests not recorded"
 
 def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: datetime) -> Ledger:
     """Calculate a ledger. Raises `LedgerError` if a node that ran has no price."""
-    rates = rates_of(settings, recording.prices, recording.sightings.seen)
-    paid = paid_of(settings, month, recording.sightings, rates, recording.forgotten)
+    rates = rates_of(settings, recording)
+    paid = paid_of(settings, month, recording, rates)
     ledger = Ledger(
         stack=settings.stack,
         customer=settings.customer,
@@ -42,8 +42,7 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
 
 def usage_of_month(recording: Recording, settings: StackSettings, month: Month) -> Usage:
     """Return mean nodes by hour and group; hours with a gap are missing. Raises `LedgerError`."""
-    rates = rates_of(settings, recording.prices, recording.sightings.seen)
-    paid = paid_of(settings, month, recording.sightings, rates)
+    paid = paid_of(settings, month, recording, rates_of(settings, recording))
     counts = {
         (month.begin + hour * timedelta(hours=1), group): paid.hourly.get((group, hour), Amount()).hours
         for hour, share in paid.recorded.items()
@@ -75,7 +74,7 @@ def _notes(paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
         yield "Nodes without a group have no max: in gaps at most as many as were recorded at one time."
 
 
-def _shares(hourly: Mapping[tuple[str, int], Amount], requests: Requests) -> Iterator[Share]:
+def _shares(hourly: Hourly, requests: Requests) -> Iterator[Share]:
     """Divide each hour's dollars of a group by requests. An hour without recorded requests is a share of its own."""
     usd: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for (group, hour), amount in hourly.items():

@@ -8,8 +8,8 @@ A node that was there before a gap and is there after it under the same name and
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
-from operator import itemgetter
+from itertools import accumulate, groupby, pairwise
+from operator import attrgetter, itemgetter
 
 SILENCE_S = 300.0
 """Prometheus' own limit: after five minutes without a sample a series has ended."""
@@ -52,13 +52,11 @@ def gaps_between(looks: Sequence[float], begin: float, end: float) -> tuple[Span
 
 def lives_of(sightings: Sightings) -> tuple[Life, ...]:
     """Return all lives. A node's next one begins with another creation time or label, or after an absence."""
-    keys: dict[str, list[NodeKey]] = {}
-    for key in sightings.seen:
-        keys.setdefault(key.node, []).append(key)
-    return tuple(life for node, of_node in keys.items() for life in _lives(node, of_node, sightings))
+    by_node = groupby(sorted(sightings.seen, key=_NODE), key=_NODE)
+    return tuple(life for node, keys in by_node for life in _lives(node, keys, sightings))
 
 
-def _lives(node: str, keys: Sequence[NodeKey], sightings: Sightings) -> Iterator[Life]:
+def _lives(node: str, keys: Iterable[NodeKey], sightings: Sightings) -> Iterator[Life]:
     births, looks = sorted(set(sightings.created.get(node, ()))), sightings.looks
     samples = sorted(((at, key) for key in keys for at in set(sightings.seen[key])), key=itemgetter(0))
     born = [bisect_right(births, at + _CLOCK_S) for at, _ in samples]  # so many of the births until then
@@ -80,6 +78,7 @@ def _absent(before: float, after: float, looks: Sequence[float]) -> bool:
     return bisect_left(looks, after) - bisect_right(looks, before) > _MISSED
 
 
+_NODE = attrgetter("node")
 _MISSED = 3
 _CLOCK_S = 60.0  # by which the API server's clock may be ahead of Prometheus'
 

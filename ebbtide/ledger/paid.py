@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
 from math import inf
+from typing import TypeAlias
 
-from ebbtide.ledger.lives import Life, NodeKey, Sightings, Span, clipped, gaps_between, lives_of, most_at_once, overlap
+from ebbtide.ledger.lives import Life, NodeKey, Span, clipped, gaps_between, lives_of, most_at_once, overlap
 from ebbtide.ledger.month import SPOT, Gap, Month, NodeHours
 from ebbtide.ledger.rates import Rates, plan_share
-from ebbtide.ledger.reading import PRICE_STEP
+from ebbtide.ledger.reading import PRICE_STEP, Recording
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
@@ -30,20 +31,24 @@ class Amount:
     usd: float = 0.0
 
 
+Hourly: TypeAlias = Mapping[tuple[str, int], Amount]
+"""By group and hour of the month, at list or spot prices."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paid:
     rows: tuple[NodeHours, ...]
-    hourly: Mapping[tuple[str, int], Amount]  # by group and hour of the month, list or spot prices
+    hourly: Hourly
     plan_usd: float
     gaps: tuple[Gap, ...]
     recorded: Mapping[int, float]  # share of each hour of the month
     peaks: Mapping[str, int]  # nodes at once, by group
 
 
-def paid_of(settings: StackSettings, month: Month, sightings: Sightings, rates: Rates, forgotten: str = "") -> Paid:
+def paid_of(settings: StackSettings, month: Month, recording: Recording, rates: Rates) -> Paid:
     first, last = month.begin.timestamp(), month.end.timestamp()
-    lives = clipped(lives_of(sightings), (first, last))
-    gaps = gaps_between(sightings.looks, first, last)
+    lives = clipped(lives_of(recording.sightings), (first, last))
+    gaps = gaps_between(recording.sightings.looks, first, last)
     rows: dict[tuple[date, str, str, str, str], NodeHours] = {}
     hourly: defaultdict[tuple[str, int], Amount] = defaultdict(Amount)
 
@@ -70,7 +75,7 @@ def paid_of(settings: StackSettings, month: Month, sightings: Sightings, rates: 
         rows=tuple(rows[place] for place in sorted(rows)),
         hourly=hourly,
         plan_usd=_plan_usd(settings, hourly, recorded, rates, first),
-        gaps=tuple(_bounded(settings, gap, lives, rates, peaks, forgotten) for gap in gaps),
+        gaps=tuple(_bounded(settings, gap, lives, rates, peaks, recording.forgotten) for gap in gaps),
         recorded=recorded,
         peaks=peaks,
     )
@@ -87,11 +92,7 @@ def _cut(life: Life, gaps: Sequence[Span], first: float, changes: Sequence[float
 
 
 def _plan_usd(
-    settings: StackSettings,
-    hourly: Mapping[tuple[str, int], Amount],
-    recorded: Mapping[int, float],
-    rates: Rates,
-    first: float,
+    settings: StackSettings, hourly: Hourly, recorded: Mapping[int, float], rates: Rates, first: float
 ) -> float:
     """Return the plan of each group's `min` nodes, which is paid in every hour, less the list price of those there."""
     plan = settings.costs.pricing_assumption

@@ -5,13 +5,13 @@ example of negotiated prices, replaces it. Spot nodes have the typical saving of
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.ledger.lives import NodeKey
 from ebbtide.ledger.month import SPOT, LedgerError
-from ebbtide.ledger.reading import Steps
+from ebbtide.ledger.reading import Recording, Steps
 from ebbtide.prices import NoPrice, PricingAssumption, on_demand, price_date, spot_typical, steady
 from ebbtide.prices.tables import place_in_use, replacement
 from ebbtide.settings.model import StackSettings
@@ -38,21 +38,18 @@ class Rates:
         return tuple(at for at, _ in self.listed[instance_type][1:])
 
 
-def rates_of(settings: StackSettings, recorded: Mapping[str, Steps], keys: Iterable[NodeKey]) -> Rates:
+def rates_of(settings: StackSettings, recording: Recording) -> Rates:
     """Return the rates. Raises `LedgerError` with a line for each type that ran and has no price."""
-    replaced = _replaced(settings)
+    recorded: Mapping[str, Steps] = {} if _replaced(settings) else recording.prices
     shapes = with_node_sets(settings).node_groups
     listed: dict[str, Steps] = {}
     missing: list[str] = []
-    ran = {key.instance_type: key.group for key in keys}
+    ran = {key.instance_type: key.group for key in recording.sightings.seen}
     fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
     for name, group in {**fleets, **ran}.items():
         own = shapes[group].types[0].usd_per_hour if group in shapes else None
-        if not replaced and recorded.get(name):
-            listed[name] = recorded[name]
-            continue
         try:
-            listed[name] = ((0.0, own if own is not None else on_demand(settings.region, name)),)
+            listed[name] = recorded.get(name) or ((0.0, on_demand(settings.region, name) if own is None else own),)
         except NoPrice as error:
             if name in ran:
                 missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {error}")

@@ -15,7 +15,6 @@ from ebbtide.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.monitoring.client import Forgotten, Prometheus, Series, Silent, Unknown
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
-from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import ONE_DAY
 
 PRICE_STEP = timedelta(minutes=10)
@@ -46,8 +45,6 @@ class Recording:
 def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording:
     """Return what was recorded. Raises `LedgerError` if Prometheus is not to be trusted or has nothing of the month."""
     reader = MonthReader(prometheus, Metrics(customer), month)
-    if (doubt := prometheus.doubt()) is not None:
-        raise LedgerError(doubt.why)
     reader.refuse_two_clusters()
     return Recording(
         source=prometheus.where,
@@ -79,7 +76,8 @@ class MonthReader:
         times = self._values(f"max by ({', '.join(labels)}) (timestamp({self.of('node_info')}))", self.step, *labels)
         seen: defaultdict[NodeKey, set[float]] = defaultdict(set)
         for (node, group, kind, instance_type, capacity), at in times.items():
-            seen[NodeKey(node, group, kind, instance_type, _capacity(capacity, kind))] |= at
+            is_spot = SPOT in (capacity.lower(), kind)  # EKS writes SPOT, Karpenter spot
+            seen[NodeKey(node, group, kind, instance_type, SPOT if is_spot else ON_DEMAND)] |= at
         born = f"max by (node) (max_over_time({self.of('node_created_timestamp_seconds')}[10m]))"
         created = {node: at for (node,), at in self._values(born, PRICE_STEP, "node").items()}
         return Sightings(looks=sorted(looks), seen=seen, created=created)
@@ -172,8 +170,3 @@ class MonthReader:
             elif not isinstance(course, Silent):
                 raise LedgerError(course.why)
             begin = until
-
-
-def _capacity(label: str, category: str) -> str:
-    """EKS writes SPOT and ON_DEMAND, Karpenter spot and on-demand."""
-    return SPOT if label.lower() == SPOT or category == NodeKind.SPOT else ON_DEMAND

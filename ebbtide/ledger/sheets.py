@@ -26,9 +26,14 @@ class LedgerView:
 
 def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None) -> LedgerView:
     sheets = {"paid": _paid(ledger), "saved": _instead(ledger), "caused by": _caused(ledger)}
+    gaps = [
+        f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, "
+        f"{span(gap.low_usd, gap.high_usd)} ({gap.why})."
+        for gap in ledger.gaps
+    ]
     assumptions = {
         **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
-        "month": [*_gap_lines(ledger), *ledger.notes],
+        "month": [*gaps, *ledger.notes],
         "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
     }
     if bill is not None and difference is not None:
@@ -73,12 +78,6 @@ def saved_text(saved: Sequence[float] | None) -> str:
 def share_text(ledger: Ledger, usd: float) -> str:
     total = sum(share.usd for share in ledger.shares)
     return percent(usd / total) if total else DASH
-
-
-def _gap_lines(ledger: Ledger) -> Iterator[str]:
-    for gap in ledger.gaps:
-        usd = span(gap.low_usd, gap.high_usd)
-        yield f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, {usd} ({gap.why})."
 
 
 def _paid(ledger: Ledger) -> Sheet:

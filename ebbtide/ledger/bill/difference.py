@@ -20,7 +20,6 @@ _CENT = 0.005
 class Difference:
     """Dollars of the bill's nodes above the ledger's; a range if the ledger is one."""
 
-    nodes_usd: float  # the bill's
     low_usd: float
     high_usd: float
     causes: Mapping[str, tuple[float, float]]
@@ -39,7 +38,6 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
     gap_usd = (-sum(gap.high_usd for gap in ledger.gaps), -sum(gap.low_usd for gap in ledger.gaps))
     causes = {**{name: (usd, usd) for name, usd in sums.items()}, "gaps of the recording": gap_usd}
     return Difference(
-        nodes_usd=total,
         low_usd=total - ledger.high_usd,
         high_usd=total - ledger.low_usd,
         causes={name: usd for name, usd in causes.items() if max(map(abs, usd)) >= _CENT},

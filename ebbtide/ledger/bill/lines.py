@@ -140,12 +140,10 @@ def charges_of(row: LineItem) -> tuple[Charged, ...]:
             parts = ("unused_amortized_upfront_fee_for_billing_period", "unused_recurring_fee")
             unused = sum(row.first(f"reservation_net_{part}", f"reservation_{part}") for part in parts)
             return _fee(net, unused)
-        case "SavingsPlanUpfrontFee":
-            return _fee(net, 0.0)
-        case "Fee" if row.reservation_reservation_a_r_n:
-            return _fee(net, 0.0)
-        case "Fee":
+        case "Fee" if not row.reservation_reservation_a_r_n:
             return ((Charge.PURCHASE, Pricing.STANDARD, same),)
+        case "Fee" | "SavingsPlanUpfrontFee":
+            return _fee(net, 0.0)
         case "Tax" | "Credit" | "Refund" as kind:
             return ((Charge(kind), Pricing.STANDARD, same),)
         case kind if kind.endswith("Discount"):

@@ -76,7 +76,6 @@ def scope_line(replay: ServiceReplay) -> str:
 
 _FINE = 10_000  # places of the crosshair are whole ten-thousandths of the plot's width
 _HOUR_STEPS = round(HOUR_S / STEP_S)
-_HOUR_MINUTES = round(HOUR_S / MINUTE_S)
 
 
 def strategies_sheet(replay: ServiceReplay) -> Sheet:

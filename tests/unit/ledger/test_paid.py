@@ -28,8 +28,8 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
 
 
 def paid_for(known: KnownMonth, acme: StackSettings) -> Paid:
-    sightings = known.sightings()
-    return paid_of(acme, known.month, sightings, rates_of(acme, known.prices, sightings.seen))
+    recording = known.recording()
+    return paid_of(acme, known.month, recording, rates_of(acme, recording))
 
 
 def bounds(paid: Paid) -> tuple[float, float]:
@@ -85,10 +85,9 @@ def test_a_price_that_changed_in_a_gap_is_within_its_bounds(acme: StackSettings)
     known = KnownMonth(month=OCTOBER, scale=0, holes=[(229, 250)])
     before, (_, after) = known.prices[FLEXIBLE]
     read_at = known.begin + 250 * 3600 + 500  # prices are read every ten minutes
-    sightings = known.sightings()
-    rates = rates_of(acme, {**known.prices, FLEXIBLE: (before, (read_at, after))}, sightings.seen)
+    recording = replace(known.recording(), prices={**known.prices, FLEXIBLE: (before, (read_at, after))})
 
-    low, high = bounds(paid_of(acme, OCTOBER, sightings, rates))
+    low, high = bounds(paid_of(acme, OCTOBER, recording, rates_of(acme, recording)))
 
     assert low <= known.usd() <= high
 
@@ -178,7 +177,7 @@ def test_a_type_without_a_price_ends_the_ledger(acme: StackSettings) -> None:
 
 
 def test_prices_of_the_tables_apply_where_none_was_recorded(acme: StackSettings) -> None:
-    rates = rates_of(acme, {}, WHOLE.sightings().seen)
+    rates = rates_of(acme, replace(WHOLE.recording(), prices={}))
 
     assert rates.listed_usd(FLEXIBLE, WHOLE.begin) == WHOLE.prices[FLEXIBLE][0][1]
 

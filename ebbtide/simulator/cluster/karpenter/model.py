@@ -27,7 +27,6 @@ class DisruptionBudget:
 
 
 DEFAULT_BUDGETS = (DisruptionBudget(percent=10),)
-OPEN_BUDGETS = (DisruptionBudget(percent=100),)
 
 
 def allowed(budgets: Sequence[DisruptionBudget], reason: DisruptionReason, nodes: int, now: float) -> float:
