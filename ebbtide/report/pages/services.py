@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ebbtide.report.charts.hover import Hover, HoverRow
 from ebbtide.report.charts.scales import local_label
-from ebbtide.report.charts.services import MINUTE_S, STEP_S, PodsOfDay, ServedDay, pictured
+from ebbtide.report.charts.services import STEP_S, PodsOfDay, ServedDay, pictured
 from ebbtide.report.pages.sheets import Sheet, SheetRow
 from ebbtide.report.words import DASH, count, dollars, latency
 from ebbtide.simulator.services.results import STEP_MINUTES, ServiceReplay, ServiceResult
