@@ -104,7 +104,7 @@ def _replayed(
     if not pools:
         why = f"{settings.customer} has no ebbtide_pool_wanted of its pools in {month.name}"
         raise ReplayError(f"not enough data: {why}")
-    naps = tuple(_naps(settings, month, recording.asleep))
+    naps = tuple(_naps(settings, ledger, recording.asleep))
     seconds: Counter[str] = Counter()
     for nap in naps:
         seconds[nap.workload] += round(nap.end - nap.begin)
@@ -129,15 +129,23 @@ def _replayed(
         yield _unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state has no sleep in {month.name}")
 
 
-def _naps(settings: StackSettings, month: Month, asleep: Mapping[str, Steps]) -> Iterator[Asleep]:
-    """Yield the recorded sleep of each workload, so that an operator's commands count."""
-    begin, end = month.begin.timestamp(), month.end.timestamp()
+def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) -> Iterator[Asleep]:
+    """Yield the recorded sleep of each workload, so that an operator's commands count. In gaps none is known."""
+    month_begin, month_end = ledger.month.begin.timestamp(), ledger.month.end.timestamp()
+    gaps = [(gap.begin.timestamp(), gap.end.timestamp()) for gap in ledger.gaps]
     for policy in sleepers_of(settings):
         steps = asleep.get(f"{policy.kind.lower()} {policy.namespace}/{policy.name}", ())
-        for (at, value), (until, _) in pairwise((*steps, (end, 0.0))):
-            if value:
-                pods = {"pods": policy.asleep, "awake": policy.replicas}
-                yield Asleep(workload=policy.name, begin=max(0.0, at - begin), end=until - begin, **pods)
+        for (at, value), (until, _) in pairwise((*steps, (month_end, 0.0))):
+            edges = sorted({at, until, *(edge for gap in gaps for edge in gap if at < edge < until)})
+            for begin, end in pairwise(edges):
+                if value and not any(first <= begin < last for first, last in gaps):
+                    yield Asleep(
+                        workload=policy.name,
+                        begin=max(0.0, begin - month_begin),
+                        end=end - month_begin,
+                        pods=policy.asleep,
+                        awake=policy.replicas,
+                    )
 
 
 def _compared(

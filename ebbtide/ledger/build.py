@@ -12,6 +12,7 @@ from ebbtide.ledger.paid import Amount, Hourly, Paid, paid_of
 from ebbtide.ledger.rates import described, rates_of
 from ebbtide.ledger.reading import Recording, Requests
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.node_sets import with_node_sets
 from ebbtide.simulator.strategies.plans import NODE_BOOT_S
 
 IDLE = "idle"
@@ -35,7 +36,7 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
         shares=tuple(_shares(paid.hourly, recording.requests)),
         prices=described(settings),
         source=recording.source,
-        notes=tuple(_notes(paid, rates.spot_share)),
+        notes=tuple(_notes(settings, paid, rates.spot_share)),
     )
     return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
 
@@ -62,7 +63,7 @@ def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
     return ""
 
 
-def _notes(paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
+def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
     yield f"Boots: {NODE_BOOT_S:.0f} s from launch until the node joined, at the node's price: an estimate."
     yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
     spot = sorted({row.instance_type for row in paid.rows if row.capacity_type == SPOT})
@@ -70,8 +71,10 @@ def _notes(paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
         yield "Spot nodes at the typical saving of a month, which hides zones and days."
     if bare := [name for name in spot if name not in spot_share]:
         yield f"No typical spot saving is known for {', '.join(bare)}: at its on-demand price."
-    if any(not row.group for row in paid.rows):
-        yield "Nodes without a group have no max: in gaps at most as many as were recorded at one time."
+    unlimited = {row.group or "no group" for row in paid.rows} - with_node_sets(settings).node_groups.keys()
+    if unlimited and paid.gaps:
+        groups = ", ".join(sorted(unlimited))
+        yield f"No max is known for nodes of {groups}: in gaps at most as many as were recorded at one time."
 
 
 def _shares(hourly: Hourly, requests: Requests) -> Iterator[Share]:

@@ -15,7 +15,7 @@ from ebbtide.ledger.sheets import view_of
 from ebbtide.prices import PricingAssumption, hourly
 from ebbtide.settings import StackSettings
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
-from tests.builders.settings import loaded
+from tests.builders.settings import loaded, shortest
 
 OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")
 SOON, LATE = datetime(2026, 11, 3, tzinfo=UTC), datetime(2026, 11, 12, tzinfo=UTC)
@@ -79,6 +79,7 @@ def test_in_a_gap_budgets_that_never_open_save_between_nothing_and_the_bounds_of
     true_low, true_high = saved(whole, "budgets never open")
     (gap,) = torn.gaps
 
+    assert "(api 270 hours)" in named(torn, "budgets never open").assumptions[2]  # 20 hours of sleep are in the gap
     assert 0 < low < true_low
     assert true_high < high < true_high + gap.high_usd - gap.low_usd
 
@@ -151,6 +152,16 @@ def test_without_recorded_workers_the_replays_are_unknown(acme: StackSettings) -
 
     assert named(ledger, "budgets never open").why == named(ledger, "workers at the peak").why != ""
     assert ledger.saved["peak fleet"] is not None
+
+
+def test_an_existing_cluster_without_node_shapes_has_a_ledger_that_names_what_it_lacks(tmp_path: Path) -> None:
+    cluster = "{ kind: existing, context: x, nodeSelectors: { fixed: { pool: a }, flexible: { pool: b } } }"
+    acme = loaded(shortest(more=f"aws:region: us-east-1\nebbtide:cluster: {cluster}"), tmp_path)
+    ledger = ledger_of(KnownMonth(month=OCTOBER, holes=[(100, 148)]).recording(), acme, OCTOBER, SOON)
+
+    assert named(ledger, "peak fleet").why == "no price for the nodes of fixed"
+    assert "nodeShapes" in named(ledger, "budgets never open").why
+    assert any("No max is known for nodes of fixed, flexible, spot" in note for note in ledger.notes)
 
 
 def test_a_month_read_after_ten_days_is_incomplete(acme: StackSettings, whole: Ledger) -> None:
