@@ -48,7 +48,6 @@ def alternatives_of(
         return tuple(_unknown(name, why) for name in (BEFORE, PEAK, *replays))
     constant = partial(_constant, settings, ledger.month, rates)
     before = settings.costs.before
-    peak = "the most nodes of each group at one time ran all month"
     try:
         replayed = tuple(_replayed(settings, ledger, recording, constant))
     except ReplayError as error:
@@ -57,7 +56,7 @@ def alternatives_of(
         constant(BEFORE, before, "the nodes of costs.before ran all month")
         if before
         else _unknown(BEFORE, "costs.before is not set"),
-        constant(PEAK, peaks, f"{peak}, as far as recorded" if ledger.gaps else peak),
+        constant(PEAK, peaks, "the most nodes of each group at one time, as far as recorded, ran all month"),
         *replayed,
     )
 
@@ -141,7 +140,7 @@ def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) 
                 if value and not any(first <= begin < last for first, last in gaps):
                     yield Asleep(
                         workload=policy.name,
-                        begin=max(0.0, begin - month_begin),
+                        begin=begin - month_begin,
                         end=end - month_begin,
                         pods=policy.asleep,
                         awake=policy.replicas,
@@ -189,8 +188,8 @@ def _modelled(
     world = World(plan, (), setup)
     for pool, steps in pools.items():
         for at, value in steps:
-            seconds = min(max(0.0, at - month.begin.timestamp()), end_s)
-            world.timeline.at(seconds, partial(world.scale, pool, round(value)), BEFORE_THE_MODEL)
+            scaling = partial(world.scale, pool, round(value))
+            world.timeline.at(at - month.begin.timestamp(), scaling, BEFORE_THE_MODEL)
     change = month.begin if opens else None
     while change is not None and change < month.end:
         is_open = config.window.is_open(change)

@@ -19,7 +19,6 @@ from ebbtide.settings.load import STACKS
 
 SCHEMA = 1
 FOLDER = "ledger"
-_CONTENT = ("ledger", "bill", "difference")
 Entry: TypeAlias = Mapping[str, Any]
 _LEDGER = TypeAdapter(Ledger)
 
@@ -74,15 +73,10 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
     """
     entries = read_entries(path)
     last: Entry = entries[-1] if entries else {}
-    content = {name: document.get(name, last.get(name)) for name in _CONTENT}
+    content = {name: document.get(name, last.get(name)) for name in ("ledger", "bill", "difference")}
     if content.items() <= last.items():
         return False
-    entry: Entry = {
-        "number": len(entries) + 1,
-        "written": written.isoformat(timespec="seconds"),
-        "previous": last.get("checksum", ""),
-        **content,
-    }
+    entry: Entry = {"written": written.isoformat(timespec="seconds"), "previous": last.get("checksum", ""), **content}
     entries.append({**entry, "checksum": _checksum(entry)})
     file = {"schema": SCHEMA, "stack": path.parent.name, "month": path.stem, "entries": entries}
     write_file(path, json.dumps(file, indent=2, ensure_ascii=False) + "\n")

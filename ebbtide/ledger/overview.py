@@ -45,9 +45,7 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
     columns = ("customer", "stack", "month", ">nodes cost", ">bill", ">saved", ">could still be saved")
     rows = (
         (
-            stack["customer"],
-            stack["stack"],
-            stack["month"],
+            *(stack[name] for name in ("customer", "stack", "month")),
             span(stack["low_usd"], stack["high_usd"]),
             DASH if stack["bill_usd"] is None else dollars(stack["bill_usd"]),
             saved_text(stack["saved"]),

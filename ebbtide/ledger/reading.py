@@ -45,6 +45,8 @@ class Recording:
 def read_month(prometheus: Prometheus, customer: str, month: Month) -> Recording:
     """Return what was recorded. Raises `LedgerError` if Prometheus is not to be trusted or has nothing of the month."""
     reader = MonthReader(prometheus, Metrics(customer), month)
+    if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
+        raise LedgerError(doubt.why)
     reader.refuse_two_clusters()
     return Recording(
         source=prometheus.where,

@@ -138,12 +138,8 @@ def _bill(bill: Bill) -> Sheet:
         **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
     }
     rows = [SheetRow(name, [dollars(usd)]) for name, usd in lines.items()]
-    return Sheet(
-        caption="Amortised cost. Taxes, credits and refunds are apart.",
-        over="AWS' bill",
-        columns=["dollars"],
-        rows=rows,
-    )
+    caption = "Amortised cost. Taxes, credits and refunds are apart."
+    return Sheet(caption=caption, over="line of AWS' bill", columns=["dollars"], rows=rows)
 
 
 def _difference(difference: Difference) -> Sheet:

@@ -29,7 +29,6 @@ from ebbtide.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.node_sets import with_node_sets
 
-_HOUR = timedelta(hours=1)
 _OTHER_SIGN = re.compile(r"[^a-z0-9]+")
 _CUSTOMER, _GROUP = "ebbtide_dev_customer", "ebbtide_dev_node_group"
 _UNITS = {"Hrs": "Hours", "GB-Mo": "GB-Months", "GB": "GB", "LCU-Hrs": "LCU-Hours", "Requests": "Requests"}
@@ -128,7 +127,7 @@ class _Reader:
             self.lines.setdefault(key, Amounts()).add(amounts)
 
     def _node(self, row: LineItem, hours: float) -> None:
-        if row.line_item_usage_end_date - row.line_item_usage_start_date > _HOUR:
+        if row.line_item_usage_end_date - row.line_item_usage_start_date > timedelta(hours=1):
             raise BadRow(
                 "line_item_usage_end_date: wanted rows of one hour (TIME_GRANULARITY HOURLY), found longer ones"
             )

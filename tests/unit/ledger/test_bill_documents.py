@@ -202,7 +202,8 @@ def test_late_credits_are_a_second_entry_and_the_first_stays(tmp_path: Path) -> 
 
     entries = json.loads(path.read_text())["entries"]
     assert entries[0] == first
-    assert [entry["number"] for entry in entries] == [1, 2, 3]
+    assert [entry["previous"] for entry in entries[1:]] == [entry["checksum"] for entry in entries[:-1]]
+    assert len(entries) == 3
     assert entries[2]["bill"]["apart"]["Credit"] == -14.0
 
 
