@@ -153,7 +153,7 @@ class MonthReader:
         """The month's begin, or that of the first day that Prometheus keeps. Raises `LedgerError`."""
         begin = self.month.begin
         while begin < self.month.end:
-            first = begin - _SLOW_STEP
+            first = begin - _HOUR  # so that Prometheus still keeps it when the last query is asked
             course = self.prometheus.over("vector(1)", first, _SLOW_STEP, stands_on=(), until=begin)
             if not isinstance(course, Forgotten):
                 return begin
