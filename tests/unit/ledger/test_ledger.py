@@ -123,7 +123,7 @@ def test_sleep_that_was_not_recorded_is_not_guessed_and_without_sleepers_there_i
     acme: StackSettings, tmp_path: Path
 ) -> None:
     recording = replace(KnownMonth(month=OCTOBER).recording(), asleep={})
-    awake = ledger_of(recording, loaded(stack(sleep="{}"), tmp_path), OCTOBER, SOON)
+    awake = ledger_of(recording, loaded(stack(sleep="{ when: never }"), tmp_path), OCTOBER, SOON)
 
     entry = named(ledger_of(recording, acme, OCTOBER, SOON), "nothing sleeps")
     assert (entry.low_usd, entry.why) == (None, "not enough data: ebbtide_workload_state has no sleep in 2026-10")
