@@ -6,7 +6,7 @@ Units: US dollars before tax, node-hours, instants of UTC; days are local dates 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -45,6 +45,11 @@ class Month:
     @property
     def end(self) -> datetime:
         return self.after.begin
+
+    @property
+    def billed(self) -> "Month":
+        """Return AWS' billing period: its months are those of UTC."""
+        return replace(self, zone="UTC")
 
     @property
     def hours(self) -> float:

@@ -6,7 +6,7 @@ customer (taxes, credits, plans) belong to all of an organisation: they are coun
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -178,7 +178,7 @@ def read_bill(files: Sequence[Path], settings: StackSettings, month: Month) -> B
             "--bill: no row has the tag ebbtide.dev/customer: wanted it activated as a cost allocation tag before "
             f"{month.name} (docs/how-to/cost-tags.md)"
         )
-    if max(reader.nodes.values(), default=0.0) > replace(month, zone="UTC").hours + 1:
+    if max(reader.nodes.values(), default=0.0) > month.billed.hours + 1:
         raise LedgerError("--bill: a node has more hours than the month: wanted each row once, found rows twice")
     bill = reader.bill()
     if not bill.lines:

@@ -9,7 +9,6 @@ Source: FinOps Open Cost and Usage Specification 1.2, columns and attributes.
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ebbtide.ledger.bill.bill import Bill, BillKey
 from ebbtide.ledger.bill.lines import Amounts, Charge, Part
@@ -42,7 +41,7 @@ def focus_text(bill: Bill, ledger: Ledger) -> str:
 
 
 def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]:
-    period = replace(bill.month, zone="UTC")
+    period = bill.month.billed
     begin, end = (moment.strftime(_TIME) for moment in (period.begin, period.end))
     fixed = {
         "BillingAccountId": f"{ledger.customer}-payer",  # no account id leaves the report
