@@ -1,1 +1,1 @@
-"""What is paid for but unused."""
+"""Resources that are paid for but unused."""

@@ -126,6 +126,8 @@ def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
     gpus = [pod for pod in pods if pod.gpus and pod.workload not in _pools_with_minimum(settings)]
     with_jobs = _of(gpus, with_adopted_pools(settings).workers)
     single = [pod for pod in gpus if pod.category == Category.WORKER or not pod.workload]
+    ours = f'{CUSTOMER}=~"|{settings.customer}"'  # on an existing cluster another scraper adds no such label
+    gpu = f'max by (namespace, pod) (max_over_time(DCGM_FI_DEV_GPU_UTIL{{pod!="",{ours}}}{_WINDOW}))'
     for kind, activity, by, days, members in (
         ("workload", _USE, _TOGETHER, 7, _of(pods, workloads)),
         ("notebook", _USE, _SINGLY, 4, _of(pods, servers)),  # longer than a weekend, as for GPUs
@@ -134,8 +136,6 @@ def _by_use(settings: StackSettings, pods: Sequence[Pod]) -> Iterator[Question]:
         ("GPU worker", _GPU_USE, _SINGLY, 1, with_jobs),
     ):
         # With the node, a pod of the same name in another cluster is left out.
-        ours = f'{CUSTOMER}=~"|{settings.customer}"'  # on an existing cluster another scraper adds no such label
-        gpu = f'max by (namespace, pod) (max_over_time(DCGM_FI_DEV_GPU_UTIL{{pod!="",{ours}}}{_WINDOW}))'
         use, on = (gpu, _SINGLY) if activity == _GPU_USE else (_cpu_and_network(members, ours), ("node", *_SINGLY))
         peak = _highest(settings, use, on, by, members)
         yield Question(kind=kind, activity=activity, by=by, expression=peak, days=days, things=_grouped(members, by))
