@@ -33,10 +33,14 @@ def eventually(look: Callable[[], _T | None], *, what: str, patience: float = PA
         time.sleep(0.05)
 
 
-def reasons(api: KubeApi, namespace: str, component: str) -> set[str]:
-    """Return the reasons of a component's Events there so far. The component sends an Event after what it tells of."""
+def events_of(api: KubeApi, namespace: str, component: str) -> list[dict[str, Any]]:
+    """Return a component's Events so far. The component sends each one after the change that it reports."""
     events = api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
-    return {event["reason"] for event in events if event.get("source", {}).get("component") == component}
+    return [event for event in events if event.get("source", {}).get("component") == component]
+
+
+def reasons(api: KubeApi, namespace: str, component: str) -> set[str]:
+    return {event["reason"] for event in events_of(api, namespace, component)}
 
 
 class Fresh:

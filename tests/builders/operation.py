@@ -24,7 +24,7 @@ from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, WORKLOAD
 from ebbtide.vocabulary.windows import BusinessHours
-from tests.builders.control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, events_of, eventually
 from tests.builders.controllers import config, pool_policy
 from tests.builders.redis import endpoint
 from tests.paths import ROOT
@@ -148,8 +148,7 @@ class Scene:
         return int(budget["spec"]["maxUnavailable"])
 
     def events(self, namespace: str) -> list[dict[str, Any]]:
-        mine = self.plane.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
-        return [event for event in mine if event.get("source", {}).get("component") == CONTROLLER]
+        return events_of(self.plane.api, namespace, CONTROLLER)
 
     def lease_holder(self) -> str:
         lease = self.plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.apps}/leases/{CONTROLLER}")

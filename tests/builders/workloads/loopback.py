@@ -1,6 +1,7 @@
-"""A server on the loopback interface, for tests that stand in for an API."""
+"""An HTTP server on loopback that test doubles of an API build on."""
 
 import threading
+from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -14,15 +15,15 @@ class LoopbackServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def end(self) -> None:
-        """From now on nobody takes a connection."""
+        """Stop the server; further connections are refused."""
         self.shutdown()
         self.server_close()
 
 
-class Replying(BaseHTTPRequestHandler):
+class Replying(BaseHTTPRequestHandler, ABC):
+    @abstractmethod
     def answer(self) -> tuple[int, str]:
         """Return status and body for `self.path`."""
-        raise NotImplementedError
 
     def do_GET(self) -> None:
         status, text = self.answer()

@@ -15,7 +15,7 @@ from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import SPEC, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
-from tests.builders.control_plane import Fresh, eventually
+from tests.builders.control_plane import Fresh, events_of, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Process, leading
 from tests.builders.workloads.loopback import LoopbackServer, Replying
 from tests.builders.workloads.specs import ANSWERS, REFUSED
@@ -122,8 +122,7 @@ class RayScene:
         }
 
     def events(self) -> list[dict[str, Any]]:
-        found = self.plane.api.get(f"/api/v1/namespaces/{self.apps}/events")["items"]
-        return [event for event in found if event.get("source", {}).get("component") == WORKLOADS]
+        return events_of(self.plane.api, self.apps, WORKLOADS)
 
     def leader(self, name: str = "one") -> AbstractContextManager[RayProcess]:
         account = self.plane.kubeconfig_as(self.apps, WORKLOADS)
