@@ -32,7 +32,7 @@ class Amount:
 
 
 Hourly: TypeAlias = Mapping[tuple[str, int], Amount]
-"""By group and hour of the month, at list or spot prices."""
+"""Node-hours and dollars for each group and hour of the month, at list or spot prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

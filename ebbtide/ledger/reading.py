@@ -28,7 +28,7 @@ _TWO_LEADERS = 4
 Steps = tuple[tuple[float, float], ...]
 """Times and the value from each of them on."""
 Requests = Mapping[tuple[str, str, str], Mapping[int, float]]
-"""By group, category and workload: the mean share of the group's node resources requested, by hour of the month."""
+"""Mean share of the group's node resources that a workload requested in each hour; keys: group, category, workload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

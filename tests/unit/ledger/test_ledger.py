@@ -73,7 +73,7 @@ def saved(ledger: Ledger, name: str) -> tuple[float, float]:
 def test_in_a_gap_budgets_that_never_open_save_between_nothing_and_the_bounds_of_the_gap(
     acme: StackSettings, whole: Ledger
 ) -> None:
-    """Two of the gap's nights have a saving that nobody measured."""
+    """The gap covers two nights, whose saving was not recorded."""
     torn = ledger_of(KnownMonth(month=OCTOBER, holes=[(100, 148)]).recording(), acme, OCTOBER, SOON)
     low, high = saved(torn, "budgets never open")
     true_low, true_high = saved(whole, "budgets never open")
