@@ -6,13 +6,11 @@ Units: cores, bytes, devices, seconds since 1970. None: unknown, and omitted fro
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from sys import intern
 from typing import Any
 
-from kubernetes.utils import quantity as library
-
 from controllers.adapters.kube_api import Json
+from controllers.exporter.requests import quantity, requested
 from ebbtide.vocabulary.exporter import AdoptedRule
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
 
@@ -21,7 +19,6 @@ _CAPACITY_TYPES = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type
 _ZONE = "topology.kubernetes.io/zone"
 _ENDED = ("Succeeded", "Failed")
 _TRUTH = {"True": True, "False": False}
-_QUANTITY_LIMIT = Decimal(10) ** 30  # far above any capacity, and within the range of a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +159,10 @@ def closing_job(item: Json) -> ClosingJob | None:
 
 
 def _requested(spec: Mapping[str, Any], resource: str) -> float | None:
-    """Return what the scheduler reserves: the sum of concurrent containers, or an init container that requests more.
-
-    An init container that is always restarted is a sidecar: it runs along with all later containers. A request of the
-    pod itself replaces the sum of its containers. Source: Kubernetes, "Sidecar containers", resource sharing.
-    """
     try:
-        sidecars, init_peak = Decimal(0), Decimal(0)
-        for container in spec.get("initContainers") or ():
-            request = _request(container, resource)
-            if container.get("restartPolicy") == "Always":
-                sidecars += request
-                request = Decimal(0)
-            init_peak = max(init_peak, sidecars + request)
-        total = sum((_request(container, resource) for container in spec.get("containers") or ()), sidecars)
-        has_own = resource in _part(spec, "resources", "requests")
-        request = _request(spec, resource) if has_own else max(total, init_peak)
-        return float(request + quantity(_part(spec, "overhead").get(resource, 0)))
+        return float(requested(spec, resource))
     except ValueError:
         return None
-
-
-def _request(holder: Mapping[str, Any], resource: str) -> Decimal:
-    return quantity(_part(holder, "resources", "requests").get(resource, 0))
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -215,18 +193,6 @@ def _part(holder: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     for key in keys:
         holder = holder.get(key) or {}
     return holder
-
-
-def quantity(value: object) -> Decimal:
-    """Parse a quantity, exactly: 3920m is 3.92. Raises ValueError for other text, negative numbers and overflows."""
-    try:
-        number = library.parse_quantity(str(value))
-    except ArithmeticError as error:  # an exponent beyond those of Decimal, or a signalling NaN
-        raise ValueError(f"{str(value)[:50]!r} is no quantity") from error
-    # The library accepts NaN, infinities and any other exponent.
-    if not (number.is_finite() and 0 <= number < _QUANTITY_LIMIT):
-        raise ValueError(f"{str(value)[:50]!r} is no quantity")
-    return number
 
 
 def _number(text: object) -> float | None:

@@ -1,16 +1,18 @@
 """Raw objects of the API server and documents of the controller; a missing key reads as None."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias, cast
 
-from ebbtide.units.quantities import read_quantity
+from controllers.exporter import requests
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, GPU_RESOURCE
 
 Document: TypeAlias = Mapping[str, Any]
 
 _LEAST = "minAvailable "
+_UNITS: Mapping[str, Decimal] = {"cpu": Decimal(1000), "memory": Decimal(1) / 2**20}
 
 
 def at(document: object, *path: str) -> Any:
@@ -76,7 +78,10 @@ def rfc3339(instant: datetime) -> str:
 
 def quantity(text: object) -> Decimal:
     """Parse a Kubernetes quantity; return 0 if it is missing or malformed."""
-    return read_quantity(text) or Decimal(0)
+    try:
+        return requests.quantity(text)
+    except ValueError:
+        return Decimal(0)
 
 
 def utilisation(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], *, daemons_count: bool) -> float:
@@ -98,10 +103,13 @@ def _counts(pod: Mapping[str, Any], *, daemons_count: bool) -> bool:
 
 
 def requested(pod: Mapping[str, Any], resource: str) -> Decimal:
-    """Return the sum over all containers, or the largest init container if that requests more."""
+    """Return the scheduler's reservation for the pod: cores, bytes or devices; 0 if an amount is malformed."""
+    try:
+        return requests.requested(at(pod, "spec") or {}, resource)
+    except ValueError:
+        return Decimal(0)
 
-    def requests(kind: str) -> list[Decimal]:
-        containers = at(pod, "spec", kind) or ()
-        return [quantity(at(container, "resources", "requests", resource)) for container in containers]
 
-    return max(sum(requests("containers"), Decimal(0)), *requests("initContainers"), Decimal(0))
+def requested_units(pod: Mapping[str, Any], resource: str) -> int:
+    """Return the same in a stack file's units, rounded up: millicores, MiB or devices."""
+    return math.ceil(requested(pod, resource) * _UNITS.get(resource, 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ebbtide.operate.adopt.facts import AdoptFacts
 from ebbtide.operate.adopt.proposals import Proposal
 from ebbtide.operate.objects import at, labels_of, quantity
-from ebbtide.operate.why.node_pins import PodContext, Rules, judge
+from ebbtide.operate.why.node_pins import PodContext, judge, node_marks, rules_of
 from ebbtide.prices import Capacity, NoPrice, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.drainable import Item
@@ -42,36 +42,49 @@ class Estimate:
     """Nodes of one night, and US dollars of one hour."""
 
     today: int
+    staying: int  # of them, with or without rules
     by_kind: Mapping[NodeKind, int]  # with the rules
     like: Mapping[NodeKind, str]  # the node that the nodes of a kind are like
     usd: tuple[float, float] | str  # today and with the rules, or why they are unknown
 
 
 def pinning_pods(facts: AdoptFacts, proposals: Sequence[Proposal]) -> list[Pinning]:
-    """Return the pods that would keep their nodes tonight, without rules."""
-    flags = facts.flags or {}
-    rules = Rules(local_storage_pins=flags.get("skip-nodes-with-local-storage", "true") != "false")
-    context = PodContext(budgets=facts.budgets, rules=rules)
+    """Return the pods that would keep their nodes tonight, without rules. A pod without a node keeps none."""
+    nodes = {node["metadata"]["name"]: node for node in facts.nodes}
     groups: dict[tuple[str, tuple[str, ...]], list[Item]] = {}
     for proposal in proposals:
         for pod in proposal.workload.pods:
-            if reasons := judge(pod, context).reasons:
+            name = at(pod, "spec", "nodeName")
+            context = PodContext(budgets=facts.budgets, rules=rules_of(nodes.get(name), facts.flags))
+            if name and (reasons := judge(pod, context).reasons):
                 groups.setdefault((str(proposal.workload), reasons), []).append(pod)
     return [Pinning(workload, reasons, tuple(pods)) for (workload, reasons), pods in groups.items()]
+
+
+def staying_nodes(facts: AdoptFacts, proposals: Sequence[Proposal]) -> dict[str, str]:
+    """Return the nodes of these pods that stay with or without rules, by name, each with its annotation."""
+    names = {at(pod, "spec", "nodeName") for proposal in proposals for pod in proposal.workload.pods}
+    return {
+        node["metadata"]["name"]: mark
+        for node in facts.nodes
+        if node["metadata"]["name"] in names
+        for mark in node_marks(node, rules_of(node, facts.flags))
+    }
 
 
 def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSettings | None) -> Estimate | None:
     """Compare the nodes that the pods pin tonight with the nodes that they need if the rules apply.
 
     With the rules: fixed pods packed on fixed nodes, and the others that pin today packed on nodes of their kind. The
-    flexible pods that do not pin are left out on both sides. None if no node could be read.
+    flexible pods that do not pin are left out on both sides. Nodes that stay by their own annotation count on both.
+    None if no node could be read.
     """
     rules = [each for each in proposals if each.is_rule and each.workload.pods]
     if not rules or not facts.nodes:
         return None
-    pinned, pinning = pinning_pods(facts, rules), Counter[str]()
+    pinned, pinning, staying = pinning_pods(facts, rules), Counter[str](), staying_nodes(facts, rules)
     for each in pinned:
-        pinning[each.workload] += len(each.pods)
+        pinning[each.workload] += sum(at(pod, "spec", "nodeName") not in staying for pod in each.pods)
     pods: dict[NodeKind, list[tuple[PodSize, int]]] = {}
     for each in rules:
         if count := each.count if each.guess.category is Category.FIXED else pinning[str(each.workload)]:
@@ -79,16 +92,18 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
     stack = None if settings is None else with_node_sets(settings)
     like = {kind: _like(kind, facts.nodes, stack) for kind in pods}
     by_kind = {kind: alike_nodes_needed(_capacity(like[kind]), sizes) for kind, sizes in pods.items()}
-    names = {name for each in pinned for name in each.nodes}
+    names = staying.keys() | {name for each in pinned for name in each.nodes}
     kept = [node for node in facts.nodes if node["metadata"]["name"] in names]
     usd: tuple[float, float] | str
     try:
         then = sum(_price(like[kind], stack) * count for kind, count in by_kind.items())
+        then += sum(_price(node, stack) for node in kept if node["metadata"]["name"] in staying)
         usd = sum(_price(node, stack) for node in kept), then
     except NoPrice as error:
         usd = str(error)
     return Estimate(
         today=len(kept),
+        staying=len(staying),
         by_kind=by_kind,
         like={kind: node["metadata"]["name"] for kind, node in like.items()},
         usd=usd,

@@ -1,17 +1,15 @@
 """Turn workloads into proposed rules: a name, a selector, a guessed category with its reason, and requests. Pure."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import chain, count, groupby
 from typing import NamedTuple
 
 from ebbtide.operate.adopt.facts import AdoptFacts
 from ebbtide.operate.adopt.selectors import Candidate, Chosen, Other, choose
 from ebbtide.operate.adopt.workloads import Workload, workloads_of
-from ebbtide.operate.objects import at, labels_of, requested, rows_at
+from ebbtide.operate.objects import at, labels_of, requested_units, rows_at
 from ebbtide.recording.drainable import Item, covers
 from ebbtide.settings import StackSettings
 from ebbtide.settings.checks.parsed import pods_of
@@ -144,10 +142,8 @@ def _replicas(workload: Workload) -> int:
 def _requests(workload: Workload) -> tuple[PodSize, str, tuple[str, ...]]:
     """Return the largest requests of a pod, the GPUs' resource, and notes on placeholders."""
     pods = workload.pods or workload.members
-    cpu = math.ceil(max(requested(pod, "cpu") for pod in pods) * 1000)
-    memory = math.ceil(max(requested(pod, "memory") for pod in pods) / 2**20)
     resource = _gpu_resource(pods)
-    gpu = int(max((requested(pod, resource) for pod in pods), default=Decimal(0)))
+    cpu, memory, gpu = (max(requested_units(pod, each) for pod in pods) for each in ("cpu", "memory", resource))
     lacking = [name for name, amount in (("CPU", cpu), ("memory", memory)) if not amount]
     notes = (f"its pods request no {' and no '.join(lacking)}: the value here is a placeholder",) if lacking else ()
     return PodSize(cpu=cpu or PLACEHOLDER.cpu, memory=memory or PLACEHOLDER.memory, gpu=gpu), resource, notes
@@ -157,7 +153,8 @@ def _gpu_resource(pods: Sequence[Item]) -> str:
     names = {
         str(name)
         for pod in pods
-        for container in rows_at(pod, "spec", "containers")
+        for kind in ("containers", "initContainers")
+        for container in rows_at(pod, "spec", kind)
         for name in at(container, "resources", "requests") or ()
         if "gpu" in str(name).rpartition("/")[2] or str(name).startswith("nvidia.com/")
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import yaml
 
 from ebbtide.operate.adopt.facts import AdoptFacts
-from ebbtide.operate.adopt.nights import Estimate, estimate, pinning_pods
+from ebbtide.operate.adopt.nights import Estimate, estimate, pinning_pods, staying_nodes
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
 from ebbtide.settings import StackSettings
 from ebbtide.units.counts import several
@@ -74,13 +74,16 @@ def _night(facts: AdoptFacts, proposals: Sequence[Proposal]) -> Iterator[str]:
     yield f"tonight, without these rules: {'these pods keep their nodes' if pinned else 'no pod keeps its node'}"
     for each in pinned:
         pods = f"{each.workload}: {several(len(each.pods), 'pod')}"
-        yield f"  {pods} on {', '.join(sorted(each.nodes)) or 'no node yet'}: {'; '.join(each.reasons)}"
+        yield f"  {pods} on {', '.join(sorted(each.nodes))}: {'; '.join(each.reasons)}"
+    for name, mark in staying_nodes(facts, proposals).items():
+        yield f"with or without these rules: {name} {mark}"
 
 
 def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     if numbers is None:
         return
     kinds = [f"{count} {kind} (like {numbers.like[kind]})" for kind, count in sorted(numbers.by_kind.items())]
+    kinds += [f"{numbers.staying} annotated to stay"] if numbers.staying else []
     rules = " and ".join(kinds) or "none"
     yield f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {rules}"
     if isinstance(numbers.usd, str):

@@ -11,7 +11,7 @@ from typing import Any
 from controllers.adapters.kube_api import Json
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
 from ebbtide.operate.adopt.workloads import has_ended, is_optional
-from ebbtide.operate.objects import at, labels_of, requested, rows_at, words_at
+from ebbtide.operate.objects import at, labels_of, requested_units, rows_at, words_at
 from ebbtide.operate.owners import Owner
 from ebbtide.operate.probe.adopted_facts import AdoptedFacts, AdoptedWant, RuleFacts, knows
 from ebbtide.operate.probe.facts import Denied
@@ -166,12 +166,12 @@ def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[Finding]:
     rule, differences = want.rule, list[str]()
     if rule.category is not Category.WORKER and len(pods) != rule.count:
         differences.append(f"{'replicas' if rule.has_scale else 'pods'} {rule.count}, the cluster has {len(pods)}")
-    for key, declared, resource, unit, text in (
-        ("cpu", rule.cpu, "cpu", 1000.0, cpu_text),
-        ("memory", rule.memory, "memory", 1 / 2**20, memory_text),
-        ("gpu", rule.gpu.count, rule.gpu.resource, 1.0, str),
+    for key, declared, resource, text in (
+        ("cpu", rule.cpu, "cpu", cpu_text),
+        ("memory", rule.memory, "memory", memory_text),
+        ("gpu", rule.gpu.count, rule.gpu.resource, str),
     ):
-        requests = {round(float(requested(pod, resource)) * unit) for pod in pods}
+        requests = {requested_units(pod, resource) for pod in pods}
         if others := sorted(requests - {declared}):
             differences.append(f"{key} {text(declared)}, a pod requests {text(others[-1])}")
     if differences:

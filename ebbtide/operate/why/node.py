@@ -16,19 +16,21 @@ from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets import window_at
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.node_pools import budgets_text, nodes_text
-from ebbtide.operate.objects import at, parse_instant, utilisation, words_at
+from ebbtide.operate.objects import at, parse_instant, rows_at, utilisation, words_at
 from ebbtide.operate.owners import Owners
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.why.node_pins import (
+    DISRUPTED,
     MAY_GO,
+    NODE_POOL,
     Item,
     PodContext,
     PodVerdict,
-    Rules,
-    do_not_disrupt,
     judge,
+    node_marks,
     pod_name,
     rule_of,
+    rules_of,
 )
 from ebbtide.operate.why.ray import reasons_on_node
 from ebbtide.provisioning_labels import NodeKind
@@ -36,11 +38,8 @@ from ebbtide.units.durations import read_duration, whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, NODE_KIND
 from ebbtide.vocabulary.node_pools import PATH
 
-NODE_POOL = "karpenter.sh/nodepool"
-_DISRUPTED = "karpenter.sh/disrupted"
 _AUTOSCALER = "cluster-autoscaler"
 _SYSTEM = "kube-system"
-NO_SCALE_DOWN = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 _BEING_REMOVED = "ToBeDeletedByClusterAutoscaler"
 _EKS_GROUP = "eks.amazonaws.com/nodegroup"
@@ -127,16 +126,11 @@ def _window_reason(api: KubeApi, namespace: str) -> str:
 
 def explain_node(facts: NodeFacts) -> list[str]:
     """Return sentences for an operator; the first one is the short answer."""
-    flags = facts.flags or {}
-    rules = Rules(
-        karpenter=_by_karpenter(facts),
-        local_storage_pins=flags.get("skip-nodes-with-local-storage", "true") != "false",
-        system_pods_pin=flags.get("skip-nodes-with-system-pods", "true") != "false",
-        window_reason=facts.window_reason,
-    )
+    rules = rules_of(facts.node, facts.flags, now=facts.now, window_reason=facts.window_reason)
     context = PodContext(budgets=facts.budgets, rules=rules, ray=facts.ray, owners=facts.owners)
     verdicts = [judge(pod, context) for pod in facts.pods]
-    own_reasons = _karpenter_reasons(facts, verdicts) if _by_karpenter(facts) else node_reasons(facts)
+    own_reasons = [f"it {mark}" for mark in node_marks(facts.node, rules)]
+    own_reasons += _karpenter_reasons(facts, verdicts) if rules.karpenter else node_reasons(facts)
     pinning = [verdict for verdict in verdicts if verdict.reasons]
     return [
         _short(facts, pinning, own_reasons),
@@ -153,7 +147,7 @@ def _short(facts: NodeFacts, pinning: Sequence[PodVerdict], own_reasons: Sequenc
     group = _labels(facts).get(NODE_GROUP, "no group of Ebbtide")
     node = f"{name} ({group}{', by Karpenter' if _by_karpenter(facts) else ''})"
     taints = {taint.get("key") for taint in at(facts.node, "spec", "taints") or ()}
-    if _DISRUPTED in taints:
+    if DISRUPTED in taints:
         return f"{node} is being removed by Karpenter now: it waits for a replacement, or for its pods to leave."
     if _BEING_REMOVED in taints:
         return f"{node} is being removed by the cluster autoscaler now."
@@ -172,20 +166,32 @@ def _by_karpenter(facts: NodeFacts) -> bool:
 
 
 def _karpenter_reasons(facts: NodeFacts, verdicts: Sequence[PodVerdict]) -> list[str]:
-    """Return the reasons that keep a node of Karpenter independent of its pods' own."""
-    reasons = [f"it {reason}" for reason in do_not_disrupt(facts.node)]
-    budgets: Sequence[Item] = at(facts.node_pool, "spec", "disruption", "budgets") or ()
-    closed = any(
-        str(budget.get("nodes")) in ("0", "0%")
-        and not budget.get("schedule")
-        and "Underutilized" in (budget.get("reasons") or ["Underutilized"])
-        for budget in budgets
-    )
-    if closed and any(verdict.reasons or verdict.note == MAY_GO for verdict in verdicts):
+    """Return the reasons of its NodePool that keep a node of Karpenter."""
+    disruption = at(facts.node_pool, "spec", "disruption")
+    if at(disruption, "consolidateAfter") == "Never":
+        return ["its NodePool removes no node to save cost: consolidateAfter is Never"]
+    if _closed_for("Empty", disruption) and _closed_for("Underutilized", disruption):
+        return [f"its NodePool lets no node go now; {facts.window_reason}".rstrip("; ")]
+    if not any(verdict.reasons or verdict.note == MAY_GO for verdict in verdicts):
+        return []
+    reasons: list[str] = []
+    if at(disruption, "consolidationPolicy") == "WhenEmpty":
+        reasons.append("it has pods, and its NodePool removes only empty nodes: consolidationPolicy is WhenEmpty")
+    if _closed_for("Underutilized", disruption):
         reasons.append(
             f"it has pods, and its NodePool lets only empty nodes go now; {facts.window_reason}".rstrip("; ")
         )
     return reasons
+
+
+def _closed_for(reason: str, disruption: object) -> bool:
+    """Return True if a budget without a schedule allows no disruption for this reason."""
+    return any(
+        str(budget.get("nodes")) in ("0", "0%")
+        and not budget.get("schedule")
+        and reason in (budget.get("reasons") or [reason])
+        for budget in rows_at(disruption, "budgets")
+    )
 
 
 def _node_pool_lines(facts: NodeFacts) -> list[str]:
@@ -198,7 +204,7 @@ def _node_pool_lines(facts: NodeFacts) -> list[str]:
 def node_reasons(facts: NodeFacts) -> list[str]:
     """Return the reasons that keep the node independent of its pods."""
     return [
-        *_marked(facts),
+        *_fixed(facts),
         *_too_full(facts),
         *_too_young(facts),
         *_at_minimum(facts),
@@ -215,12 +221,9 @@ def _kind(facts: NodeFacts) -> NodeKind | None:
     return NodeKind(kind) if kind in list(NodeKind) else None
 
 
-def _marked(facts: NodeFacts) -> list[str]:
-    annotations = words_at(facts.node, "metadata", "annotations")
-    reasons = [f"it carries {NO_SCALE_DOWN}: true"] if annotations.get(NO_SCALE_DOWN) == "true" else []
-    if _kind(facts) is NodeKind.FIXED:
-        reasons.append("it is a fixed node: fixed nodes stay day and night, down to their group's minimum")
-    return reasons
+def _fixed(facts: NodeFacts) -> list[str]:
+    reason = "it is a fixed node: fixed nodes stay day and night, down to their group's minimum"
+    return [reason] if _kind(facts) is NodeKind.FIXED else []
 
 
 def option(facts: NodeFacts, name: str, flag: str, default: str) -> str:

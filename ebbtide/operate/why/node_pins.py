@@ -1,23 +1,38 @@
-"""Explain which pods pin a node, by the rules of the cluster autoscaler.
+"""Explain which pods pin a node, by the rules of whatever removes it: the cluster autoscaler, or Karpenter.
 
 Pure: raw objects of the API in, sentences out. The rules: DaemonSet, mirror and finished pods never pin;
 `safe-to-evict` overrides everything but a budget; then a pod pins if no controller would recreate it, if it runs in
 kube-system without a budget, or if it keeps files on the node; and last if a budget allows no disruption.
-On Karpenter's nodes a pod pins by a budget, or by Karpenter's own annotation.
+On Karpenter's nodes a pod pins by a budget, or by Karpenter's own annotation, which counts on pods of DaemonSets and
+on mirror pods, too (Karpenter 1.14, `ValidatePodsDisruptable`). Both programs also read an annotation of the node.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from ebbtide.operate.objects import at, labels_of, max_unavailable_of, words_at
+from ebbtide.operate.objects import (
+    annotations_of,
+    at,
+    labels_of,
+    max_unavailable_of,
+    parse_instant,
+    requested,
+    rows_at,
+    words_at,
+)
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.wording import reason_text
 from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT
 from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
+from ebbtide.units.durations import read_duration
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, WORKLOAD, Category
 
 MAY_GO = "may be evicted"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+NO_SCALE_DOWN = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+NODE_POOL = "karpenter.sh/nodepool"
+DISRUPTED = "karpenter.sh/disrupted"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -26,7 +41,28 @@ class Rules(AutoscalerRules):
     """Options of this cluster's autoscaler, or `karpenter`, which has none."""
 
     karpenter: bool = False
+    now: datetime | None = None  # None: unknown; an annotation with a duration never runs out
     window_reason: str = ""  # why flexible budgets are open or closed, if known
+
+
+def rules_of(
+    node: Item | None, flags: Mapping[str, str] | None, *, now: datetime | None = None, window_reason: str = ""
+) -> Rules:
+    """Return the rules that decide about the pods of this node. `flags` are those of the cluster autoscaler."""
+    options = flags or {}
+    return Rules(
+        karpenter=bool(words_at(node, "metadata", "labels").get(NODE_POOL)),
+        local_storage_pins=options.get("skip-nodes-with-local-storage", "true") != "false",
+        system_pods_pin=options.get("skip-nodes-with-system-pods", "true") != "false",
+        now=now,
+        window_reason=window_reason,
+    )
+
+
+def node_marks(node: Item, rules: Rules) -> list[str]:
+    """Return the annotation that keeps the node independent of its pods."""
+    key = DO_NOT_DISRUPT if rules.karpenter else NO_SCALE_DOWN
+    return [f"carries {key}: true"] if annotations_of(node).get(key) == "true" else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +105,36 @@ def rule_of(pod: Item, budgets: Sequence[Item]) -> str:
 def judge(pod: Item, context: PodContext) -> PodVerdict:
     """Decide if this pod keeps its node, and why."""
     name = pod_name(pod)
-    harmless = _harmless(pod)
-    if harmless:
-        return PodVerdict(name, note=harmless, owner=context.owners.get(name, ""))
+    rules, owner, note = context.rules, context.owners.get(name, ""), _of_the_node(pod) or MAY_GO
+    if gone := _gone(pod):
+        return PodVerdict(name, note=gone, owner=owner)
+    if note != MAY_GO and not rules.karpenter:
+        return PodVerdict(name, note=note, owner=owner)
     budgets = [budget for budget in context.budgets if covers(budget, pod)]
-    reasons = [
-        *_pod_reasons(pod, has_budget=bool(budgets), rules=context.rules),
-        *_budget_reasons(pod, budgets, context.rules),
-    ]
+    reasons = _pod_reasons(pod, has_budget=bool(budgets), rules=rules)
+    if not (rules.karpenter and _left_alone(pod)):
+        reasons += _budget_reasons(pod, budgets, rules)
     reasons += [context.ray[name]] if reasons and name in context.ray else []
-    note = "" if reasons else MAY_GO
-    return PodVerdict(name, tuple(reasons), note, context.owners.get(name, ""))
+    return PodVerdict(name, tuple(reasons), "" if reasons else note, owner)
 
 
-def _harmless(pod: Item) -> str:
-    annotations = words_at(pod, "metadata", "annotations")
-    if any(owner.get("kind") == "DaemonSet" for owner in at(pod, "metadata", "ownerReferences") or ()):
-        return "belongs to a DaemonSet, which never pins a node"
-    if _MIRROR in annotations:
-        return "is a static pod of the node itself"
+def _of_the_node(pod: Item) -> str:
+    if any(owner.get("kind") == "DaemonSet" for owner in rows_at(pod, "metadata", "ownerReferences")):
+        return "belongs to a DaemonSet, and every node has such pods"
+    return "is a static pod of the node itself" if _MIRROR in annotations_of(pod) else ""
+
+
+def _left_alone(pod: Item) -> bool:
+    """Return True if Karpenter does not evict the pod when it removes the node, so that no budget matters."""
+    return _MIRROR in annotations_of(pod) or any(
+        toleration.get("key") in (None, "", DISRUPTED)
+        and toleration.get("effect") in (None, "", "NoSchedule")
+        and (toleration.get("operator") == "Exists" or (toleration.get("key") and not toleration.get("value")))
+        for toleration in rows_at(pod, "spec", "tolerations")
+    )
+
+
+def _gone(pod: Item) -> str:
     if at(pod, "status", "phase") in ("Succeeded", "Failed"):
         return "has ended"
     if at(pod, "metadata", "deletionTimestamp"):
@@ -98,7 +145,7 @@ def _harmless(pod: Item) -> str:
 
 def _pod_reasons(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
     if rules.karpenter:
-        return do_not_disrupt(pod)
+        return _do_not_disrupt(pod, rules.now)
     bare = not any(owner.get("controller") for owner in at(pod, "metadata", "ownerReferences") or ())
     words = {
         Pin.ANNOTATED: f"carries {SAFE_TO_EVICT}: false",
@@ -109,10 +156,15 @@ def _pod_reasons(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
     return [words[pin] for pin in pins(pod, rules, bare=bare, has_budget=has_budget)]
 
 
-def do_not_disrupt(item: Item) -> list[str]:
-    """Return the annotation of a pod or a node that keeps Karpenter off: `true`, or a time from the pod's start."""
-    value = words_at(item, "metadata", "annotations").get(DO_NOT_DISRUPT)
-    return [] if value in (None, "", "false") else [f"carries {DO_NOT_DISRUPT}: {value}"]
+def _do_not_disrupt(pod: Item, now: datetime | None) -> list[str]:
+    """Return the annotation that keeps Karpenter off: `true`, or a duration from the pod's start that has not ended."""
+    value = annotations_of(pod).get(DO_NOT_DISRUPT)
+    if value in (None, "", "false"):
+        return []
+    protected, started = read_duration(value), parse_instant(at(pod, "status", "startTime"))
+    if protected is not None and started is not None and now is not None and now - started >= protected:
+        return []
+    return [f"carries {DO_NOT_DISRUPT}: {value}"]
 
 
 def _budget_reasons(pod: Item, budgets: Sequence[Item], rules: Rules) -> list[str]:
@@ -149,7 +201,7 @@ def _why_closed(pod: Item, budget: Item, rules: Rules) -> str:
     labels = labels_of(pod)
     match labels.get(CATEGORY) or labels_of(budget).get(CATEGORY):
         case Category.WORKER:
-            gpu = " (a GPU job may be running)" if gpus_of(pod) else ""
+            gpu = " (a GPU job may be running)" if requested(pod, GPU_RESOURCE) else ""
             pool = labels.get(POOL)
             if RAY_CLUSTER in labels:
                 return f"workers of Ray are not evicted{gpu}; Ray's autoscaler removes an idle one"
@@ -163,8 +215,3 @@ def _why_closed(pod: Item, budget: Item, rules: Rules) -> str:
             return f"flexible workloads are evicted in the disruption window only{now}"
         case _:
             return "its maxUnavailable is 0, and Ebbtide does not own it"
-
-
-def gpus_of(pod: Item) -> int:
-    containers = at(pod, "spec", "containers") or ()
-    return sum(int(at(container, "resources", "requests", GPU_RESOURCE) or 0) for container in containers)

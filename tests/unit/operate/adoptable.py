@@ -69,6 +69,7 @@ class Adoptable:
                 "namespace": namespace,
                 "labels": {**how.get("labels", {}), **extra, **how.get("extra", {})},
                 "ownerReferences": references,
+                "annotations": how.get("annotations", {}),
                 "resourceVersion": "1",
             },
             "spec": {
@@ -76,6 +77,7 @@ class Adoptable:
                 "containers": containers,
                 "volumes": how.get("volumes", []),
                 "restartPolicy": how.get("restarts", "Always"),
+                **how.get("spec", {}),
             },
             "status": status,
         }

@@ -241,6 +241,16 @@ def test_the_largest_requests_of_a_pod_and_the_owners_own_number_count() -> None
     assert (proposal.count, proposal.size.cpu, proposal.size.memory) == (2, 3000, 2048)
 
 
+def test_a_pods_size_includes_its_sidecars_and_its_overhead() -> None:
+    requests = {"requests": {"cpu": "500m", "memory": "512Mi"}}
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": requests}
+    cluster = Adoptable()
+    spec = {"initContainers": [sidecar], "overhead": {"cpu": "250m", "memory": "120Mi"}}
+    cluster.workload("Deployment", "api", 2, spec=spec)
+
+    assert "cpu: 1.75, memory: 2680Mi" in line(lines_of(cluster), "    api: ")
+
+
 def test_what_a_scaled_down_owner_left_over_is_no_workload() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "api", 1, phase="Failed")
@@ -315,6 +325,53 @@ def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> Non
     cluster.objects["/apis/apps/v1/namespaces/kube-system/deployments/cluster-autoscaler"] = {"spec": template}
 
     assert "emptyDir tmp" in line(pinned, "api: 2 pods on node-1")
+    assert "no pod keeps its node" in line(lines_of(cluster), "tonight")
+
+
+def by_karpenter() -> Adoptable:
+    """Two nodes of Karpenter, each with a bare pod that keeps files; the one on node-2 has Karpenter's annotation."""
+    cluster = Adoptable()
+    files: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
+    for name in ("node-1", "node-2"):
+        cluster.node(name, **{"karpenter.sh/nodepool": "flexible"})
+    cluster.pod("one", labels={"app": "one"}, volumes=files)
+    kept = {"karpenter.sh/do-not-disrupt": "true"}
+    cluster.pod("two", labels={"app": "two"}, volumes=files, node="node-2", annotations=kept)
+    return cluster
+
+
+def test_a_node_of_karpenter_is_kept_by_what_karpenter_reads() -> None:
+    lines = lines_of(by_karpenter())
+
+    assert line(lines, "pod on node-").endswith("two: 1 pod on node-2: carries karpenter.sh/do-not-disrupt: true")
+    assert "today 1 node, with these rules 1 flexible (like node-1)" in line(lines, "estimate for a night")
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotation"),
+    [
+        ({"karpenter.sh/nodepool": "flexible"}, "karpenter.sh/do-not-disrupt"),
+        ({}, "cluster-autoscaler.kubernetes.io/scale-down-disabled"),
+    ],
+)
+def test_a_node_that_is_annotated_to_stay_stays_with_the_rules_too(labels: dict[str, str], annotation: str) -> None:
+    cluster = Adoptable()
+    cluster.node("node-1")
+    cluster.node("node-2")
+    cluster.nodes[1]["metadata"] |= {"labels": labels, "annotations": {annotation: "true"}}
+    cluster.workload("Deployment", "api", 2, node="node-2")
+    cluster.workload("StatefulSet", "main", 1, node="node-1", volumes=[{"name": "tmp", "emptyDir": {}}])
+
+    lines = lines_of(cluster)
+
+    assert "today 2 nodes, with these rules 1 fixed (like node-1) and 1 annotated to stay" in line(lines, "estimate")
+    assert line(lines, "node-2 carries").endswith(f"node-2 carries {annotation}: true")
+
+
+def test_a_pod_without_a_node_keeps_none() -> None:
+    cluster = Adoptable()
+    cluster.pod("waiting", labels={"app": "waiting"}, node=None, phase="Pending")
+
     assert "no pod keeps its node" in line(lines_of(cluster), "tonight")
 
 

@@ -327,6 +327,13 @@ def test_differences_between_the_file_and_the_pods_are_a_note() -> None:
     assert "size of hub" not in findings(TeamsCluster([pod(), pod("b")]), wants("category: worker, usually: 9"))
 
 
+def test_a_pods_sidecars_and_overhead_are_part_of_its_size() -> None:
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
+    meshed = pod(spec={**pod()["spec"], "initContainers": [sidecar], "overhead": {"cpu": "250m"}})
+
+    assert findings(TeamsCluster([meshed]), wants())["size of hub"].endswith("cpu 1, a pod requests 1.75")
+
+
 def stored(**labels: str) -> dict[str, Any]:
     return {"metadata": {"labels": {**LABELLED, **labels}}, "spec": {"nodeSelector": {"pool": "core"}}}
 

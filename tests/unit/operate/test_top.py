@@ -98,6 +98,13 @@ def test_what_is_not_known_is_null_in_json_and_never_zero(cluster: CannedApi, tm
     assert found["pools"][0]["waitP95"] is None
 
 
+def test_sidecars_and_overhead_are_part_of_what_pods_request(cluster: CannedApi, tmp_path: Path) -> None:
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+    cluster.objects["/api/v1/pods"]["items"][0]["spec"] |= {"initContainers": [sidecar], "overhead": {"cpu": "1"}}
+
+    assert row_of(top(cluster, tmp_path), "flexible")[4] == "50%"
+
+
 def test_a_controller_that_does_not_answer_leaves_its_queues_unknown(cluster: CannedApi, tmp_path: Path) -> None:
     del cluster.objects[STATUS]
 

@@ -1,6 +1,8 @@
 """Why a node still exists: each cause by itself, in the sentence that an operator reads."""
 
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -218,6 +220,20 @@ def test_daemons_count_only_where_the_autoscaler_counts_them() -> None:
     assert utilisation(node(), [daemon], daemons_count=False) == 0.0
 
 
+def test_a_pods_share_of_a_node_includes_its_sidecars_and_its_overhead() -> None:
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
+    meshed = pod(cpu="4", spec={"initContainers": [sidecar], "overhead": {"cpu": "2"}})
+
+    assert utilisation(node(), [meshed], daemons_count=True) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("2e9", 2 * 10**9), ("250u", Decimal("0.00025")), ("1Pi", 2**50), ("", 0)]
+)
+def test_every_notation_of_a_quantity_is_read(text: str, number: object) -> None:
+    assert quantity(text) == number
+
+
 @given(st.integers(0, 10**6))
 def test_a_quantity_means_the_same_in_any_unit(amount: int) -> None:
     assert quantity(f"{amount}") * 1000 == quantity(f"{amount}k")
@@ -250,6 +266,53 @@ def test_a_node_of_karpenter_is_judged_by_karpenters_rules() -> None:
     assert free.startswith("node-1 (flexible, by Karpenter): nothing that is known here keeps it")
     assert "1 pod pins it" in kept
     assert "api-1-b carries karpenter.sh/do-not-disrupt: true" in kept
+
+
+KARPENTER = Rules(karpenter=True, now=NOW)
+KEPT = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+DAEMONS_BUDGET = budget(selector={"matchLabels": {"ebbtide.dev/workload": "api"}})
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        (pod(meta={"ownerReferences": DAEMON, **KEPT}), "carries karpenter.sh/do-not-disrupt: true"),
+        (pod(meta={"ownerReferences": DAEMON}), "its budget api is closed"),
+        (pod(meta={"ownerReferences": DAEMON}, spec={"tolerations": [{"operator": "Exists"}]}), ""),
+        (pod(meta={"annotations": {"kubernetes.io/config.mirror": "x"}}), ""),
+        (pod(status={"phase": "Succeeded"}, meta=KEPT), ""),
+    ],
+    ids=["annotated", "under a budget", "that Karpenter leaves alone", "mirror", "ended"],
+)
+def test_pods_of_a_daemon_set_pin_a_node_of_karpenter(subject: dict[str, Any], said: str) -> None:
+    """Source: Karpenter 1.14, `ValidatePodsDisruptable` and `IsEvictable`."""
+    assert reasons(subject, DAEMONS_BUDGET, rules=KARPENTER).startswith(said)
+    assert bool(reasons(subject, DAEMONS_BUDGET, rules=KARPENTER)) is bool(said)
+    assert reasons(subject, DAEMONS_BUDGET) == ""
+
+
+@pytest.mark.parametrize(("value", "pins"), [("2h", True), ("30m", False), ("true", True), ("false", False)])
+def test_an_annotation_with_a_duration_counts_from_the_pods_start(value: str, pins: bool) -> None:
+    started = {"startTime": "2026-11-20T14:00:00Z"}  # an hour ago
+
+    subject = pod(annotations={"karpenter.sh/do-not-disrupt": value}, status=started)
+
+    assert bool(reasons(subject, rules=KARPENTER)) is pins
+
+
+@pytest.mark.parametrize(
+    ("disruption", "busy", "empty"),
+    [
+        ({"consolidationPolicy": "WhenEmpty"}, "its NodePool removes only empty nodes", ""),
+        ({"consolidateAfter": "Never"}, "consolidateAfter is Never", "consolidateAfter is Never"),
+        ({"budgets": [{"nodes": "0"}]}, "its NodePool lets no node go now", "its NodePool lets no node go now"),
+    ],
+)
+def test_a_node_pool_that_removes_fewer_nodes_says_which(disruption: dict[str, Any], busy: str, empty: str) -> None:
+    facts = NodeFacts(now=NOW, node=karpenters_node(), node_pool={**CLOSED_POOL, "spec": {"disruption": disruption}})
+
+    assert busy in text_for(replace(facts, pods=[pod()]))
+    assert (empty or "nothing that is known here keeps it") in text_for(facts)
 
 
 def test_a_closed_node_pool_keeps_nodes_with_pods_and_is_shown_with_its_nodes() -> None:

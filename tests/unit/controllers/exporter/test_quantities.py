@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from controllers.exporter.objects import quantity
+from controllers.exporter.requests import quantity
 
 
 @pytest.mark.parametrize(

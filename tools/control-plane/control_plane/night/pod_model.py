@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ebbtide.operate.objects import at, requested, words_at
+from ebbtide.operate.objects import at, requested_units, words_at
 from ebbtide.recording.drainable import SAFE_TO_EVICT, local_volumes
 from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
 from ebbtide.simulator.cluster.model import Taint, WorkloadModel
@@ -37,9 +37,9 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
     model = WorkloadModel(
         name=name,
         category=_category(at(pod, "metadata", "namespace") or "", labels),
-        cpu_m=_rounded_up(requested(pod, "cpu") * 1000),
-        memory_mib=_rounded_up(requested(pod, "memory") / 2**20),
-        gpu=int(requested(pod, GPU_RESOURCE)),
+        cpu_m=requested_units(pod, "cpu"),
+        memory_mib=requested_units(pod, "memory"),
+        gpu=requested_units(pod, GPU_RESOURCE),
         node_selector=words_at(spec, "nodeSelector"),
         one_per_node=any(_is_own(term, labels) for term in terms),
         anti_affinity_with=tuple(category for term in terms for category in _categories(term)),
@@ -54,10 +54,6 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
 
 def _category(namespace: str, labels: Mapping[str, str]) -> str:
     return SYSTEM_CATEGORY if namespace == "kube-system" else labels.get(CATEGORY, "")
-
-
-def _rounded_up(amount: Any) -> int:
-    return int(-(-amount // 1))
 
 
 def _toleration(toleration: Item) -> Taint:

@@ -1,0 +1,51 @@
+"""The request of a pod, as the scheduler counts it, and Kubernetes' quantities. Pure."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from kubernetes.utils import quantity as library
+
+_QUANTITY_LIMIT = Decimal(10) ** 30  # far above any capacity, and within the range of a float
+
+
+def requested(spec: Mapping[str, Any], resource: str) -> Decimal:
+    """Return what the scheduler reserves: the sum of concurrent containers, or an init container that requests more.
+
+    An init container that is always restarted is a sidecar: it runs along with all later containers. A request of the
+    pod itself replaces the sum of its containers; the overhead of its runtime class is added. Units: cores, bytes,
+    devices. Raises ValueError for an amount that is no quantity. Source: Kubernetes, component-helpers, `PodRequests`,
+    without the status of a resize in place.
+    """
+    sidecars, init_peak = Decimal(0), Decimal(0)
+    for container in spec.get("initContainers") or ():
+        request = _request(container, resource)
+        if container.get("restartPolicy") == "Always":
+            sidecars += request
+            request = Decimal(0)
+        init_peak = max(init_peak, sidecars + request)
+    total = sum((_request(container, resource) for container in spec.get("containers") or ()), sidecars)
+    request = _request(spec, resource) if resource in _requests(spec) else max(total, init_peak)
+    overhead: Mapping[str, object] = spec.get("overhead") or {}
+    return request + quantity(overhead.get(resource, 0))
+
+
+def _request(holder: Mapping[str, Any], resource: str) -> Decimal:
+    return quantity(_requests(holder).get(resource, 0))
+
+
+def _requests(holder: Mapping[str, Any]) -> Mapping[str, object]:
+    resources: Mapping[str, Any] = holder.get("resources") or {}
+    return resources.get("requests") or {}
+
+
+def quantity(value: object) -> Decimal:
+    """Parse a quantity, exactly: 3920m is 3.92. Raises ValueError for other text, negative numbers and overflows."""
+    try:
+        number = library.parse_quantity(str(value))
+    except ArithmeticError as error:  # an exponent beyond those of Decimal, or a signalling NaN
+        raise ValueError(f"{str(value)[:50]!r} is no quantity") from error
+    # The library accepts NaN, infinities and any other exponent.
+    if not (number.is_finite() and 0 <= number < _QUANTITY_LIMIT):
+        raise ValueError(f"{str(value)[:50]!r} is no quantity")
+    return number
