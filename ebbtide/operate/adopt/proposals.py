@@ -7,6 +7,7 @@ from itertools import chain, count, groupby
 from typing import NamedTuple
 
 from ebbtide.operate.adopt.facts import AdoptFacts
+from ebbtide.operate.adopt.programs import DEFAULT_PLACE
 from ebbtide.operate.adopt.selectors import Candidate, Chosen, Other, choose
 from ebbtide.operate.adopt.workloads import Workload, workloads_of
 from ebbtide.operate.objects import at, labels_of, requested_units, rows_at
@@ -81,7 +82,16 @@ def _chosen(
         if pod["metadata"]["namespace"] == namespace
     ]
     selectors = {name: rule.selector for name, rule in rules.items() if rule.namespace == namespace}
-    candidates = [Candidate(str(workload), bool(workload.pods), workload.labels) for workload in workloads]
+    candidates = [
+        Candidate(
+            str(each),
+            bool(each.pods),
+            each.labels,
+            each.changing,
+            DEFAULT_PLACE if each.program is None else each.program.place,
+        )
+        for each in workloads
+    ]
     yield from zip(workloads, choose(candidates, pods, selectors), strict=True)
 
 
@@ -116,6 +126,8 @@ def _budget_notes(workload: Workload, budgets: Sequence[Item], *, may_keep: bool
 
 def guess_of(workload: Workload) -> Guess:
     """Guess the category. What cannot be known is guessed towards less movement."""
+    if workload.program is not None and workload.program.kind:
+        return Guess(Category.WORKER, f"pods of a {workload.kind} are a user's session: an eviction ends it")
     if workload.owner is None:
         return Guess(Category.WORKER, "bare pods: no controller would create an evicted one again")
     if workload.is_task:

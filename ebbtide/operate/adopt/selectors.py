@@ -7,16 +7,20 @@ while each selector still selects exactly its pods and no pod can match two of t
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ebbtide.operate.adopt.programs import DEFAULT_PLACE
 from ebbtide.operate.adopt.workloads import rank
 from ebbtide.settings.sections.adopted import disjoint
 
 Labels = Mapping[str, str]
+_SHOWN = 4
 
 
 class Candidate(NamedTuple):
     name: str
     runs: bool  # now; if not, its rule can wait
     labels: Labels  # that all its pods have
+    changing: tuple[str, ...] = ()  # keys of labels that all its pods have and that do not last
+    place: str = DEFAULT_PLACE  # where a label is added to all its pods
 
 
 class Other(NamedTuple):
@@ -71,14 +75,23 @@ def _why_not(
     """Return why no selector selects these pods and no others; empty if one does."""
     labels = _listed(candidate.labels)
     if not labels:
-        return "its pods share no label that lasts; add one to their template, such as app"
+        return f"its pods share no label that lasts{_changing(candidate)}; add one {candidate.place}"
     if (caught := _caught(candidate, candidate.labels, pods)) is not None:
-        return f"no label tells its pods from those of {caught}; add one to their template, such as app"
+        return f"no label tells its pods from those of {caught}; add one {candidate.place}"
     if rule := next((name for name, rule in rules.items() if not disjoint(labels, rule)), ""):
         return f"no label has another value than rule {rule} selects; add one to rule {rule}"
     if other := next((each.name for each in accepted if not disjoint(labels, _listed(each.labels))), ""):
-        return f"it shares no label with {other} in which they differ; give both one, such as app"
+        place = ", such as app" if candidate.place == DEFAULT_PLACE else f": {candidate.place}"
+        return f"it shares no label with {other} in which they differ; give both one{place}"
     return ""
+
+
+def _changing(candidate: Candidate) -> str:
+    keys = candidate.changing[:_SHOWN]
+    names = " and ".join(filter(None, (", ".join(keys[:-1]), *keys[-1:])))
+    return (
+        f" ({names} name one object, run, user or version)" if len(keys) > 1 else f" ({names} does not)" if keys else ""
+    )
 
 
 def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> str | None:

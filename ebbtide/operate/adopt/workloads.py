@@ -1,7 +1,8 @@
 """Group the pods of a namespace into workloads. Pure.
 
 Pods of one scaled owner are one workload. Pods that run tasks share no owner for long, so they are grouped by the
-labels that say what they are. A label is used only if it lasts: hashes, versions and names of single objects do not.
+labels that say what they are, and those of known programs by the program's own label. A label is used only if it lasts:
+hashes, versions, runs, users and names of single objects do not.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.operate.adopt.facts import OF_A_NODE, AdoptFacts, Owner, template_labels
+from ebbtide.operate.adopt.programs import Program, lasting_value, program_of
 from ebbtide.operate.objects import at, labels_of
 from ebbtide.operate.owners import controller_of
 from ebbtide.operate.why.node_pins import pod_name
@@ -27,12 +29,19 @@ _NAMES_OF_PROGRAMS = ("app.kubernetes.io/name", "app.kubernetes.io/component", "
 """Their values may be the name of an object too: a bare pod is often called as its program."""
 _WEAK = ("app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "heritage", "role")
 
-_OF_ONE_OBJECT = re.compile(
-    r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|pod-name|pod-index|completion-index|replica-index|job-name"
-    r"|instanceName|run[-_]?id|try[-_]number|map[-_]index|username|execution[-_]date)$"
+_CHANGING = re.compile(
+    r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|timestamp|pod-name|pod-index|completion-index|replica-index"
+    r"|job-index|job-key|job-name|jobset-name|instanceName|instanceRole|restart-attempt|version|chart|dag[-_]id"
+    r"|task[-_]id|try[-_]number|map[-_]index|airflow-worker|(execution|logical)[-_]date|run[-_]?(id|name)|submission-id"
+    r"|execution-id|exec-id|exec-resourceprofile-id|app-selector|exec-inactive|user|username|servername|creator|trial"
+    r"|taskRun|pipelineRun|pipelineTask)$"
+    r"|^(spark-app-name|sparkoperator\.k8s\.io/app-name|workflows\.argoproj\.io/(workflow|[a-z-]*creator[a-z-]*)"
+    r"|airflow_kpo_in_cluster|dask\.org/(cluster|worker|workergroup)-name)$"
 )
-_CHANGING = ("version", "chart", "instanceRole")  # whatever their prefix
-_UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
+"""Keys of labels that differ from one object, run, user or version to the next."""
+_UUID = r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}"
+_OF_ONE_RUN = re.compile(rf"{_UUID}|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{{12,}}(?![0-9a-z])|20\d\d-[01]\d-[0-3]\d")
+_VERSION = re.compile(r"v?\d+(\.\d+)+([-+_.].*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +56,8 @@ class Workload:
     pods: tuple[Item, ...]  # that run or wait
     ended: tuple[Item, ...]  # and those that are terminating
     labels: Mapping[str, str]  # that all its pods have, and that last
+    changing: tuple[str, ...]  # keys that all its pods have, whose values do not last
+    program: Program | None  # that creates them
 
     def __str__(self) -> str:
         kind = "bare pods" if self.kind == "Pod" else self.kind
@@ -92,12 +103,16 @@ def workloads_of(facts: AdoptFacts) -> list[Workload]:
 
 
 def _is_task(pod: Item, owner: Owner | None) -> bool:
+    if program_of(labels_of(pod)) is not None:
+        return True
     restarts = (at(pod, "spec", "restartPolicy") or "Always") == "Always"
     return owner is None or owner.kind in ("Job", "CronJob", "Pod") or not (owner.has_scale or restarts)
 
 
 def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
-    namespace = pod["metadata"]["namespace"]
+    namespace, labels = pod["metadata"]["namespace"], labels_of(pod)
+    if program := program_of(labels):
+        return namespace, program.key, "" if program.kind else lasting_value(program, labels)
     if owner is None or _is_task(pod, owner):
         return namespace, "" if owner is None else owner.kind, *_identity(pod, owner)
     # One object of an operator may have pods of several kinds, which differ by their labels.
@@ -110,40 +125,51 @@ def _identity(pod: Item, owner: Owner | None) -> tuple[str, ...]:
 
 
 def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
+    labels, program = labels_of(pod), program_of(labels_of(pod))
+    if program is not None and not program.kind:
+        others = {key: labels[key] for key in program.also if key in labels}
+        return {program.key: lasting_value(program, labels), **others}
     objects = {pod["metadata"]["name"], controller_of(pod).name}
     if owner is not None and not _is_task(pod, owner):
         objects.discard(owner.name)
+    names = () if program is not None else _NAMES_OF_PROGRAMS  # a user's pod has no program's name
     return {
         key: value
-        for key, value in labels_of(pod).items()
+        for key, value in labels.items()
         if not key.startswith((PREFIX, OF_THE_NODE))
-        and _OF_ONE_OBJECT.search(key) is None
-        and key.rpartition("/")[2] not in _CHANGING
-        and (value not in objects or key in _NAMES_OF_PROGRAMS)
-        and _UUID.search(value) is None
+        and _CHANGING.search(key) is None
+        and (value not in objects or key in names)
+        and _OF_ONE_RUN.search(value) is None
+        and (key in PREFERRED or _VERSION.fullmatch(value) is None)
     }
 
 
 def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:
     labels = common(_lasting(pod, owner) for pod in pods)
+    program = program_of(labels_of(pods[0]))
     written = template_labels(owner)
     if written is not None:  # what controllers and webhooks add is no team's label
         labels = {key: value for key, value in labels.items() if written.get(key) == value}
     is_task = _is_task(pods[0], owner)
-    kind = "Pod" if owner is None else owner.kind
+    kind = (program and program.kind) or ("Pod" if owner is None else owner.kind)
+    shared = set[str].intersection(*(set(labels_of(pod)) for pod in pods), *([] if written is None else [set(written)]))
     return Workload(
         namespace=pods[0]["metadata"]["namespace"],
         kind=kind,
-        name=_task_name(labels, kind) if owner is None or is_task else owner.name,
+        name=_task_name(labels, kind, program) if owner is None or is_task else owner.name,
         owner=owner,
         is_task=is_task,
         pods=tuple(pod for pod in pods if not has_ended(pod)),
         ended=tuple(filter(has_ended, pods)),
         labels=labels,
+        changing=tuple(sorted(key for key in shared - labels.keys() if not key.startswith((PREFIX, OF_THE_NODE)))),
+        program=program,
     )
 
 
-def _task_name(labels: Mapping[str, str], kind: str) -> str:
+def _task_name(labels: Mapping[str, str], kind: str, program: Program | None) -> str:
+    if program is not None:
+        return program.rule.format(labels.get(program.key, ""))
     names = [labels[key] for key in ("app.kubernetes.io/component", "component", *PREFERRED) if key in labels]
     return next(iter(names), f"{kind.lower()}s")
 

@@ -14,6 +14,11 @@ VERSIONS = {  # by kind
     "CronJob": "batch/v1",
     "Cluster": "postgresql.cnpg.io/v1",
     "Runner": "example.com/v1",
+    "Workflow": "argoproj.io/v1alpha1",
+    "Notebook": "kubeflow.org/v1",
+    "PyTorchJob": "kubeflow.org/v1",
+    "SparkApplication": "sparkoperator.k8s.io/v1beta2",
+    "Pod": "v1",
     "Node": "v1",
 }
 SCALED = ("Deployment", "ReplicaSet", "StatefulSet", "Cluster")
@@ -49,9 +54,8 @@ class Adoptable:
             self._owner("Job", owner, namespace, {}, above=("CronJob", name))
         template = {"template": {"metadata": {"labels": labels}}}
         spec = {"jobTemplate": {"spec": template}} if kind == "CronJob" else {"replicas": count, **template}
-        self._owner(
-            kind, name, namespace, spec if kind in VERSIONS and VERSIONS[kind].startswith(("apps", "batch")) else {}
-        )
+        described = spec if kind in VERSIONS and VERSIONS[kind].startswith(("apps", "batch")) else {}
+        self._owner(kind, name, namespace, described, above=how.get("above"))
         controller = {"Deployment": "ReplicaSet", "CronJob": "Job"}.get(kind, kind)
         for number in range(count):
             self.pod(f"{owner}-{number}", namespace, owner=(controller, owner), **{**how, "labels": labels})

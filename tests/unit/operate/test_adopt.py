@@ -135,6 +135,14 @@ def test_bare_pods_with_the_same_labels_are_one_workload() -> None:
         {"helm.sh/chart": "x-1.2.3"},
         {"ebbtide.dev/team": "x"},
         {"run": "0b0d8e3e-6a0c-4f0a-8d5c-0a4d8c7b6e21"},
+        {"dag_id": "etl", "task_id": "load", "run_id": "manual", "try_number": "1", "execution_date": "2026-11-20"},
+        {"hub.jupyter.org/username": "ada", "hub.jupyter.org/servername": "gpu"},
+        {"controller-revision-hash": "x", "batch.kubernetes.io/job-completion-index": "0"},
+        {"spark-app-selector": "spark-12f88a73", "spark-exec-id": "1", "spark-app-name": "etl"},
+        {"training.kubeflow.org/job-name": "bert", "training.kubeflow.org/replica-index": "0"},
+        {"workflows.argoproj.io/workflow": "etl-x1", "workflows.argoproj.io/creator": "ada"},
+        {"build": "etl-12f88a73cb544ce2", "app.kubernetes.io/version": "1.2", "tag": "v1.2.0"},
+        {"started": "2026-11-20"},
     ],
 )
 def test_labels_of_one_object_or_one_version_never_select(labels: dict[str, str]) -> None:
