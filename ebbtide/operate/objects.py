@@ -63,6 +63,14 @@ def budget_limit(max_unavailable: object) -> str:
     return text if text.startswith(_LEAST) else f"maxUnavailable {text}"
 
 
+def sync_failure(budget: Document) -> str:
+    """Return why Kubernetes cannot calculate the budget, which then allows no disruption; empty if it can."""
+    for row in rows_at(budget, "status", "conditions"):
+        if (row.get("type"), row.get("reason")) == ("DisruptionAllowed", "SyncFailed"):
+            return str(row.get("message") or "no reason given")
+    return ""
+
+
 def parse_instant(text: object) -> datetime | None:
     """Parse an RFC 3339 instant; None without a valid one that has a zone."""
     try:

@@ -130,6 +130,34 @@ def test_an_owner_of_a_kind_without_a_scale_needs_a_declared_number(team: Team, 
     assert said["count of log"].startswith(f"missing: Broker {team.namespace}/log has no scale subresource")
 
 
+def test_a_daemon_set_with_a_rules_labels_fails_its_budget_until_the_selector_excludes_it(
+    team: Team, fresh: Fresh
+) -> None:
+    node = fresh.node()
+    team.deployment("api", 2, app="api", component="server")
+    labels = {"app": "api", "component": "agent"}
+    spec = team.pod(nodeSelector={"kubernetes.io/hostname": node}, tolerations=[{"operator": "Exists"}])
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    daemons = {"metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+    team.api.create(team.path("daemonsets", "apps/v1"), daemons)
+    eventually(lambda: team.pods(**labels), what="the daemon's pod")
+    budget = f"{team.path('poddisruptionbudgets', 'policy/v1')}/ebbtide-api"
+    ours: dict[str, Any] = {"metadata": {"name": "ebbtide-api"}, "spec": {"maxUnavailable": 1}}
+    ours["spec"]["selector"] = {"matchLabels": {"app": "api"}}
+    team.api.create(budget.rpartition("/")[0], ours)
+
+    def reason() -> str:
+        return next((row["reason"] for row in team.api.get(budget)["status"].get("conditions", ())), "")
+
+    eventually(lambda: reason() == "SyncFailed", what="the budget's status")
+    said = team.probed(team.stack(api="selector: { app: api }, category: flexible, replicas: 2"))["count of api"]
+    team.api.patch(budget, {"spec": {"selector": {"matchLabels": {"component": "server"}}}})
+    eventually(lambda: reason() not in ("", "SyncFailed"), what="the budget's status")
+
+    assert said.startswith(f"missing: DaemonSet {team.namespace}/agent has pods with its labels")
+    assert said.endswith("; add component: server to its selector")
+
+
 def test_why_node_names_the_owner_and_the_rule_of_a_pod_that_is_older_than_the_rule(team: Team, fresh: Fresh) -> None:
     node = fresh.node(labels={"ebbtide.dev/node-kind": "flexible", "ebbtide.dev/node-group": "flexible"})
     pod = {"metadata": {"name": "hub-0", "labels": {"app": "hub"}}, "spec": team.pod(nodeName=node)}

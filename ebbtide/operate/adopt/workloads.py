@@ -134,14 +134,18 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
         objects.discard(owner.name)
     names = () if program is not None else _NAMES_OF_PROGRAMS  # a user's pod has no program's name
     return {
-        key: value
-        for key, value in labels.items()
-        if not key.startswith((PREFIX, OF_THE_NODE))
+        key: value for key, value in labels.items() if is_lasting(key, value) and (value not in objects or key in names)
+    }
+
+
+def is_lasting(key: str, value: str) -> bool:
+    """Return False for labels of Ebbtide, of nodes, and of one object, run, user or version."""
+    return (
+        not key.startswith((PREFIX, OF_THE_NODE))
         and _CHANGING.search(key) is None
-        and (value not in objects or key in names)
         and _OF_ONE_RUN.search(value) is None
         and (key in PREFERRED or _VERSION.fullmatch(value) is None)
-    }
+    )
 
 
 def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:

@@ -1,8 +1,7 @@
 """Check the rules for adopted pods against the cluster: what they select, who owns it, and what else protects it. Pure.
 
-Kubernetes refuses every eviction of a pod with two budgets, so a second one is missing its removal. A budget with
-`maxUnavailable` fails for pods whose owner has no scale subresource. Other differences are notes: the stack file is the
-intention, and packing, costs and replays use it.
+Kubernetes refuses every eviction of a pod with two budgets, so a second one is missing its removal. Other differences
+are notes: the stack file is the intention, and packing, costs and replays use it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +9,13 @@ from typing import Any
 
 from controllers.adapters.kube_api import Json
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
-from ebbtide.operate.adopt.workloads import has_ended, is_optional
+from ebbtide.operate.adopt.workloads import has_ended, is_of_a_node, is_optional
 from ebbtide.operate.objects import at, labels_of, requested_units, rows_at, words_at
 from ebbtide.operate.owners import Owner
+from ebbtide.operate.probe.adopted_counts import counts
 from ebbtide.operate.probe.adopted_facts import AdoptedFacts, AdoptedWant, RuleFacts, knows
-from ebbtide.operate.probe.facts import Denied
-from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
+from ebbtide.operate.probe.facts import Answer, Denied
+from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
 from ebbtide.recording.drainable import covers
 from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, adopted_budget, deployment_of, without_replicas
 from ebbtide.units.counts import several
@@ -51,9 +51,11 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
     if facts.pods is None or isinstance(facts.pods, Denied):
         yield note(subject, f"its pods cannot be read: you need the right to list pods in {space}")
         return
-    pods = [pod for pod in rows_at(facts.pods, "items") if not has_ended(pod)]
-    yield _selection(want, facts, pods)
-    yield from _scale(want, facts, pods)
+    every_pod = rows_at(facts.pods, "items")
+    pods = [pod for pod in every_pod if not has_ended(pod) and not is_of_a_node(pod)]
+    if pods or not any(is_of_a_node(pod) for pod in every_pod):
+        yield _selection(want, facts, pods)
+    yield from counts(want, facts, every_pod, _budget(adopted.budgets[space], adopted_budget(want.name, want.rule)))
     yield from _pool(want, facts, pods)
     yield from _charts_budget(want, adopted, pods)
     yield from _second_budgets(want, adopted, pods)
@@ -84,19 +86,6 @@ def _owners(facts: RuleFacts, pods: Sequence[Item]) -> list[Owner]:
     return sorted({facts.owners[pod["metadata"]["name"]] for pod in pods})
 
 
-def _scale(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[Finding]:
-    subject, rule = f"count of {want.name}", want.rule
-    for owner in _owners(facts, pods) if rule.category is not Category.WORKER else ():
-        scaled = facts.scales.get(owner)
-        if rule.has_scale and scaled is False:
-            state = State.MISSING if rule.opens else State.NOTE
-            refused = f"{owner} has no scale subresource, so a budget by replicas never lets a pod go"
-            yield Finding(state, subject, f"{refused}; write pods: {rule.count} instead of replicas")
-        elif not rule.has_scale and scaled:
-            follows = f"{owner} has a scale subresource, whose number a budget by replicas follows"
-            yield note(subject, f"{follows}; write replicas: {rule.count} instead of pods")
-
-
 def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[Finding]:
     pool, subject = want.rule.pool, f"pool {want.name}"
     if pool is None or isinstance(facts.deployment, Denied):
@@ -125,7 +114,7 @@ def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item
     budgets = adopted.budgets[space]
     if name is None or isinstance(budgets, Denied):
         return
-    budget = next((each for each in rows_at(budgets, "items") if each["metadata"]["name"] == name), None)
+    budget = _budget(budgets, name)
     ours = "take budget out of the rule, which then has one of Ebbtide"
     if budget is None:
         yield missing(subject, f"no budget {space}/{name}: let the chart create it, or {ours}")
@@ -133,6 +122,10 @@ def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item
         yield missing(subject, f"an operator writes {name}: {_switch_off(budget)}, and {ours}")
     elif others := [pod["metadata"]["name"] for pod in pods if not covers(budget, pod)]:
         yield missing(subject, f"{name} does not cover pod {others[0]}: correct the selector of one, or {ours}")
+
+
+def _budget(budgets: Answer, name: str) -> Item | None:
+    return next((each for each in rows_at(budgets, "items") if each["metadata"]["name"] == name), None)
 
 
 def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:

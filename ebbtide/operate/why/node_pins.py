@@ -19,6 +19,7 @@ from ebbtide.operate.objects import (
     parse_instant,
     requested,
     rows_at,
+    sync_failure,
     words_at,
 )
 from ebbtide.operate.ray.facts import RAY_CLUSTER
@@ -112,7 +113,7 @@ def judge(pod: Item, context: PodContext) -> PodVerdict:
         return PodVerdict(name, note=note, owner=owner)
     budgets = [budget for budget in context.budgets if covers(budget, pod)]
     reasons = _pod_reasons(pod, has_budget=bool(budgets), rules=rules)
-    if not (rules.karpenter and _left_alone(pod)):
+    if not (rules.karpenter and left_alone(pod)):
         reasons += _budget_reasons(pod, budgets, rules)
     reasons += [context.ray[name]] if reasons and name in context.ray else []
     return PodVerdict(name, tuple(reasons), "" if reasons else note, owner)
@@ -124,7 +125,7 @@ def _of_the_node(pod: Item) -> str:
     return "is a static pod of the node itself" if _MIRROR in annotations_of(pod) else ""
 
 
-def _left_alone(pod: Item) -> bool:
+def left_alone(pod: Item) -> bool:
     """Return True if Karpenter does not evict the pod when it removes the node, so that no budget matters."""
     return _MIRROR in annotations_of(pod) or any(
         toleration.get("key") in (None, "", DISRUPTED)
@@ -181,6 +182,8 @@ def budget_refusal(budget: Item, pod: Item, rules: Rules) -> str:
         return ""  # the Eviction API ignores budgets for a pod that never ran
     if not _is_ready(pod) and at(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return ""
+    if failure := sync_failure(budget):  # the status then stays behind, too
+        return f"its budget {name} allows no disruption: Kubernetes cannot calculate it (SyncFailed: {failure})"
     behind = (at(budget, "status", "observedGeneration") or 0) < (at(budget, "metadata", "generation") or 0)
     if behind:
         return f"its budget {name} has just changed, and its status has not caught up"

@@ -13,6 +13,7 @@ from ebbtide.operate.objects import (
     max_unavailable_of,
     parse_instant,
     rows_at,
+    sync_failure,
 )
 from ebbtide.operate.status import NoStatus, from_pods, from_url, hold_text
 from ebbtide.operate.wording import demand_text, reading_state, reason_text
@@ -103,7 +104,9 @@ def budget_lines(row: Document | None, item: Document | None, *, flexible: bool,
     name, value = item["metadata"]["name"], max_unavailable_of(item)
     allowed = at(item, "status", "disruptionsAllowed") or 0
     lines = [f"Budget {name} is {'closed' if value == 0 else f'open ({budget_limit(value)})'}; {_allows(allowed)}."]
-    if value != 0 and not allowed:
+    if failure := sync_failure(item):
+        lines.append(f"Kubernetes cannot calculate it: {failure} (SyncFailed).")
+    elif value != 0 and not allowed:
         healthy, required = at(item, "status", "currentHealthy") or 0, at(item, "status", "desiredHealthy") or 0
         lines.append(f"{healthy} of its pods are healthy and {required} must be.")
     if not flexible:

@@ -209,6 +209,121 @@ def test_the_count_of_a_rule_is_that_of_its_owners_kind(rule: str, scale: bool, 
     assert bool(line) == ("count of hub" in findings(cluster, wants(f"category: {rule}")))
 
 
+AGENT = reference("DaemonSet", "agent")
+SHARED = {"app": "hub"}
+TELLING = {"app": "hub", "component": "hub", "pod-template-hash": "5d4c", "app.kubernetes.io/version": "1.2"}
+
+
+def of_the_workload(name: str = "hub-1-a", **changes: Any) -> dict[str, Any]:
+    return pod(name, labels={**TELLING, "ebbtide.dev/workload": "hub", "ebbtide.dev/category": "flexible"}, **changes)
+
+
+def test_a_daemon_set_under_a_rules_budget_is_named_with_what_follows() -> None:
+    agents = [pod(f"agent-{number}", AGENT, labels=SHARED) for number in range(2)]
+    cluster = TeamsCluster([of_the_workload(), *agents])
+
+    found = findings(cluster, wants("category: flexible, replicas: 1"))
+
+    assert found["count of hub"] == (
+        "missing: DaemonSet jupyter/agent has pods with its labels, which adoption leaves alone and the rule's budget "
+        "covers: Kubernetes cannot count them, so the budget lets no pod go, at night neither (SyncFailed); "
+        "add component: hub to its selector"
+    )
+    assert found["rule hub"] == "ok: 1 pod of Deployment jupyter/hub"
+    assert "pods of hub" not in found
+
+
+@pytest.mark.parametrize(
+    ("rule", "state", "follows"),
+    [
+        ("fixed, replicas: 1", "note", "so the budget lets no pod go, in a maintenance neither"),
+        ("flexible, pods: 3", "missing", "at night up to 3 of the rule's pods may go at once"),
+        ("worker, usually: 1", "note", "the budget never opens, so a node of Karpenter stays for such a pod"),
+    ],
+)
+def test_what_follows_from_a_daemon_sets_pods_depends_on_the_rules_budget(rule: str, state: str, follows: str) -> None:
+    agents = [pod(f"agent-{number}", AGENT, labels=SHARED) for number in range(2)]
+    own = pod("main-a", reference("Cluster", "main", "example.com/v1"), labels=TELLING)
+    cluster = TeamsCluster([own, *agents], **custom(scale="replicas" in rule))
+
+    found = findings(cluster, wants(f"category: {rule}"))["count of hub"]
+
+    assert found.startswith(f"{state}: DaemonSet jupyter/agent has pods with its labels, ")
+    assert follows in found
+
+
+def test_without_a_label_of_their_own_the_pods_need_one() -> None:
+    found = findings(TeamsCluster([pod(labels=SHARED), pod("agent-1", AGENT, labels=SHARED)]), wants())
+
+    assert found["count of hub"].endswith(
+        "; give its own pods one more label, such as app, and add that to its selector"
+    )
+
+
+def test_a_rule_of_a_daemon_set_alone_is_to_be_removed() -> None:
+    found = findings(TeamsCluster([pod("agent-1", AGENT, labels=SHARED)]), wants())
+
+    assert found["count of hub"].endswith("; remove the rule")
+    assert "rule hub" not in found
+
+
+def test_a_daemon_set_that_karpenter_leaves_alone_does_not_matter_for_workers() -> None:
+    agent = pod("agent-1", AGENT, labels=SHARED, spec={**pod()["spec"], "tolerations": [{"operator": "Exists"}]})
+
+    assert "count of hub" not in findings(
+        TeamsCluster([of_the_workload(), agent]), wants("category: worker, usually: 1")
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        (
+            pod("migrate-1", reference("Job", "migrate", "batch/v1"), labels=SHARED, status={"phase": "Succeeded"}),
+            (
+                "missing: Job jupyter/migrate has no scale subresource, so a budget by replicas never lets a pod go "
+                "while its ended pods exist; add component: hub to its selector"
+            ),
+        ),
+        (
+            pod("debug", labels=SHARED, meta={"ownerReferences": []}),
+            (
+                "missing: 1 pod without an owner is healthy and not expected, so up to 1 more may go at once; "
+                "add component: hub to its selector"
+            ),
+        ),
+        (pod("debug", labels=SHARED, meta={"ownerReferences": []}, status={"phase": "Failed"}), ""),
+        (pod("old-1", reference("ReplicationController", "old", "v1"), labels=SHARED), ""),
+    ],
+    ids=["an ended job's", "a bare one", "an ended bare one", "of a replication controller"],
+)
+def test_other_pods_under_the_budget_are_named_where_kubernetes_counts_them_wrongly(other: Any, line: str) -> None:
+    found = findings(TeamsCluster([of_the_workload(), other]), wants("category: flexible, replicas: 1"))
+
+    assert found.get("count of hub", "") == line
+
+
+def test_bare_pods_alone_are_workers() -> None:
+    bare = pod("debug", labels=SHARED, meta={"ownerReferences": []})
+
+    assert findings(TeamsCluster([bare]), wants("category: flexible, replicas: 1"))["count of hub"] == (
+        "missing: its pods have no owner, so a budget by replicas never lets one go; write category: worker"
+    )
+
+
+def test_a_budget_that_kubernetes_cannot_calculate_is_named_whatever_the_cause() -> None:
+    failed = budget("ebbtide-hub", labels={"ebbtide.dev/workload": "hub"})
+    row = {"type": "DisruptionAllowed", "reason": "SyncFailed", "message": "found no controllers for pod x"}
+    failed["status"]["conditions"] = [row]
+
+    found = findings(TeamsCluster([pod()], budgets={"items": [failed]}), wants("category: flexible, replicas: 1"))
+
+    assert found["count of hub"] == (
+        "missing: budget ebbtide-hub lets no pod go: Kubernetes cannot calculate it "
+        "(SyncFailed: found no controllers for pod x)"
+    )
+
+
 def test_an_unknown_kind_is_not_judged() -> None:
     cluster = TeamsCluster([of_a_custom_resource()], **{"/apis/example.com/v1": DENIED})
 
@@ -383,5 +498,5 @@ def test_pods_without_the_labels_are_counted_but_for_those_that_the_policy_leave
     daemon = pod("daemon", reference("DaemonSet", "cni"), labels=HUB)
     cluster = TeamsCluster([pod(), old, out, daemon], stored(), **INSTALLED)
 
-    assert findings(cluster, wants())["pods of hub"].startswith("note: 1 of 4 pods lack the labels")
+    assert findings(cluster, wants())["pods of hub"].startswith("note: 1 of 3 pods lack the labels")
     assert "pods of hub" not in findings(TeamsCluster([pod()], stored(), **INSTALLED), wants())

@@ -117,6 +117,13 @@ def test_a_status_that_lags_allows_nothing_yet() -> None:
     assert "has not caught up" in reasons(pod(), budget(allowed=1, status={"observedGeneration": 1}))
 
 
+def test_a_budget_that_kubernetes_cannot_calculate_is_no_budget_that_has_just_changed() -> None:
+    row = {"type": "DisruptionAllowed", "reason": "SyncFailed", "message": "found no controllers for pod agent-1"}
+    failed = budget(max_unavailable=1, status={"observedGeneration": 1, "conditions": [row]})
+
+    assert "Kubernetes cannot calculate it (SyncFailed: found no controllers for pod agent-1)" in reasons(pod(), failed)
+
+
 def test_an_unready_pod_may_leave_where_the_budget_says_so() -> None:
     crashing = pod(status={"conditions": [{"type": "Ready", "status": "False"}]})
 
