@@ -37,7 +37,7 @@ FLEXIBLE = 5  # nodes on which the evening's services lie scattered; two would d
 RESYNC = timedelta(minutes=5)  # at 5 s, as in production, no turn would be in time
 AGREEMENT = 0.05
 RECORDED_WITHIN = 0.01
-AGE = "old, and after a node was added"  # true of every node, by the real clock
+AGE = " old, and no group may shrink"  # true of every node, by the real clock
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from controllers.adapters.kube_api import Json, KubeApi
 from controllers.scaler.budgets import window_at
 from ebbtide.operate.api import CannotOperate, controller_config_of, find, items, readable
 from ebbtide.operate.node_pools import budgets_text, nodes_text
-from ebbtide.operate.objects import at, parse_instant, rows_at, utilisation, words_at
+from ebbtide.operate.objects import at, parse_instant, quantity, rows_at, utilisation, words_at
 from ebbtide.operate.owners import Owners
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.why.node_pins import (
@@ -35,7 +35,7 @@ from ebbtide.operate.why.node_pins import (
 from ebbtide.operate.why.ray import reasons_on_node
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.units.durations import read_duration, whole_minutes
-from ebbtide.vocabulary.labels import CONTROLLER, NODE_GROUP, NODE_KIND
+from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NODE_GROUP, NODE_KIND
 from ebbtide.vocabulary.node_pools import PATH
 
 _AUTOSCALER = "cluster-autoscaler"
@@ -54,6 +54,7 @@ class NodeFacts:
     budgets: Sequence[Item] = ()  # of every namespace
     flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
+    growth: Sequence[Item] = ()  # nodes whose creation delays the removal of this one: of its group, or of all groups
     node_pool: Item | None = None  # of a node of Karpenter
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
     ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: their cluster, and why they stay
@@ -70,14 +71,19 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     now, pods = datetime.now(UTC), items(api, "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
     budgets = items(api, "/apis/policy/v1/poddisruptionbudgets")
     pool, flags, status = words_at(node, "metadata", "labels").get(NODE_POOL), None, None
+    growth: Sequence[Item] = ()
     if not pool:
         flags = readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api))
         status = readable("the autoscaler's status", unread, lambda: _autoscaler_status(api))
+        selector = _growth_selector(node, flags)
+        if selector is not None:
+            growth = readable("the other nodes", unread, lambda: _nodes(api, selector)) or ()
     return NodeFacts(
         now=now,
         node=node,
         flags=flags,
         autoscaler_status=status,
+        growth=growth,
         node_pool=readable("its NodePool", unread, lambda: find(api, f"{PATH}/{pool}")) if pool else None,
         window_reason=readable("the disruption window", unread, lambda: _window_reason(api, namespace)) or "",
         pods=pods,
@@ -112,6 +118,26 @@ def autoscaler_flags(api: KubeApi) -> dict[str, str] | None:
     return {name: value or "true" for name, _, value in pairs}
 
 
+def _is_local(flags: Mapping[str, str] | None) -> bool:
+    """Return True if growth delays the removal of nodes of the same group only; by default it delays all groups."""
+    return (flags or {}).get("scale-down-delay-type-local") == "true"
+
+
+def _growth_selector(node: Item, flags: Mapping[str, str] | None) -> str | None:
+    """Return the labels of nodes whose creation delays the removal of this one; None if its group is not known."""
+    if not _is_local(flags):
+        return ""
+    labels = words_at(node, "metadata", "labels")
+    return next((f"{key}={labels[key]}" for key in (_EKS_GROUP, NODE_GROUP) if key in labels), None)
+
+
+def _nodes(api: KubeApi, selector: str) -> list[Item]:
+    query = {"labelSelector": selector} if selector else {}
+    return [
+        each for each in items(api, "/api/v1/nodes", **query) if NODE_POOL not in words_at(each, "metadata", "labels")
+    ]
+
+
 def _autoscaler_status(api: KubeApi) -> str | None:
     item = find(api, f"/api/v1/namespaces/{_SYSTEM}/configmaps/cluster-autoscaler-status")
     return at(item, "data", "status")
@@ -138,6 +164,7 @@ def explain_node(facts: NodeFacts) -> list[str]:
         *_pod_lines(verdicts),
         *autoscaler_lines(facts),
         *_node_pool_lines(facts),
+        *([] if pinning or own_reasons or rules.karpenter else _not_known(facts)),
         *(f"not known: {part}" for part in facts.unread),
     ]
 
@@ -158,7 +185,11 @@ def _short(facts: NodeFacts, pinning: Sequence[PodVerdict], own_reasons: Sequenc
         return f"{node} is still here, though no pod pins it:"
     if _by_karpenter(facts):
         return f"{node}: nothing that is known here keeps it; Karpenter removes it if its pods cost less elsewhere."
-    return f"{node}: nothing that is known here keeps it; the autoscaler should remove it at one of its next scans."
+    needed, remark = _unneeded_time(facts)
+    recheck = _duration_of((facts.flags or {}).get("unremovable-node-recheck-timeout", "5m"))
+    removal = f"the autoscaler removes it when it has found it unneeded for {whole_minutes(needed)}{remark}"
+    again = f"checks a node that had to stay again after {whole_minutes(recheck)}"
+    return f"{node}: nothing that is known here keeps it; {removal}, and {again}."
 
 
 def _by_karpenter(facts: NodeFacts) -> bool:
@@ -206,7 +237,7 @@ def node_reasons(facts: NodeFacts) -> list[str]:
     return [
         *_fixed(facts),
         *_too_full(facts),
-        *_too_young(facts),
+        *_growing(facts),
         *_at_minimum(facts),
         *_waiting(facts),
     ]
@@ -234,7 +265,9 @@ def option(facts: NodeFacts, name: str, flag: str, default: str) -> str:
 
 
 def _too_full(facts: NodeFacts) -> list[str]:
-    threshold = float(option(facts, "scaledownutilizationthreshold", "scale-down-utilization-threshold", "0.5"))
+    gpu = "gpu" if quantity(at(facts.node, "status", "allocatable", GPU_RESOURCE)) else ""
+    flag = f"scale-down-{'gpu-' if gpu else ''}utilization-threshold"
+    threshold = float(option(facts, f"scaledown{gpu}utilizationthreshold", flag, "0.5"))
     daemons_count = (facts.flags or {}).get("ignore-daemonsets-utilization") != "true"
     used = utilisation(facts.node, facts.pods, daemons_count=daemons_count)
     if used < threshold:
@@ -242,13 +275,47 @@ def _too_full(facts: NodeFacts) -> list[str]:
     return [f"its pods request {used:.0%} of it, and from {threshold:.0%} on the autoscaler never considers a node"]
 
 
-def _too_young(facts: NodeFacts) -> list[str]:
-    born = parse_instant(at(facts.node, "metadata", "creationTimestamp"))
+def _not_known(facts: NodeFacts) -> list[str]:
+    """Name the delays of the autoscaler that no object shows."""
+    where = "its group" if _is_local(facts.flags) else "a group"
+    failed = _duration_of((facts.flags or {}).get("scale-down-delay-after-failure", "3m"))
+    deleted = _duration_of((facts.flags or {}).get("scale-down-delay-after-delete", "0s"))
+    after = f", or one succeeded less than {whole_minutes(deleted)} ago" if deleted else ""
+    return [f"not known: whether a removal in {where} failed less than {whole_minutes(failed)} ago{after}"]
+
+
+def _growing(facts: NodeFacts) -> list[str]:
+    """Explain the delay after growth. It begins with the decision to grow, shortly before the new node is created."""
     delay = _duration_of((facts.flags or {}).get("scale-down-delay-after-add", "10m"))
-    if born is None or facts.now - born >= delay:
+    local = _is_local(facts.flags)
+    default = "" if facts.flags is not None else " by default"
+    who = "its group may not" if local else "no group may"
+    follows = f"{who} shrink for {whole_minutes(delay)}{default} after"
+    status = _group_status(facts) if local else at(_status_document(facts), "clusterWide")
+    if at(status, "scaleUp", "status") == "InProgress":
+        return [f"{'its' if local else 'a'} group is growing now, and {follows} that"]
+    created = [
+        (born, str(at(node, "metadata", "name")))
+        for node in (facts.node, *facts.growth)
+        if (born := parse_instant(at(node, "metadata", "creationTimestamp"))) is not None
+    ]
+    born, name = max(created, default=(datetime.min.replace(tzinfo=UTC), ""))
+    if facts.now - born >= delay:
         return []
-    age = whole_minutes(facts.now - born)
-    return [f"it is {age} old, and after a node was added its group may not shrink for {whole_minutes(delay)}"]
+    youngest = f"{name}, the youngest node of {'its group' if local else 'the autoscaler'},"
+    who = "it" if name == at(facts.node, "metadata", "name") else youngest
+    return [f"{who} is {whole_minutes(facts.now - born)} old, and {follows} {'it' if local else 'one'} grew"]
+
+
+def _unneeded_time(facts: NodeFacts) -> tuple[timedelta, str]:
+    """Return how long a node must be unneeded before its removal, and a remark for a node that is not ready."""
+    if any(
+        row.get("type") == "Ready" and row.get("status") != "True"
+        for row in rows_at(facts.node, "status", "conditions")
+    ):
+        unready = option(facts, "scaledownunreadytime", "scale-down-unready-time", "20m")
+        return _duration_of(unready), ", since it is not ready"
+    return _duration_of(option(facts, "scaledownunneededtime", "scale-down-unneeded-time", "10m")), ""
 
 
 def _waiting(facts: NodeFacts) -> list[str]:
@@ -257,13 +324,12 @@ def _waiting(facts: NodeFacts) -> list[str]:
     since = next((taint.get("value") for taint in taints if taint.get("key") == _CANDIDATE), None)
     if since is None:
         return []
-    needed = _duration_of(option(facts, "scaledownunneededtime", "scale-down-unneeded-time", "10m"))
+    needed, remark = _unneeded_time(facts)
+    removed = f"removes it after {whole_minutes(needed)}{remark}"
     if not str(since).isdecimal():
-        return [f"the autoscaler has found it unneeded and waits {whole_minutes(needed)} before it removes it"]
+        return [f"the autoscaler has found it unneeded and {removed}"]
     waited = facts.now - datetime.fromtimestamp(int(since), UTC)
-    return [
-        f"the autoscaler has found it unneeded for {whole_minutes(waited)} and removes it after {whole_minutes(needed)}"
-    ]
+    return [f"the autoscaler has found it unneeded for {whole_minutes(waited)} and {removed}"]
 
 
 def _at_minimum(facts: NodeFacts) -> list[str]:

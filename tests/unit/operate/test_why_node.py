@@ -1,5 +1,6 @@
 """Why a node still exists: each cause by itself, in the sentence that an operator reads."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.adapters.kube_api import ApiError
 from ebbtide.operate.objects import quantity, utilisation
-from ebbtide.operate.why.node import NodeFacts, explain_node
+from ebbtide.operate.why.node import NodeFacts, explain_node, node_facts
 from ebbtide.operate.why.node_pins import PodContext, Rules, judge, rule_of
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM
 from ebbtide.vocabulary.node_pools import budgets_for
@@ -186,7 +188,10 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
         ({"node": node(annotations={PREFIX + "scale-down-disabled": "true"})}, "scale-down-disabled: true"),
         ({"node": node("fixed")}, "it is a fixed node"),
         ({"node": node(), "pods": [pod(cpu="12")]}, "its pods request 75% of it, and from 65% on"),
-        ({"node": node(age=timedelta(minutes=2))}, "it is 2 min old"),
+        (
+            {"node": node(age=timedelta(minutes=2))},
+            "it is 2 min old, and no group may shrink for 10 min by default after one grew",
+        ),
         ({"node": node(), "autoscaler_status": STATUS}, "its group eks-flexible-9ac1 is at its minimum of 1"),
         (
             {"node": node("gpu", taints=[{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}])},
@@ -196,6 +201,134 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
 )
 def test_the_node_itself_may_be_the_cause(facts: dict[str, Any], said: str) -> None:
     assert said in text_for(NodeFacts(now=NOW, **facts))
+
+
+LOCAL = {"scale-down-delay-type-local": "true", "scale-down-delay-after-add": "3m0s"}
+
+
+def named(name: str, **changes: Any) -> dict[str, Any]:
+    other = node(**changes)
+    return {**other, "metadata": {**other["metadata"], "name": name}}
+
+
+def test_an_old_node_stays_while_the_youngest_of_its_group_is_young() -> None:
+    young, older = named("node-9", age=timedelta(minutes=2)), named("node-8", age=timedelta(minutes=9))
+    facts = NodeFacts(now=NOW, node=node(), flags=LOCAL, growth=[node(), older, young])
+
+    said = explain_node(facts)
+
+    assert said[0] == "node-1 (flexible) is still here, though no pod pins it:"
+    assert said[1] == (
+        "  - node-9, the youngest node of its group, is 2 min old, and its group may not shrink for 3 min after it grew"
+    )
+    assert "nothing that is known here keeps it" in explain_node(replace(facts, growth=[node(), older]))[0]
+
+
+def test_without_a_delay_for_each_group_any_new_node_of_the_cluster_counts() -> None:
+    young = named("node-9", kind="gpu", age=timedelta(minutes=2))
+
+    said = text_for(NodeFacts(now=NOW, node=node(), flags={}, growth=[node(), young]))
+
+    assert (
+        "node-9, the youngest node of the autoscaler, is 2 min old, and no group may shrink for 10 min after one grew"
+        in said
+    )
+
+
+@pytest.mark.parametrize(("flags", "who"), [(LOCAL, "its group is growing now"), ({}, "a group is growing now")])
+def test_growth_counts_before_its_node_is_there(flags: dict[str, str], who: str) -> None:
+    growing = STATUS.replace("scaleDown: { status: CandidatesPresent }", "scaleUp: { status: InProgress }")
+    growing = growing.replace("scaleDown: { status: CandidatesPresent,", "scaleUp: { status: InProgress,")
+
+    assert who in text_for(NodeFacts(now=NOW, node=node(), flags=flags, autoscaler_status=growing))
+    assert who not in text_for(NodeFacts(now=NOW, node=node(), flags=flags, autoscaler_status=STATUS))
+
+
+def test_an_unready_node_waits_for_the_time_of_unready_nodes() -> None:
+    unready = node(taints=[{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}])
+    unready["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+
+    assert "removes it after 20 min, since it is not ready" in text_for(NodeFacts(now=NOW, node=unready))
+
+
+def test_a_node_that_nothing_keeps_still_has_to_be_unneeded_for_a_while() -> None:
+    flags = {**LOCAL, "unremovable-node-recheck-timeout": "1m0s"}
+
+    assert explain_node(NodeFacts(now=NOW, node=node(), flags=flags)) == [
+        (
+            "node-1 (flexible): nothing that is known here keeps it; the autoscaler removes it when it has found it "
+            "unneeded for 1 min, and checks a node that had to stay again after 1 min."
+        ),
+        "not known: whether a removal in its group failed less than 3 min ago",
+    ]
+
+
+def test_a_delay_after_removals_is_named_where_the_autoscaler_has_one() -> None:
+    flags = {"scale-down-delay-after-delete": "10m", "scale-down-delay-after-failure": "5m"}
+
+    assert "a group failed less than 5 min ago, or one succeeded less than 10 min ago" in text_for(
+        NodeFacts(now=NOW, node=node(), flags=flags)
+    )
+
+
+def test_a_node_with_gpus_has_a_threshold_of_its_own() -> None:
+    gpus = node("other", allocatable={"cpu": "8", "memory": "30Gi", "nvidia.com/gpu": "4"})
+    half = pod(extra={"nvidia.com/gpu": "2"})
+
+    assert "from 40% on" in text_for(
+        NodeFacts(now=NOW, node=gpus, pods=[half], flags={"scale-down-gpu-utilization-threshold": "0.4"})
+    )
+    assert "from 40% on" not in text_for(
+        NodeFacts(
+            now=NOW, node=node("other"), pods=[pod(cpu="15")], flags={"scale-down-gpu-utilization-threshold": "0.4"}
+        )
+    )
+
+
+class Nodes:
+    """An API server with the nodes of two groups and the autoscaler's flags."""
+
+    def __init__(self, flags: Sequence[str], labels: dict[str, str]) -> None:
+        self.flags, self.labels, self.asked = flags, labels, list[str]()
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        if path == "/api/v1/nodes":
+            self.asked.append(query.get("labelSelector", ""))
+            return {"items": [node(), karpenters_node(age=timedelta(minutes=1))]}
+        if path == "/api/v1/nodes/node-1":
+            plain = node()
+            return {**plain, "metadata": {**plain["metadata"], "labels": self.labels}}
+        if path.endswith("deployments/cluster-autoscaler"):
+            return {"spec": {"template": {"spec": {"containers": [{"args": [*self.flags]}]}}}}
+        if path.endswith(("/pods", "/poddisruptionbudgets")):
+            return {"items": []}
+        raise ApiError(404, "not found")
+
+
+@pytest.mark.parametrize(
+    ("flags", "labels", "selector"),
+    [
+        (
+            ["--scale-down-delay-type-local=true"],
+            {"eks.amazonaws.com/nodegroup": "a", "ebbtide.dev/node-group": "b"},
+            0,
+        ),
+        (["--scale-down-delay-type-local"], {"ebbtide.dev/node-group": "b"}, 1),
+        (["--scale-down-delay-type-local=true"], {}, None),
+        ([], {"eks.amazonaws.com/nodegroup": "a"}, 2),
+    ],
+    ids=["EKS' group", "Ebbtide's group", "no group", "all groups"],
+)
+def test_the_nodes_that_are_read_are_those_whose_growth_delays_this_one(
+    flags: list[str], labels: dict[str, str], selector: int | None
+) -> None:
+    api = Nodes(flags, labels)
+
+    facts = node_facts(api, "node-1", "ebbtide")  # pyright: ignore[reportArgumentType] - answers as the API does
+
+    expected = ["eks.amazonaws.com/nodegroup=a", "ebbtide.dev/node-group=b", ""]
+    assert api.asked == ([] if selector is None else [expected[selector]])
+    assert len(facts.growth) == (0 if selector is None else 1), "nodes of Karpenter delay nothing"
 
 
 def test_a_node_to_be_removed_is_shown_as_such() -> None:
