@@ -4,8 +4,7 @@ The estimate packs pods by requests, as the stack's own checks do (`ebbtide.sett
 affinities, zones and disks, so it is a first figure and says so.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.operate.adopt.facts import AdoptFacts
@@ -75,19 +74,18 @@ def staying_nodes(facts: AdoptFacts, proposals: Sequence[Proposal]) -> dict[str,
 def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSettings | None) -> Estimate | None:
     """Compare the nodes that the pods pin tonight with the nodes that they need if the rules apply.
 
-    With the rules: fixed pods packed on fixed nodes, and the others that pin today packed on nodes of their kind. The
-    flexible pods that do not pin are left out on both sides. Nodes that stay by their own annotation count on both.
+    With the rules: fixed pods packed on fixed nodes; workers, whose budget never opens, and the flexible pods that pin
+    today packed on nodes of their kind. The flexible pods that do not pin are left out on both sides. Nodes that stay
+    by their own annotation count on both.
     None if no node could be read.
     """
     rules = [each for each in proposals if each.is_rule and each.workload.pods]
     if not rules or not facts.nodes:
         return None
-    pinned, pinning, staying = pinning_pods(facts, rules), Counter[str](), staying_nodes(facts, rules)
-    for each in pinned:
-        pinning[each.workload] += sum(at(pod, "spec", "nodeName") not in staying for pod in each.pods)
+    pinned, staying = pinning_pods(facts, rules), staying_nodes(facts, rules)
     pods: dict[NodeKind, list[tuple[PodSize, int]]] = {}
     for each in rules:
-        if count := each.count if each.guess.category is Category.FIXED else pinning[str(each.workload)]:
+        if count := _keeping(each, pinned, staying):
             pods.setdefault(home_kind(each.guess.category, each.size.gpu), []).append((each.size, count))
     stack = None if settings is None else with_node_sets(settings)
     like = {kind: _like(kind, facts.nodes, stack) for kind in pods}
@@ -108,6 +106,19 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
         like={kind: node["metadata"]["name"] for kind, node in like.items()},
         usd=usd,
     )
+
+
+def _keeping(proposal: Proposal, pinned: Sequence[Pinning], staying: Collection[str]) -> int:
+    """Return how many pods of the rule keep a node at night, without those on nodes that stay anyway."""
+    match proposal.guess.category:
+        case Category.FIXED:
+            return proposal.count
+        case Category.WORKER:
+            pods = proposal.workload.pods
+        case _:
+            pods = [pod for each in pinned if each.workload == str(proposal.workload) for pod in each.pods]
+    nodes = (at(pod, "spec", "nodeName") for pod in pods)
+    return sum(1 for node in nodes if node and node not in staying)
 
 
 def _like(kind: NodeKind, nodes: Sequence[Item], stack: StackSettings | None) -> Item:

@@ -91,5 +91,5 @@ def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     else:
         today, then = map(dollars, numbers.usd)
         yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
-    yield "  today: nodes with a pod that pins; with these rules: the fixed pods, and the others that pin now, packed"
-    yield "  by requests, without zones, disks, affinities, DaemonSets, other namespaces, and files that pin a node"
+    yield "  today: nodes that a pod or an annotation keeps; with these rules: fixed pods, workers and what else pins"
+    yield "  now, packed by requests, without zones, disks, affinities, DaemonSets, other namespaces and local files"

@@ -355,6 +355,15 @@ def test_a_node_of_karpenter_is_kept_by_what_karpenter_reads() -> None:
     assert "today 1 node, with these rules 1 flexible (like node-1)" in line(lines, "estimate for a night")
 
 
+def test_workers_that_pin_no_node_of_karpenter_today_keep_one_with_their_rule() -> None:
+    cluster = Adoptable()
+    for name in ("node-1", "node-2"):
+        cluster.node(name, **{"karpenter.sh/nodepool": "flexible"})
+        cluster.pod(f"user-{name}", labels={"app": "user"}, node=name, requests={"cpu": "5", "memory": "8Gi"})
+
+    assert "today no nodes, with these rules 2 flexible (like node-1)" in line(lines_of(cluster), "estimate")
+
+
 @pytest.mark.parametrize(
     ("labels", "annotation"),
     [
