@@ -193,6 +193,28 @@ def test_drivers_and_executors_of_spark_have_a_rule_each() -> None:
     }
 
 
+def test_workers_of_dask_are_one_workload_though_each_has_a_deployment_of_its_own() -> None:
+    """Source: `build_worker_deployment_spec` of Dask's operator, whose workers' names end with a part of a UUID."""
+    cluster = Adoptable()
+    for number, dask in enumerate(("etl", "etl", "report")):
+        labels = {"dask.org/cluster-name": dask, "dask.org/workergroup-name": f"{dask}-default"}
+        name = f"{dask}-default-worker-{number}a1b2c3d4e"
+        cluster.workload("Deployment", name, labels={**labels, "dask.org/component": "worker"})
+
+    assert selectors(cluster) == {"dask-worker": {"dask.org/component": "worker"}}
+
+
+def test_pods_of_training_jobs_have_their_operators_rule() -> None:
+    """Source: `common_types.go` of Kubeflow's training operator."""
+    cluster, prefix = Adoptable(), "training.kubeflow.org"
+    for number, job in enumerate(("bert", "llama")):
+        labels = {f"{prefix}/job-name": job, f"{prefix}/replica-index": f"{number}", f"{prefix}/replica-type": "worker"}
+        labels[f"{prefix}/operator-name"] = "pytorchjob-controller"
+        cluster.pod(f"{job}-worker-{number}", owner=("PyTorchJob", job), labels=labels, restarts="OnFailure")
+
+    assert selectors(cluster) == {"training": {f"{prefix}/operator-name": "pytorchjob-controller"}}
+
+
 @pytest.mark.parametrize("key", ["tag", "release-name", "airflow_version", "app.kubernetes.io/version", "chart"])
 def test_a_version_is_no_selector(key: str) -> None:
     cluster = Adoptable()
