@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
 
 from ebbtide.prices import estimates_text, priced_regions, shipped_on_demand, usable
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.celery_command import celery_options
+from ebbtide.settings.checks.commands import command_cautions
 from ebbtide.settings.checks.foreseen import policy_breaches
 from ebbtide.settings.file.problems import path_text
 from ebbtide.settings.fragment.values import containers
@@ -44,7 +43,7 @@ from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import ALONE
 from ebbtide.settings.sections.week import format_minutes
-from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
 from ebbtide.units.quantities import memory_text
@@ -52,7 +51,6 @@ from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
 _NAMED = 6  # names per line
-_ALONE_AT_ONCE = "solo"  # Celery's pool that runs one task, regardless of --concurrency
 EXCEPTIONS_LAST = timedelta(days=366)
 HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # time to test the upgrade on another stack
@@ -104,6 +102,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_plain_secrets(settings),
         *_about_disks(settings),
         *_about_pools(settings),
+        *(Caution(*caution) for caution in command_cautions(settings)),
         *_about_adopted_pools(settings),
         *_about_room(settings),
         *_about_sizes(settings),
@@ -488,7 +487,6 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
                 "that gap, or give each queue its own pool"
             )
             yield Caution("source.several-queues", f"workers.{name}.source.queues", text)
-        yield from _about_a_celery_command(name, pool)
         on_aws = settings.cluster.kind is ClusterKind.EKS
         if on_aws and pool.checkpoints is not None and not _may_write(pool, pool.checkpoints):
             text = (
@@ -496,12 +494,6 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
                 f"{pool.checkpoints.bucket}: read-write-delete }} }}, unless they hold keys of their own"
             )
             yield Caution("checkpoints.no-rights", f"workers.{name}.checkpoints.store", text)
-        if pool.source.kind is SourceKind.RQ and _lacks_a_scheduler((*pool.command, *pool.args)):
-            text = (
-                "this rq worker moves no scheduled job to its queue, nor one that is retried after an interval, and no "
-                "other process does: add --with-scheduler"
-            )
-            yield Caution("rq.no-scheduler", f"workers.{name}.command", text)
         if not pool.safe_stop:
             text = "without a safe stop the pool shrinks only where no job can be lost"
             yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
@@ -518,39 +510,6 @@ def _about_adopted_pools(settings: StackSettings) -> Iterator[Caution]:
         if not rule.pool.safe_stop:
             text = "without a safe stop the pool only grows; set true if a worker ends its job after SIGTERM"
             yield Caution("safe-stop.none", f"adopted.{name}.pool.safeStop", text)
-
-
-def _lacks_a_scheduler(command: Sequence[str]) -> bool:
-    """True if this is RQ's worker command, or that of django-rq, without the option; a shell's one line counts too."""
-    words = " ".join(command).split()
-    runs = "rqworker" in words or any(pair == ("rq", "worker") for pair in pairwise(_base_names(words)))
-    return runs and not {"--with-scheduler", "-s"} & set(words)
-
-
-def _base_names(words: Sequence[str]) -> list[str]:
-    return [word.rpartition("/")[2] for word in words]
-
-
-def _about_a_celery_command(name: str, pool: WorkerSettings) -> Iterator[Caution]:
-    """Check what the command line states; workers report application settings to the controller."""
-    options = celery_options((*pool.command, *pool.args) if pool.source.kind is SourceKind.CELERY else ())
-    served = [name.strip() for name in options.get("queues", "").split(",") if name.strip()]
-    ours = pool.source.queues
-    if served and {*served} != {*ours}:
-        text = (
-            f"its workers serve {', '.join(served)}, and the pool counts {', '.join(ours)}: tasks of a "
-            "queue that only one of them names wait without a worker, or run uncounted"
-        )
-        yield Caution("source.other-queues", f"workers.{name}.command", text)
-    if options.get("pool") == _ALONE_AT_ONCE:
-        return
-    at_once = options.get("autoscale", options.get("concurrency", "")).partition(",")[0]
-    if at_once.isdecimal() and int(at_once) > pool.jobs_per_worker:
-        text = (
-            f"each worker runs {at_once} tasks at once, and the pool counts {pool.jobs_per_worker} per worker: write "
-            f"--concurrency {pool.jobs_per_worker}, or jobsPerWorker: {at_once} if a pod has CPU and memory for as many"
-        )
-        yield Caution("source.tasks-at-once", f"workers.{name}.command", text)
 
 
 def _may_write(pool: WorkerSettings, saves: CheckpointSettings) -> bool:

@@ -23,6 +23,8 @@ NO_CODES = {
     "tls.crt",
     "tls.key",
     "pod-spec.json",
+    "manage.py",
+    "rq.cli",
     *("kubernetes.io", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev"),
     "argoproj.io",
     "kubeflow.org",
