@@ -15,18 +15,26 @@ from ebbtide.vocabulary.controller_config import PoolPolicy
 # {waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, {host, 1 if idle else 0, …}}
 # where `never_used` and `blind` (cannot tell which pod is idle, only that nothing at all is in flight) are 1 or 0, and
 # `oldest` is "" (unknown), ISO 8601 text or epoch seconds. Two more may follow: why the counts are in doubt ("":
-# they are not), and texts in which workers report their application's settings. It may replace `house()`, asked once
-# for all: why the workers stand still ("": they do not), and the size of a register of queues that only a flush makes
-# smaller.
+# they are not), and what workers report of their settings and options, as `noted(text)` returns it: a thousand workers
+# report the same text, which the reply holds once. It may replace `house()`, asked once for all: why the workers stand
+# still ("": they do not), and the size of a register of queues that only a flush makes smaller.
 _HEAD = """
 local time = redis.call('TIME')
 local now, ask = tonumber(time[1]), redis.call
 local function house() return '', ask('SCARD', 'ebbtide:queues') end
+local texts, number_of = {}, {}
+local function noted(text)
+  if not number_of[text] then
+    texts[#texts + 1] = text
+    number_of[text] = #texts
+  end
+  return number_of[text]
+end
 """
 
 # ARGV: "1" to describe the server, then queue names.
 # Reply: seconds, microseconds, {identity, role, why, size} or false, then the places of the queues that hold something,
-# counted from 1, and their rows; last, {place, reason} of each queue that cannot be read.
+# counted from 1, and their rows; then {place, reason} of each queue that cannot be read; last, the noted texts.
 _TAIL = """
 local function telling(...)  -- slower, and says what was refused
   local reply, command, key = redis.pcall(...), ...
@@ -56,7 +64,7 @@ for place, name in ipairs({unpack(ARGV, 2)}) do
     places[#places + 1], held[#held + 1] = place, result
   end
 end
-return cjson.encode({now, tonumber(time[2]), server, places, held, failures})
+return cjson.encode({now, tonumber(time[2]), server, places, held, failures, texts})
 """
 
 

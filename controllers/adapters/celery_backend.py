@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from controllers.adapters.backend import Backend
+from controllers.adapters.worker_reports import duration, number, other_queues, parsed, unsafe_stop
 from ebbtide.vocabulary.controller_config import CeleryKeys, PoolPolicy
 
 # `ahead` seconds before it is due, a delayed task counts. Of a list, and of `unacked`, `most` messages are read. Of
@@ -187,7 +188,8 @@ local function queue(names)
   running = math.max(running, busy)  -- a task that outlives the visibility timeout is given out again while it runs
   in_transit = math.min(in_transit, running)
   if running + stale + later + #hosts > 0 then unused = 0 end
-  local reports = #settings > 0 and settings or remembered
+  local reports = {}
+  for _, text in ipairs(#settings > 0 and settings or remembered) do reports[#reports + 1] = noted(text) end
   local blind = #hosts == 0 and 1 or 0
   return {waiting, in_transit, running - in_transit, stale, 0, unused, blind, oldest or '', hosts, too_many, reports}
 end
@@ -214,7 +216,7 @@ def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(m
     )
 
 
-_MAX_NUMBER = 1e9  # in a report; NaN and infinity exceed it, too
+_UNTRIED_POOLS = ("eventlet", "gevent", "thread")  # modules of celery.concurrency
 
 
 def _text(value: str) -> str:
@@ -226,18 +228,10 @@ def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
     """Compare reported settings with the pool; return why its counts are in doubt, and other warnings."""
     doubts: dict[str, None] = {}
     warnings: dict[str, None] = {}
-    for settings in map(_settings, dict.fromkeys(reports)):
+    for settings in map(parsed, dict.fromkeys(reports)):
         doubts |= dict.fromkeys(_other_keys(settings, pool.celery or CeleryKeys()))
         warnings |= dict.fromkeys(_unsafe_settings(settings, pool))
     return "; ".join(doubts), "; ".join(warnings)
-
-
-def _settings(text: str) -> Mapping[str, Any]:
-    try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError):  # any client may write to Redis
-        return {}
-    return cast("Mapping[str, Any]", settings) if isinstance(settings, dict) else {}
 
 
 def _other_keys(settings: Mapping[str, Any], keys: CeleryKeys) -> Iterator[str]:
@@ -258,14 +252,14 @@ def _other_keys(settings: Mapping[str, Any], keys: CeleryKeys) -> Iterator[str]:
 
 
 def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[str]:
-    timeout, longest = _number(settings, "visibility_timeout"), pool.longest_job.total_seconds()
+    timeout, longest = number(settings, "visibility_timeout"), pool.longest_job.total_seconds()
     if 0 < timeout < longest:
         yield (
-            f"the application's visibility_timeout is {_duration(timeout)}, and longestJob is {_duration(longest)}: "
-            f"Celery runs a task of more than {_duration(timeout)} a second time while it runs; raise "
+            f"the application's visibility_timeout is {duration(timeout)}, and longestJob is {duration(longest)}: "
+            f"Celery runs a task of more than {duration(timeout)} a second time while it runs; raise "
             "visibility_timeout in broker_transport_options above longestJob"
         )
-    at_once = _number(settings, "concurrency")
+    at_once = number(settings, "concurrency")
     if at_once > pool.jobs_per_worker:
         yield (
             f"each worker runs {at_once:g} tasks at once, and the pool counts {pool.jobs_per_worker} per worker: start "
@@ -276,21 +270,44 @@ def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[
     if settings.get("prefetch", 1) != 1:
         multiplier = json.dumps(settings["prefetch"])
         yield (
-            f"the application's worker_prefetch_multiplier is {multiplier}: waiting tasks hide in busy workers; "
-            "set it to 1"
+            f"worker_prefetch_multiplier is {multiplier}, in the application or as --prefetch-multiplier: waiting "
+            "tasks hide in busy workers; set it to 1"
         )
+    if names := _names(settings.get("acks_early")):
+        yield f"{names} acknowledge early (acks_late=False): a running one is lost with its worker; remove it"
+    if settings.get("ack_emulation") is False:
+        yield (
+            "ack_emulation is off in the application's broker_transport_options: no task in a worker is in any key, "
+            "and it is lost with its worker; remove it"
+        )
+    if settings.get("cancels_on_loss") is True:
+        yield (
+            "the application's worker_cancel_long_running_tasks_on_connection_loss is on: a moment without Redis "
+            "cancels running tasks, and they run again; remove it"
+        )
+    limit = number(settings, "time_limit")
+    if limit > longest:
+        yield (
+            f"Celery ends a task after {duration(limit)}, and longestJob is {duration(longest)}: a worker that stops "
+            "is killed soon after that; raise longestJob, or lower the time limit"
+        )
+    if settings.get("purge") is True:
+        yield "workers start with --purge, which deletes the waiting tasks each time; leave it out"
+    if settings.get("beat") is True:
+        yield (
+            "workers start with --beat: each sends the schedule, and without workers none does; run celery beat as a "
+            "workload with one replica"
+        )
+    if pool.safe_stop and settings.get("pool") in _UNTRIED_POOLS:
+        yield f"safeStop is declared, and no stop of a worker with --pool {settings['pool']} was tried; use prefork"
+    yield from other_queues(settings.get("queues"), pool.queues)
+    if pool.safe_stop:
+        yield from unsafe_stop(settings)
 
 
-def _number(settings: Mapping[str, Any], name: str) -> float:
-    value = settings.get(name)
-    return value if isinstance(value, int | float) and abs(value) <= _MAX_NUMBER else 0
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:g} {unit}"
-    return f"{seconds:g} s"
+def _names(value: object) -> str:
+    names = cast("list[object]", value)[:5] if isinstance(value, list) else []
+    return ", ".join(str(name)[:100] for name in names)
 
 
 CELERY = celery()

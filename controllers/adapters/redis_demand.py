@@ -127,7 +127,7 @@ class RedisDemand:
 
     def _judge(self, owners: Sequence[PoolName], reply: Sequence[Any], at: float) -> dict[PoolName, Reading]:
         """Return the readings of one call. Raises `RedisError` if this server's answers cannot be used."""
-        seconds, microseconds, server, places, rows, failures = reply
+        seconds, microseconds, server, places, rows, failures, texts = reply
         now = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
         if server:
             identity, role, why, size = server
@@ -148,18 +148,19 @@ class RedisDemand:
             counts = self._counts(pool, row, hosts, now)
             doubt = self.trust.doubts(pool, hosts, at) if hosts or pool in doubtful else None
             if len(row) > len(_NOTHING):
-                row_doubt, counts = self._compared(pool, row, counts)
+                row_doubt, counts = self._compared(pool, row, counts, texts)
                 doubt = doubt or row_doubt
             readings[pool] = Untrusted(doubt, counts) if doubt else counts
         failed = cast("Sequence[tuple[int, str]]", failures)
         return readings | {owners[place - 1]: Unknown(why) for place, why in failed}
 
-    def _compared(self, pool: PoolName, row: _Row, counts: Known) -> tuple[str, Known]:
+    def _compared(self, pool: PoolName, row: _Row, counts: Known, texts: Sequence[str]) -> tuple[str, Known]:
         """Return why the row or its comparison with the pool is in doubt, and the counts with the workers' warnings."""
         doubt, reports = row[len(_NOTHING) :]
         if pool not in self.policies:
             return doubt, counts
-        contradiction, warning = self.backend.contradicts(reports or (), self.policies[pool])
+        told = [texts[int(number) - 1] for number in reports or ()]
+        contradiction, warning = self.backend.contradicts(told, self.policies[pool])
         return "; ".join(filter(None, (contradiction, doubt))), replace(counts, warning=warning) if warning else counts
 
     def _counts(self, pool: PoolName, row: _Row, hosts: Sequence[tuple[str, bool]], now: datetime) -> Known:
@@ -181,7 +182,10 @@ def _sum(rows: Sequence[_Row]) -> _Row:
     """Add up the rows of a pool's queues: there may be hundreds, and a worker of several appears under each."""
     counts = map(sum, zip(*(row[:7] for row in rows), strict=True))
     oldest = min((row[7] for row in rows if row[7]), default="")
-    return (*counts, oldest, [word for row in rows for word in row[8]])
+    reporting = [row for row in rows if len(row) > len(_NOTHING)]
+    doubt = "; ".join(row[9] for row in reporting if row[9])
+    reports = [*dict.fromkeys(report for row in reporting for report in row[10])]
+    return (*counts, oldest, [word for row in rows for word in row[8]], doubt, reports)
 
 
 def _age(oldest: str | float, now: datetime) -> timedelta | None:

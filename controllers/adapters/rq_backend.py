@@ -3,7 +3,13 @@
 Most of ten thousand queues are empty: one EXISTS over all of a queue's keys shows that, and when to stop reading.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
 from controllers.adapters.backend import Backend
+from controllers.adapters.worker_reports import ends_by_itself, number, other_queues, parsed, unsafe_stop
+from ebbtide.vocabulary.controller_config import PoolPolicy
 
 _LUA = """
 local registered, asked = nil, {}  -- for all queues of the call: which were ever used (1 or 0); what each worker says
@@ -36,15 +42,21 @@ local function in_between(key)  -- popped and not started; stuck there
   return transit, lost
 end
 
-local function hosts(members)
-  local workers = {}
+local function hosts(members, name)
+  local workers, reports, seen = {}, {}, {}
   for _, key in ipairs(members) do
-    local worker = asked[key] or ask('HMGET', key, 'hostname', 'state', 'current_job')
+    local worker = asked[key] or ask('HMGET', key, 'hostname', 'state', 'current_job', 'queues', 'ebbtide')
     asked[key] = worker
     local idle = worker[2] == 'idle' and not (worker[3] and worker[3] ~= '')
     if worker[1] then workers[#workers + 1], workers[#workers + 2] = worker[1], idle and 1 or 0 end
+    local report = worker[5] or ''
+    if worker[4] and worker[4] ~= name then report = worker[4] .. '\\n' .. report end
+    if worker[1] and #report <= 4096 and not seen[report] then
+      seen[report] = true
+      reports[#reports + 1] = noted(report)
+    end
   end
-  return workers
+  return workers, reports
 end
 
 local function queue(name, place)
@@ -66,9 +78,65 @@ local function queue(name, place)
   local late = '(' .. now - 30
   local unmoved = ask('ZCOUNT', scheduled, '-inf', late) + ask('ZCOUNT', ready, '-inf', late)
   local due_soon = ask('ZCOUNT', scheduled, now - 30, now + 60)
-  return {waiting, popped, running, overdue + lost + unmoved, due_soon, 0, 0, oldest, hosts(ask('SMEMBERS', workers))}
+  local pods, reports = hosts(ask('SMEMBERS', workers), name)
+  return {waiting, popped, running, overdue + lost + unmoved, due_soon, 0, 0, oldest, pods, '', reports}
 end
 """
 
+CLEANED_WITHIN = 600.0  # seconds: a minute later the pool keeps no worker for the jobs of lost ones any more
+_POPS = 15.0  # seconds by which an idle worker's pop is shorter than its time to live
+_ENDS = {"burst": "--burst", "max_jobs": "--max-jobs", "max_idle_time": "--max-idle-time"}
+
+
+def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
+    """Compare what workers registered with the pool; return warnings. The counts are never in doubt."""
+    warnings: dict[str, None] = {}
+    unscheduled = bool(reports)
+    for report in reports:
+        lacks_scheduler, told = _judged(report, pool.queues, pool.safe_stop)
+        unscheduled = unscheduled and lacks_scheduler
+        warnings |= told
+    if unscheduled:
+        text = (
+            "no worker has --with-scheduler, so none moves scheduled jobs, or retries after an interval, to the queue"
+        )
+        warnings[text] = None
+    return "", "; ".join(warnings)
+
+
+@lru_cache(maxsize=8192)  # each worker's report is read many times a second, and stays the same
+def _judged(report: str, ours: tuple[str, ...], safe_stop: bool) -> tuple[bool, Mapping[str, None]]:  # noqa: FBT001 - as the policy has it
+    """Return True if the worker has no scheduler, and warnings.
+
+    A report is the safe worker's JSON, empty of another class or an older release; in front of it a line with RQ's
+    own list of queues, separated by commas, unless that is the one queue that was read.
+    """
+    queues, _, text = report.rpartition("\n")
+    options = parsed(text)
+    warnings = [
+        *(other_queues(queues.split(",") if queues else ["one queue"], ours) if queues or len(ours) > 1 else ()),
+        *(ends_by_itself(option) for name, option in _ENDS.items() if options.get(name)),
+        *_unsafe_options(options),
+        *(unsafe_stop(options) if safe_stop else ()),
+    ]
+    return options.get("with_scheduler") is False, dict.fromkeys(warnings)
+
+
+def _unsafe_options(options: Mapping[str, Any]) -> Iterator[str]:
+    slow = max(number(options, "maintenance_interval"), number(options, "worker_ttl") - _POPS)
+    if slow > CLEANED_WITHIN:
+        yield (
+            f"an idle worker looks after jobs of lost workers every {slow:g} s, and the pool keeps it for that for "
+            f"{CLEANED_WITHIN + 60:g} s: lower --maintenance-interval or --worker-ttl"
+        )
+    if number(options, "results_ttl") < 0:
+        yield "workers keep results forever (--results-ttl), and a full Redis takes no job; write seconds"
+
+
 # Not one prefix per queue: the server compares every written key with every prefix, and refuses overlapping ones.
-RQ = Backend(kind="rq", lua=_LUA, wakes=lambda _: ("rq:queue:", "rq:wip:", "rq:scheduled:", "rq:suspended"))
+RQ = Backend(
+    kind="rq",
+    lua=_LUA,
+    wakes=lambda _: ("rq:queue:", "rq:wip:", "rq:scheduled:", "rq:suspended"),
+    contradicts=contradictions,
+)

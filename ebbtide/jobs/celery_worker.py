@@ -19,6 +19,7 @@ the worker waits until a task that was sent to the pool has begun.
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,12 +44,14 @@ except ModuleNotFoundError as missing:
 from ebbtide.jobs import celery_checkpoints
 from ebbtide.jobs.busy_report import BusyReport, Reporter
 from ebbtide.jobs.patience import Patience
+from ebbtide.jobs.stop_signals import COLD, WARM, stop_report
 
 SENT = "ebbtide_sent"
 BEGIN_WITHIN = 2.0  # seconds; Celery itself returns the tasks that wait for a busy pool
 VISIBILITY = 3600.0  # seconds: Celery's own default
 LAYOUT = ("global_keyprefix", "sep", "unacked_key", "unacked_index_key")  # attributes of a channel: names of its keys
 REMEMBERED = 86_400  # seconds that a queue's settings stay in Redis, for pools without workers
+MOST_NAMES = 5  # of tasks in a report
 REMIND = 3600.0  # seconds after which a producer writes them again
 
 _log = logging.getLogger(__name__)
@@ -113,9 +116,13 @@ class _Hooks:
             return  # ready again after the connection was lost
         for problem in unsafe_settings(self._app):
             _log.warning("%s", problem)
-        reported = settings(self._app, sender.task_consumer.channel)
-        reported["concurrency"] = getattr(sender.controller, "max_concurrency", None) or sender.pool.num_processes
         queues = tuple(self._app.amqp.queues.consume_from)
+        reported: dict[str, Any] = {
+            **settings(self._app, sender.task_consumer.channel),
+            **_options(self._app, sender),
+            "queues": queues,
+            **stop_report(_own_handler),
+        }
         facts = {
             "patience": reported.get("visibility_timeout", VISIBILITY),
             "settings": json.dumps(reported),
@@ -185,8 +192,31 @@ def settings(app: Celery, channel: Any) -> dict[str, Any]:
         reported["priority_steps"] = sorted(channel.priority_steps)
         reported["visibility_timeout"] = float(channel.visibility_timeout)
     reported["acks_late"] = bool(app.conf.task_acks_late)
+    reported["ack_emulation"] = bool(getattr(channel, "ack_emulation", True))
     reported["prefetch"] = 1 if app.conf.worker_disable_prefetch else app.conf.worker_prefetch_multiplier
     return reported
+
+
+def _options(app: Celery, consumer: Any) -> dict[str, Any]:
+    """Return what this worker runs with: an option of its command line is not in the application's settings."""
+    worker = consumer.controller
+    early = [name for name, task in app.tasks.items() if not name.startswith("celery.") and not task.acks_late]
+    return {
+        "concurrency": getattr(worker, "max_concurrency", None) or consumer.pool.num_processes,
+        "prefetch": 1 if app.conf.worker_disable_prefetch else worker.prefetch_multiplier,
+        "pool": type(consumer.pool).__module__.rpartition(".")[2],
+        "time_limit": worker.time_limit or 0,
+        "purge": bool(getattr(worker, "purge", False)),
+        "beat": getattr(worker, "beat", None) is not None,
+        "cancels_on_loss": bool(app.conf.worker_cancel_long_running_tasks_on_connection_loss),
+        "acks_early": sorted(early)[:MOST_NAMES] if app.conf.task_acks_late else [],
+        "remapped": os.environ.get("REMAP_SIGTERM", ""),
+    }
+
+
+def _own_handler(handler: Any) -> str | None:
+    """Recognise Celery's handlers, which are closures, by the names that it gives them."""
+    return {"worker_Warm": WARM, "worker_Cold": COLD}.get(getattr(handler, "__name__", ""))
 
 
 def unsafe_settings(app: Celery) -> list[str]:

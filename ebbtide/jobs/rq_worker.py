@@ -12,6 +12,8 @@ Every command waits (`patience`). The job's own process waits at most `RESULT_PA
 that gets a signal meanwhile exits when the job is over, or at once if it has none.
 """
 
+import inspect
+import json
 import logging
 import os
 import signal
@@ -50,11 +52,13 @@ except ModuleNotFoundError as missing:
 from ebbtide.jobs.checkpoints.shared_memory import JobClock
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
 from ebbtide.jobs.rq_checkpoints import CheckpointWorker
+from ebbtide.jobs.stop_signals import COLD, WARM, stop_report
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 RESULT_PATIENCE = 30 * 60.0  # seconds that a finished job waits for Redis to take its result
 LAST_CHANCE = 30  # seconds that a worker has to send a heartbeat before its job is given up
 SCHEDULER_STOPS_WITHIN = 5.0  # seconds
+REPORTED = ("burst", "max_jobs", "max_idle_time", "with_scheduler")  # arguments of `work` in the worker's report
 
 _RQ_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _log = logging.getLogger("rq.worker")
@@ -107,6 +111,7 @@ class SafeWorker(CheckpointWorker):
         self._overdue: dict[tuple[str, bytes, float], float] = {}  # starts past their deadline, and when first seen
         self._given_up = False
         self._monitored: Job | None = None
+        self._options: dict[str, Any] = {}
         super().__init__(*args, **kwargs)
 
     def _set_ip_address(self, connection: Redis) -> None:
@@ -115,6 +120,9 @@ class SafeWorker(CheckpointWorker):
         super()._set_ip_address(connection)
 
     def work(self, *args: Any, **kwargs: Any) -> bool:
+        call = inspect.signature(super().work).bind(*args, **kwargs)
+        call.apply_defaults()
+        self._options = {name: call.arguments.get(name) for name in REPORTED}
         try:
             return super().work(*args, **kwargs)
         except StopRequested:  # stopped before it was ready
@@ -257,6 +265,17 @@ class SafeWorker(CheckpointWorker):
 
     # --- registration ---------------------------------------------------------------------------------------------
 
+    def serialize(self) -> dict[str, Any]:
+        """Add the report of this worker's options and handlers to the hash that RQ writes when a worker registers."""
+        report = {
+            **self._options,
+            "worker_ttl": self.worker_ttl,
+            "maintenance_interval": self.maintenance_interval,
+            "results_ttl": self.default_result_ttl,
+            **stop_report(_own_handler),
+        }
+        return cast("dict[str, Any]", super().serialize()) | {"ebbtide": json.dumps(report)}
+
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         # RQ sends a heartbeat at each start of its dequeue loop: the place to leave the loop, even during an outage.
         if self._gate.closed and self._gate.empty_handed:
@@ -322,6 +341,13 @@ class SafeWorker(CheckpointWorker):
     @property
     def dequeue_timeout(self) -> int:
         return min(super().dequeue_timeout, self.last_chance) if self._overdue else super().dequeue_timeout
+
+
+def _own_handler(handler: Any) -> str | None:
+    method = getattr(handler, "__func__", None)
+    if method is SafeWorker.request_force_stop:
+        return COLD
+    return WARM if method is SafeWorker.request_stop else None
 
 
 def _is_suspended(connection: Redis, worker: Any = None) -> Any:

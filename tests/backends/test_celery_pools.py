@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -198,3 +199,27 @@ def test_an_application_without_faults_has_no_warning(scene: Scene) -> None:
     time.sleep(0.1)
 
     assert known(scene).warning == ""
+
+
+ODD = replace(
+    CELERY_PREFORK,
+    name="celery with options that contradict a pool",
+    command=(*CELERY_PREFORK.command, "--prefetch-multiplier", "4", "--time-limit", "7200", "-B", "-Q", "mail,train"),
+)
+
+
+@pytest.mark.parametrize("framework", [ODD], ids=lambda framework: framework.name)
+def test_options_of_a_running_worker_are_a_condition_whatever_the_application_says(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.worker(REMAP_SIGTERM="SIGQUIT", TEST_CONF=json.dumps({"beat_schedule_filename": str(tmp_path / "schedule")}))
+    wait_until(lambda: POD in known(scene).idle, "the report")
+
+    warning = known(scene).warning
+
+    assert "worker_prefetch_multiplier is 4" in warning
+    assert "ends a task after 2 h, and longestJob is 30 min" in warning
+    assert "workers start with --beat" in warning
+    assert "serves mail, train, and the pool counts train" in warning
+    assert "the SIGTERM of a stopping worker cancels its job (REMAP_SIGTERM=SIGQUIT)" in warning
+    assert "safeStop" not in known(scene, replace(POOL, safe_stop=False)).warning

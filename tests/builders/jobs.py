@@ -1,6 +1,7 @@
 """Worker classes and jobs that run in the worker processes of tests."""
 
 import time
+from types import FrameType
 from typing import Any
 
 from rq import Queue, Worker, get_current_job
@@ -27,6 +28,11 @@ class SlowPopSafeWorker(_SlowPop, SafeWorker):  # pyright: ignore[reportIncompat
 
 class SlowPopStockWorker(_SlowPop, Worker):  # pyright: ignore[reportIncompatibleVariableOverride] - same object
     pass
+
+
+class RudeWorker(SafeWorker):
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(signum, frame)
 
 
 class ImpatientSafeWorker(SafeWorker):

@@ -1,5 +1,6 @@
 """The safe worker as a real process on a real Redis: whatever the moment of the signal, no job is lost."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,15 +9,21 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from redis import Redis
 from rq import Queue
 from rq.job import Job, JobStatus
 
+from controllers.adapters.redis_connection import connect
+from controllers.adapters.redis_demand import RedisDemand
+from controllers.adapters.rq_backend import RQ
+from controllers.ports import Known
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from tests.builders.controllers import pool_policy
 from tests.builders.jobs import BEGUN, POPPED, job
-from tests.builders.redis import wait_until
+from tests.builders.redis import endpoint, wait_until
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
@@ -199,3 +206,32 @@ def test_a_worker_that_redis_forgot_reports_again_that_it_is_idle(client: Redis,
     wait_until(lambda: states(client) == [b"idle"], "the worker to be idle again")
     (key,) = client.smembers("rq:workers:train")
     assert client.hget(key, "hostname")
+
+
+def test_a_worker_registers_its_options_and_handlers_before_its_first_job(
+    server: EmbeddedRedis, client: Redis, start_worker: StartWorker
+) -> None:
+    start_worker(SAFE, ONE_QUEUE, options=("--max-jobs", "5", "--results-ttl", "-1", "--worker-ttl", "900"))
+    key = client.smembers("rq:workers").pop()
+
+    report = json.loads(cast("bytes", client.hget(key, "ebbtide")))
+
+    assert report["signals"] == {"SIGTERM": "warm", "SIGQUIT": "default", "SIGINT": "warm"}
+    told = ("burst", "max_jobs", "max_idle_time", "with_scheduler", "worker_ttl", "results_ttl")
+    assert [report[name] for name in told] == [False, 5, None, False, 900, -1]
+    policy = pool_policy()
+    with connect(endpoint(server), {}) as reader:
+        seen = RedisDemand(reader, RQ, {"train": ("train",)}, {"train": policy}).read(["train"])["train"]
+    assert isinstance(seen, Known)
+    assert all(told in seen.warning for told in ("--max-jobs", "no worker has --with-scheduler", "885 s", "--results"))
+
+
+def test_a_handler_that_replaced_the_workers_is_registered_by_its_name(
+    client: Redis, start_worker: StartWorker
+) -> None:
+    start_worker("tests.builders.jobs.RudeWorker", ONE_QUEUE)
+    key = client.smembers("rq:workers").pop()
+
+    signals = json.loads(cast("bytes", client.hget(key, "ebbtide")))["signals"]
+
+    assert signals["SIGTERM"] == "tests.builders.jobs.RudeWorker.request_stop"

@@ -23,6 +23,7 @@ from rq.utils import now
 
 from ebbtide.jobs import rq_worker
 from ebbtide.jobs.patience import Patience
+from ebbtide.jobs.rq_checkpoints import CheckpointWorker
 from ebbtide.jobs.rq_worker import InterruptibleQueue, SafeWorker
 from ebbtide.jobs.unblocking import PopGate
 from tests.builders.jobs import job
@@ -529,3 +530,23 @@ def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch
 def _without_subscription() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(60)
+
+
+# --- its report -------------------------------------------------------------------------------------------------------
+
+
+def calls(client: Redis) -> dict[str, int]:
+    return {name: told["calls"] for name, told in cast("Any", client.info("commandstats")).items()}
+
+
+def test_the_report_adds_no_call_to_redis(client: Redis) -> None:
+    counted: list[dict[str, int]] = []
+    for worker_class in (CheckpointWorker, SafeWorker):
+        made = worker_class(["train"], connection=client)
+        client.config_resetstat()
+        made.register_birth()
+        counted.append(calls(client))
+
+    stock, safe = counted
+    assert safe == stock
+    assert safe["cmdstat_hset"] == 1

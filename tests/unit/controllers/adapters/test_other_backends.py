@@ -432,6 +432,15 @@ def test_celery_settings_are_remembered_while_no_worker_reports(client: Redis, r
         ({"concurrency": 8}, "runs 8 tasks at once, and the pool counts 1 per worker"),
         ({"acks_late": False}, "task_acks_late is off"),
         ({"prefetch": 4}, "worker_prefetch_multiplier is 4"),
+        ({"acks_early": ["app.mail", "app.bill"]}, "app.mail, app.bill acknowledge early"),
+        ({"ack_emulation": False}, "ack_emulation is off"),
+        ({"cancels_on_loss": True}, "worker_cancel_long_running_tasks_on_connection_loss is on"),
+        ({"time_limit": 7201}, "longestJob is 2 h: a worker that stops is killed"),
+        ({"purge": True}, "--purge, which deletes the waiting tasks"),
+        ({"beat": True}, "--beat: each sends the schedule"),
+        ({"pool": "gevent"}, "--pool gevent was tried"),
+        ({"queues": ["mail", "train"]}, "serves mail, train, and the pool counts train"),
+        ({"signals": {"SIGTERM": "cold"}, "remapped": "SIGQUIT"}, "cancels its job (REMAP_SIGTERM=SIGQUIT)"),
     ],
 )
 def test_celery_settings_that_lose_or_repeat_work_are_a_warning(
@@ -449,7 +458,14 @@ def test_celery_visibility_timeout_in_a_report_of_the_release_before_is_compared
     assert known_pool(reader, longest_job=timedelta(hours=1)).warning == ""
 
 
-@pytest.mark.parametrize("text", ["not JSON", "[1]", '{"visibility_timeout": "1h", "concurrency": null}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("not JSON", "[1]", '{"visibility_timeout": "1h", "concurrency": null}'),
+        '{"queues": "train", "signals": [], "acks_early": 1, "pool": {}, "time_limit": 1e308, "purge": 2}',
+        json.dumps({"queues": ["train"], "signals": {"SIGTERM": "warm", "SIGQUIT": "cold"}, "pool": "prefork"}),
+    ],
+)
 def test_celery_settings_that_cannot_be_read_say_nothing(client: Redis, reader: Redis, text: str) -> None:
     report(client, "a", "idle", settings=text)
 
