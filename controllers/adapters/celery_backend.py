@@ -216,7 +216,7 @@ def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(m
     )
 
 
-_UNTRIED_POOLS = ("eventlet", "gevent", "thread")  # modules of celery.concurrency
+_UNTRIED_POOLS = ("eventlet", "gevent")  # modules of celery.concurrency
 
 
 def _text(value: str) -> str:

@@ -4,8 +4,8 @@ Keys: per queue and worker a hash `ebbtide:worker:<queue>:<worker>` (hostname, s
 that expires when the worker dies; per queue the set `ebbtide:workers:<queue>` of reporting workers. `ebbtide:queues`
 lists every queue ever served; it only shrinks when the database is flushed.
 
-Any framework's hooks can use this. `busy`, and `counts` for changing numbers, are called on each beat from a thread, so
-they must be cheap and thread-safe. `connect` returns a client that adds no prefix to keys.
+Any framework's hooks can use this. `busy`, and `present` for facts that change, are called on each beat from a thread,
+so they must be cheap and thread-safe. `connect` returns a client that adds no prefix to keys.
 A worker without a report counts as busy: a missing report is never a reason to remove a pod.
 """
 
@@ -51,14 +51,14 @@ class BusyReport(threading.Thread):
         connect: Callable[[], Redis],
         busy: Callable[[], bool],
         on_stop: Callable[[], object] = lambda: None,
-        counts: Callable[[], Mapping[str, int]] = dict[str, int],
+        present: Callable[[], Mapping[str, str | int]] = dict[str, "str | int"],
     ) -> None:
         super().__init__(name="ebbtide-busy-report", daemon=True)
         self._reporter = reporter
         self._connect = connect
         self._busy = busy
         self._on_stop = on_stop
-        self._counts = counts
+        self._present = present
         # Not an Event: setting one in a signal handler can deadlock with the interrupted code.
         self._news: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
@@ -107,7 +107,7 @@ class BusyReport(threading.Thread):
             "state": state,
             "beat": time.time(),
             **self._reporter.facts,
-            **self._counts(),
+            **self._present(),
         }
         with client.pipeline() as pipe:
             pipe.sadd(QUEUES, *self._reporter.queues)

@@ -107,6 +107,7 @@ class _Hooks:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._consumer: Any = None
+        self._settings: dict[str, Any] = {}
         self._report: BusyReport | None = None
         self._published: dict[str, float] = {}
 
@@ -116,20 +117,11 @@ class _Hooks:
             return  # ready again after the connection was lost
         for problem in unsafe_settings(self._app):
             _log.warning("%s", problem)
+        self._settings = settings(self._app, sender.task_consumer.channel)
         queues = tuple(self._app.amqp.queues.consume_from)
-        reported: dict[str, Any] = {
-            **settings(self._app, sender.task_consumer.channel),
-            **_options(self._app, sender),
-            "queues": queues,
-            **stop_report(_own_handler),
-        }
-        facts = {
-            "patience": reported.get("visibility_timeout", VISIBILITY),
-            "settings": json.dumps(reported),
-            "queues": " ".join(queues),
-        }
+        facts = {"patience": self._settings.get("visibility_timeout", VISIBILITY), "queues": " ".join(queues)}
         reporter = Reporter(queues=queues, facts=facts)
-        self._report = BusyReport(reporter, self._connect, self._is_busy, _wake_event_loop, self._counts)
+        self._report = BusyReport(reporter, self._connect, self._is_busy, _wake_event_loop, self._present)
         self._report.start()
 
     def published(self, declare: Sequence[Any] | None = None, **_: Any) -> None:
@@ -152,9 +144,17 @@ class _Hooks:
     def _is_busy(self) -> bool:
         return bool(state.requests) or self._held() > 0
 
-    def _counts(self) -> dict[str, int]:
-        """Return `held`, the messages that this worker holds, and `active`, those that run or are about to."""
-        return {"held": self._held(), "active": max(len(state.active_requests), int(bool(state.reserved_requests)))}
+    def _present(self) -> dict[str, str | int]:
+        """Return `held`, the messages that this worker holds, `active`, those that run or are about to, and `settings`.
+
+        Remote control changes options of a running worker, and a task's library may replace a handler.
+        """
+        reported = {**self._settings, **_options(self._app, self._consumer), **stop_report(_own_handler)}
+        return {
+            "held": self._held(),
+            "active": max(len(state.active_requests), int(bool(state.reserved_requests))),
+            "settings": json.dumps(reported),
+        }
 
     def _held(self) -> int:
         """Count also messages that wait for their `eta` or a rate limit: `state.requests` may lack them."""
@@ -200,8 +200,9 @@ def settings(app: Celery, channel: Any) -> dict[str, Any]:
 def _options(app: Celery, consumer: Any) -> dict[str, Any]:
     """Return what this worker runs with: an option of its command line is not in the application's settings."""
     worker = consumer.controller
-    early = [name for name, task in app.tasks.items() if not name.startswith("celery.") and not task.acks_late]
+    early = [name for name, task in list(app.tasks.items()) if not name.startswith("celery.") and not task.acks_late]
     return {
+        "queues": list(app.amqp.queues.consume_from),
         "concurrency": getattr(worker, "max_concurrency", None) or consumer.pool.num_processes,
         "prefetch": 1 if app.conf.worker_disable_prefetch else worker.prefetch_multiplier,
         "pool": type(consumer.pool).__module__.rpartition(".")[2],

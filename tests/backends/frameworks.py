@@ -157,6 +157,11 @@ class Scene:
         wait_until(self.somebody_pops, f"{self.framework.name} to wait in its pop")
         return process
 
+    def control(self, *command: str) -> None:
+        """Change a running Celery worker, as `celery control` does."""
+        program = [str(self._programs / "celery"), "-A", "celery_app", "control", *command]
+        subprocess.run(program, env=self.variables(), check=True, capture_output=True, timeout=60)
+
     def somebody_pops(self) -> bool:
         """Blocked on the queue now; asked twice, since Celery blocks for a second at a time and then again."""
         return any(

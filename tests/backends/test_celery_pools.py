@@ -223,3 +223,21 @@ def test_options_of_a_running_worker_are_a_condition_whatever_the_application_sa
     assert "serves mail, train, and the pool counts train" in warning
     assert "the SIGTERM of a stopping worker cancels its job (REMAP_SIGTERM=SIGQUIT)" in warning
     assert "safeStop" not in known(scene, replace(POOL, safe_stop=False)).warning
+
+
+@hooked
+def test_what_remote_control_changes_is_a_condition_while_it_lasts(scene: Scene) -> None:
+    scene.worker()
+    wait_until(lambda: POD in known(scene).idle, "the report")
+    assert known(scene).warning == ""
+
+    scene.control("pool_grow", "2")
+    scene.control("add_consumer", "mail")
+
+    wait_until(lambda: "serves mail, train, and the pool counts train" in known(scene).warning, "its queues", limit=20)
+    wait_until(lambda: "runs 3 tasks at once" in known(scene).warning, "its processes", limit=20)
+
+    scene.control("pool_shrink", "2")
+    scene.control("cancel_consumer", "mail")
+
+    wait_until(lambda: known(scene).warning == "", "the end of both", limit=20)

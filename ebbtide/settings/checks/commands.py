@@ -28,7 +28,7 @@ _POOLS = Program.RQ_POOL | Program.DJANGO_RQ_POOL
 _RQS_OWN_CLASS = re.compile(
     r"rq(\.worker)?(\.base|\.worker_classes)?\.((Simple|Spawn|Heroku|RoundRobin|Random)?Worker|BaseWorker)"
 )
-_TRIED_POOLS = ("prefork", "processes", "solo")
+_UNTRIED_POOLS = ("eventlet", "gevent")
 _ONE_AT_ONCE = "solo"  # Celery's pool that runs one task, regardless of --concurrency
 _REMEDY = f"write --worker-class {SAFE_WORKER}, or safeStop: false"
 _KINDS = {SourceKind.RQ: ANY_RQ, SourceKind.CELERY: _CELERY}
@@ -281,11 +281,11 @@ def _excludes(seen: Seen) -> str:
 
 
 def _untried_pool(seen: Seen) -> str:
-    if not seen.pool.safe_stop or seen.value in _TRIED_POOLS or seen.value == "custom":
+    if not seen.pool.safe_stop or seen.value not in _UNTRIED_POOLS:
         return ""
     return (
-        f"safeStop is true, and no stop of a worker with {seen.shown} {seen.value} was tried: with prefork and solo "
-        "no task is lost"
+        f"safeStop is true, and no stop of a worker with {seen.shown} {seen.value} was tried: with prefork, solo and "
+        "threads no task is lost"
     )
 
 

@@ -84,7 +84,7 @@ def test_numbers_that_change_are_reported_with_each_beat(
 ) -> None:
     monkeypatch.setattr(busy_report, "BEAT", 60.0)
     held = 1
-    thread = report(counts=lambda: {"held": held})
+    thread = report(present=lambda: {"held": held})
     wait_until(lambda: client.hget(KEY, "held") == b"1", "the first beat")
 
     held = 30
