@@ -285,6 +285,10 @@ def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[
             "the application's worker_cancel_long_running_tasks_on_connection_loss is on: a moment without Redis "
             "cancels running tasks, and they run again; remove it"
         )
+    if settings.get("reads_elsewhere") is True:
+        yield "workers read tasks from another broker (broker_read_url) than the stack's Redis; remove it"
+    if settings.get("results_stay") is True:
+        yield "results stay in Redis forever (result_expires), and a full Redis takes no task; set it"
     limit = number(settings, "time_limit")
     if limit > longest:
         yield (

@@ -117,7 +117,7 @@ class _Hooks:
             return  # ready again after the connection was lost
         for problem in unsafe_settings(self._app):
             _log.warning("%s", problem)
-        self._settings = settings(self._app, sender.task_consumer.channel)
+        self._settings = {**settings(self._app, sender.task_consumer.channel), **_places(self._app)}
         queues = tuple(self._app.amqp.queues.consume_from)
         facts = {"patience": self._settings.get("visibility_timeout", VISIBILITY), "queues": " ".join(queues)}
         reporter = Reporter(queues=queues, facts=facts)
@@ -212,6 +212,17 @@ def _options(app: Celery, consumer: Any) -> dict[str, Any]:
         "cancels_on_loss": bool(app.conf.worker_cancel_long_running_tasks_on_connection_loss),
         "acks_early": sorted(early)[:MOST_NAMES] if app.conf.task_acks_late else [],
         "remapped": os.environ.get("REMAP_SIGTERM", ""),
+    }
+
+
+def _places(app: Celery) -> dict[str, bool]:
+    """Return whether tasks are read from another broker than they are sent to, and results stay in it forever."""
+    read, write = app.connection_for_read(), app.connection_for_write()
+    results: dict[str, Any] = getattr(app.backend, "connparams", {})
+    beside = (results.get("host"), int(results.get("port") or 0)) == (write.hostname, write.port or write.default_port)
+    return {
+        "reads_elsewhere": read.as_uri() != write.as_uri(),
+        "results_stay": beside and not app.conf.result_expires,
     }
 
 

@@ -202,6 +202,18 @@ def test_what_cannot_be_read_is_not_warned_about(keys: str, tmp_path: Path) -> N
     assert cautions(f"{keys}, safeStop: true", tmp_path, source=source) == {}
 
 
+@pytest.mark.parametrize(("seconds", "warned"), [(30, False), (90, True)])
+def test_a_job_with_checkpoints_goes_on_soon_after_a_loss(seconds: int, warned: bool, tmp_path: Path) -> None:
+    command = f"command: [rq, worker, {SAFE}, --job-monitoring-interval, '{seconds}', train], safeStop: true"
+    checkpoints = "checkpoints: { store: s3://acme-checkpoints, every: 5m, saveWithin: 90s }"
+
+    assert cautions(command, tmp_path) == {}
+    found = cautions(f"{command}, {checkpoints}", tmp_path)
+
+    assert found.keys() == ({"command.seldom-cleans"} if warned else set())
+    assert all("60 s later" in text for text in found.values())
+
+
 def test_without_a_promise_of_a_safe_stop_none_is_broken(tmp_path: Path) -> None:
     assert cautions("command: [sh, -c, 'rq worker -s train']", tmp_path) == {}
     assert (

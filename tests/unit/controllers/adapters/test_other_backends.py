@@ -436,6 +436,8 @@ def test_celery_settings_are_remembered_while_no_worker_reports(client: Redis, r
         ({"ack_emulation": False}, "ack_emulation is off"),
         ({"cancels_on_loss": True}, "worker_cancel_long_running_tasks_on_connection_loss is on"),
         ({"time_limit": 7201}, "longestJob is 2 h: a worker that stops is killed"),
+        ({"reads_elsewhere": True}, "another broker (broker_read_url)"),
+        ({"results_stay": True}, "forever (result_expires)"),
         ({"purge": True}, "--purge, which deletes the waiting tasks"),
         ({"beat": True}, "--beat: each sends the schedule"),
         ({"pool": "gevent"}, "--pool gevent was tried"),
