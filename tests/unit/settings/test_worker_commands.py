@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controllers.scaler.workers.history import JANITOR_PATIENCE
 from ebbtide.settings import warnings_of
-from ebbtide.settings.checks.commands import CLEANED_WITHIN
+from ebbtide.settings.checks.commands import CLEANED_WITHIN, OPTIONS
+from ebbtide.settings.worker_command import read_command
 from tests.builders.settings import loaded, shortest
 
 SAFE = "-w, ebbtide.jobs.rq_worker.SafeWorker, -s"
@@ -59,6 +62,12 @@ def cautions(keys: str, folder: Path, *, source: str = "queues: [train]", more: 
         (f"[rq, worker, {SAFE}, -u, 'redis://:pw@other', train]", {"command.other-redis": "other:6379, database 0"}),
         (f"[rq, worker, {SAFE}, -u, 'redis://ebbtide-redis.ebbtide:6379/0', train]", {}),
         (f"[rq, worker, {SAFE}, -u, $(RQ_REDIS_URL), train]", {}),
+        (f"[poetry, run, rq, worker, {SAFE}, -b, train]", {"command.ends-by-itself": ""}),
+        (f"[python, -m, rq.cli, worker, {SAFE}, -b, train]", {"command.ends-by-itself": ""}),
+        (f"[/venv/bin/rqworker, {SAFE}, -b, train]", {"command.ends-by-itself": ""}),
+        (f"[tini, --, env, A=b, rq, worker, {SAFE}, -b, train]", {"command.ends-by-itself": ""}),
+        (f"[bash, -lc], args: ['exec rq worker {LINE} -b train']", {"command.ends-by-itself": ""}),
+        (f"['exec rq worker {LINE} -b train']", {"command.ends-by-itself": ""}),
         ("[celery, -A, app, worker, -Q, train]", {"command.other-framework": "another framework than source.kind, rq"}),
         ("[/app/start.sh, --burst, high]", {}),
     ],
@@ -230,3 +239,19 @@ def test_a_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
 
 def test_an_idle_worker_must_look_while_the_controller_keeps_it_for_that() -> None:
     assert JANITOR_PATIENCE.total_seconds() == CLEANED_WITHIN + 60
+
+
+WORD = st.sampled_from(
+    ["sh", "bash", "-c", "rq", "worker", "celery", "-Q", "--", "-n", "$(A)", "--url=x", "a=b", "-bsw", "'"]
+)
+SCRIPT = st.sampled_from(
+    ["rq worker a; celery worker", "exec rq worker -c 'a b'", "rq worker | (cat)", "rq worker \\\n a > b"]
+)
+WORDS = st.lists(WORD | SCRIPT | st.text(max_size=12), max_size=9)
+
+
+@given(WORDS)
+def test_no_command_is_too_strange_to_be_read(words: list[str]) -> None:
+    command = read_command(words, OPTIONS)
+
+    assert command is None or all(value is None or "$" not in value for value in command.options.values())
