@@ -228,7 +228,11 @@ class PoolReconciler:
         return floor
 
     def _note(self, view: _View, decision: WorkerDecision) -> str:
-        """Return the condition that an operator should know; empty if there is none."""
+        """Return what an operator should know, the workers' own warnings last; empty if there is nothing."""
+        warning = view.reading.warning if isinstance(view.reading, Known) else ""
+        return "; ".join(filter(None, (self._condition(view, decision), warning)))
+
+    def _condition(self, view: _View, decision: WorkerDecision) -> str:
         observed, pods, reading = view.observed, view.pods, view.reading
         if observed.conflicting_manager:
             rest = "stop it, then scale the Deployment once with kubectl"
@@ -241,8 +245,6 @@ class PoolReconciler:
             return f"workers that crash in a loop or cannot get their image: {pods.failing}; their pods say why"
         if isinstance(reading, Untrusted):
             return f"demand untrusted, not lowering: {reading.why}"
-        if reading.warning:
-            return reading.warning
         if (grace := self._short_grace(observed)) is not None:
             needed = int(self._pool.longest_job.total_seconds())
             return (

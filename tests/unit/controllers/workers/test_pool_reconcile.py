@@ -262,6 +262,16 @@ def test_the_floor_is_calculated_again_when_it_ends_or_the_clock_goes_back() -> 
     assert [floor(NOON + timedelta(minutes=at)) for at in times] == [2, 2, 0, 0, 2, 2]
 
 
+def test_warnings_of_workers_are_noted_and_hide_no_other_condition() -> None:
+    warned = replace(known(), warning="workers have --burst")
+    fine = reconciler().reconcile(NOON, seen("a"), warned).report
+    both = reconciler().reconcile(NOON, seen("a", phase="failing"), warned).report
+
+    assert fine.note == "workers have --burst"
+    assert both.note.startswith("workers that crash in a loop")
+    assert both.note.endswith("; workers have --burst")
+
+
 def test_untrusted_demand_is_noted() -> None:
     result = reconciler().reconcile(NOON, seen("a"), Untrusted("it restarted", known("a")))
 
