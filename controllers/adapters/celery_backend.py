@@ -297,7 +297,7 @@ def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[
         )
     if settings.get("purge") is True:
         yield "workers start with --purge, which deletes the waiting tasks each time; leave it out"
-    if settings.get("beat") is True:
+    if settings.get("beat") is True and not pool.min_workers == pool.max_workers == 1:
         yield (
             "workers start with --beat: each sends the schedule, and without workers none does; run celery beat as a "
             "workload with one replica"

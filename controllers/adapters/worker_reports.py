@@ -72,7 +72,7 @@ def unsafe_stop(report: Mapping[str, Any]) -> Iterator[str]:
         "cold": "cancels its job",
         "default": "kills it with its job",
         "ignored": "is ignored, so it is killed when its grace period ends",
-    }.get(handler, f"is handled by {handler}, not by the worker")
+    }.get(handler, f"goes to {handler}, not to the worker's own handler; does it call that one?")
     rewritten = "" if stop == _SIGTERM else f" that dumb-init makes of {_SIGTERM}"
     remapped = f" (REMAP_SIGTERM={str(report['remapped'])[:_LONGEST_NAME]})" if report.get("remapped") else ""
     yield f"safeStop is declared, and the {stop}{rewritten} of a stopping worker {why}{remapped}"

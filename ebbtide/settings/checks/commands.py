@@ -123,8 +123,8 @@ def _about_all_words(command: WorkerCommand, pool: WorkerSettings) -> Iterator[t
         yield "safe-stop.own-class", text
     if command.behind_shell:
         text = (
-            "safeStop is true, and a shell gets the SIGTERM and passes it on to no worker, which is killed with its "
-            "job: write exec in front of the worker's program, or leave the shell out"
+            "safeStop is true, and a shell such as Debian's sh keeps the SIGTERM to itself, so the worker is killed "
+            "with its job: write exec in front of the worker's program, or leave the shell out"
         )
         yield "safe-stop.behind-shell", text
 
@@ -309,6 +309,15 @@ def _outlives_grace(seen: Seen) -> str:
     )
 
 
+def _sends_the_schedule(seen: Seen) -> str:
+    if seen.pool.min == seen.pool.max == 1:
+        return ""
+    return (
+        f"{seen.shown} sends each scheduled task once per worker, and none while the pool has no worker; run celery "
+        "beat as a workload with one replica"
+    )
+
+
 def _cold_stop(seen: Seen) -> str:
     if not seen.pool.safe_stop or seen.value != "SIGQUIT":
         return ""
@@ -418,10 +427,7 @@ OPTIONS: tuple[Row, ...] = (
         _CELERY,
         "--beat -B",
         "command.beat-in-worker",
-        _always(
-            "sends each scheduled task once per worker, and none while the pool has no worker; run celery beat as a "
-            "workload with one replica"
-        ),
+        _sends_the_schedule,
         flag=True,
     ),
     _row(

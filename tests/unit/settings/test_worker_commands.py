@@ -223,6 +223,14 @@ def test_a_job_with_checkpoints_goes_on_soon_after_a_loss(seconds: int, warned: 
     assert all("60 s later" in text for text in found.values())
 
 
+def test_the_only_worker_may_send_the_schedule(tmp_path: Path) -> None:
+    text = shortest(train="min: 1, command: [celery, -A, app, worker, -B]").replace("max: 4", "max: 1")
+
+    found = warnings_of(loaded(text.replace("queues: [train]", CELERY), tmp_path))
+
+    assert "command.beat-in-worker" not in {caution.code for caution in found}
+
+
 def test_without_a_promise_of_a_safe_stop_none_is_broken(tmp_path: Path) -> None:
     assert cautions("command: [sh, -c, 'rq worker -s train']", tmp_path) == {}
     assert (

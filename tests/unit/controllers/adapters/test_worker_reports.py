@@ -62,7 +62,7 @@ def warning(reader: Redis, *queues: str, **changes: Any) -> str:
         ({"results_ttl": -1}, "keep results forever"),
         ({"signals": {"SIGTERM": "default"}}, "the SIGTERM of a stopping worker kills it with its job"),
         ({"signals": {"SIGTERM": "ignored"}}, "is ignored, so it is killed when its grace period ends"),
-        ({"signals": {"SIGTERM": "app.tasks.bye"}}, "is handled by app.tasks.bye, not by the worker"),
+        ({"signals": {"SIGTERM": "app.tasks.bye"}}, "goes to app.tasks.bye, not to the worker's own handler"),
         ({"stop_signal": "SIGQUIT"}, "the SIGQUIT that dumb-init makes of SIGTERM of a stopping worker kills it"),
         ({"shell": "sh"}, "sh gets the SIGTERM and passes it on to no worker"),
     ],
