@@ -185,7 +185,7 @@ def _read_options(
     for word in rest:
         if word == "--":
             arguments += rest
-        elif not word.startswith("-") or word == "-":
+        elif not word.startswith("-"):
             arguments.append(word)
         else:
             certain = _read_option(word, rest, options, values) and certain

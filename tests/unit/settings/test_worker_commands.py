@@ -86,6 +86,7 @@ def test_a_command_of_rq_that_contradicts_its_pool_is_warned_about(
     ("script", "warned"),
     [
         (f"exec rq worker {LINE} train", set[str]()),
+        (f"exec rq worker {LINE} train 2>&1 >/dev/stdout", set[str]()),
         (f"exec rq worker {LINE} high 2>&1 >/dev/stdout", {"source.other-queues"}),
         (f"cd /app && exec rq worker {LINE} -b train", {"command.ends-by-itself"}),
         (f"rq worker {LINE} train", {"safe-stop.behind-shell"}),
