@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
 
+from controllers.doubt import TRUST, Doubt
 from ebbtide.vocabulary.holds import Hold
 
 PoolName: TypeAlias = str
@@ -255,5 +256,5 @@ class Ports:
     clock: Clock
     waker: Waker
     journal: Journal
-    doubt: Callable[[], str] = lambda: ""
-    """Returns why clock or config are distrusted now (empty: trusted): then nothing is opened and nothing lowered."""
+    doubt: Callable[[], Doubt] = lambda: TRUST
+    """Returns why clock or config are distrusted now: then nothing is opened and nothing lowered."""

@@ -23,6 +23,7 @@ from controllers.adapters.kube_api import KubeApi, NoCluster, from_pod_or
 from controllers.adapters.lease import Lease
 from controllers.adapters.metrics import FORMAT, family
 from controllers.adapters.server import Page, Server, document, verdict
+from controllers.doubt import Doubt
 from controllers.ports import Clock
 from controllers.reconciling import Notes
 from ebbtide.vocabulary.documents import encoded
@@ -107,7 +108,7 @@ class Process(ABC, Generic[ConfigT]):
         return {
             "at": encoded(self.clock.now()),
             "config": {"good": not self.file.why, "why": self.file.why},
-            "clocks": self.clocks.doubt() or "agree",
+            "clocks": self.clocks.doubt().why or "agree",
         }
 
     def metrics(self) -> str:
@@ -123,9 +124,10 @@ class Process(ABC, Generic[ConfigT]):
         ]
         return "".join(families)
 
-    def doubt(self) -> str:
-        """Return why config or clock are distrusted now; empty if they are trusted."""
-        return self.file.why or self.clocks.doubt()
+    def doubt(self) -> Doubt:
+        """Return why config or clock are distrusted now."""
+        clocks = self.clocks.doubt()
+        return Doubt("; ".join(filter(None, (self.file.why, clocks.why))), clocks.leads)
 
     def begin_turn(self) -> None:
         self._last_turn = monotonic()

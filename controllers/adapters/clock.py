@@ -6,8 +6,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 
-DRIFT = timedelta(seconds=60)  # clocks that differ by more make every "closed until" a guess
+from controllers.doubt import TRUST, Doubt
+from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
+
 _FRESH = 300.0  # seconds: an older comparison says nothing about now
+_OURS = "ours"
 LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a reconcile and the next one that an event begins
 
 
@@ -17,23 +20,38 @@ class SystemClock:
 
 
 class ClockCheck:
-    """Compares this process's clock with those of the servers that it talks to. Safe to use from several threads."""
+    """Compares this process's clock with those of the servers that it talks to. Safe to use from several threads.
+
+    All that a server said in the last five minutes counts. With the last answer alone, doubt would come and go with
+    each answer: of two API servers behind one address, or of a difference of about a minute, since `Date` has whole
+    seconds. Answers are kept against monotonic time, so that a step of this process's own clock shows at once.
+    """
 
     def __init__(self, now: Callable[[], datetime], monotonic: Callable[[], float] = time.monotonic) -> None:
         self._now, self._monotonic = now, monotonic
-        self._leads: dict[str, tuple[timedelta, float]] = {}  # by source: its lead over this clock, and when compared
+        self._heard: dict[tuple[str, int], float] = {}  # by source and its time at monotonic 0: when it last said so
 
     def compare(self, source: str, server_time: datetime) -> None:
-        self._leads[source] = (server_time - self._now(), self._monotonic())
+        at = self._monotonic()
+        self._heard[source, round(server_time.timestamp() - at)] = at
 
-    def doubt(self) -> str:
-        """Return why the time is not believed now; empty if it is."""
-        oldest = self._monotonic() - _FRESH
-        leads = {source: lead for source, (lead, at) in self._leads.copy().items() if at >= oldest}
-        leads["ours"] = timedelta()
-        first, last = min(leads, key=leads.__getitem__), max(leads, key=leads.__getitem__)
-        apart = (leads[last] - leads[first]).total_seconds()
-        return f"clock skew: {last} is {apart:.0f} s ahead of {first}" if apart > DRIFT.seconds else ""
+    def doubt(self) -> Doubt:
+        """Return why the time is not believed now, with the leads of all clocks in whole seconds."""
+        at = self._monotonic()
+        ours = round(self._now().timestamp() - at)
+        clocks = {(0, _OURS)}
+        for (source, zero), heard in self._heard.copy().items():
+            if heard >= at - _FRESH:
+                clocks.add((zero - ours, source))
+            else:
+                self._heard.pop((source, zero), None)
+        (least, behind), (most, ahead) = min(clocks), max(clocks)
+        apart = most - least
+        if apart <= MAX_CLOCK_SKEW.total_seconds():
+            return TRUST
+        who = f"{ahead} is {apart} s ahead of {behind}"
+        why = f"clock skew: {who if ahead != behind else f'times of {ahead} are {apart} s apart'}"
+        return Doubt(why, tuple(timedelta(seconds=lead) for lead in sorted({lead for lead, _ in clocks} - {0})))
 
 
 class EventWaker:

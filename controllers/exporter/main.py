@@ -43,7 +43,7 @@ class ExporterProcess(Process[ExporterConfig]):
             self.begin_turn()
             if self.file.changed():
                 self.follow()
-            conditions = {"config": self.file.why, "clocks": self.clocks.doubt(), **self.sight.troubles()}
+            conditions = {"config": self.file.why, "clocks": self.clocks.doubt().why, **self.sight.troubles()}
             for subject, condition in {**conditions, **self.certificates.whys}.items():
                 self.notes.note(self.clock.now(), subject, condition)
             going = self.waker.wait(_TURN)

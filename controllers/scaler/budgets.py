@@ -4,10 +4,11 @@ Closing is never refused. Opening requires more: the budget must have been obser
 the write can be bound to the version that it was decided on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from controllers.doubt import Doubt
 from controllers.ports import (
     Action,
     BudgetName,
@@ -41,6 +42,7 @@ class Reason(StrEnum):
 class BudgetDecision:
     max_unavailable: int
     reason: Reason
+    why: str = ""  # the doubt without which the budget would be open
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,10 @@ class WindowNow:
     until: datetime | None
 
 
-def target_of(window: BudgetDecision, doubt: str, *, always: bool) -> BudgetDecision:
+def target_of(window: BudgetDecision, doubt: Doubt, *, always: bool) -> BudgetDecision:
     """Return one budget's target, given the window's decision for all of them; nothing is opened in doubt."""
     target = BudgetDecision(OPEN, Reason.ALWAYS) if always else window
-    return BudgetDecision(CLOSED, Reason.DOUBT) if doubt and target.max_unavailable == OPEN else target
+    return BudgetDecision(CLOSED, Reason.DOUBT, doubt.why) if doubt and target.max_unavailable == OPEN else target
 
 
 def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:
@@ -64,6 +66,15 @@ def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:
         return WindowNow(BudgetDecision(OPEN, Reason.NIGHT), until)
     reason = Reason.BUSINESS_HOURS if window.hours.is_open(now) else Reason.GUARD
     return WindowNow(BudgetDecision(CLOSED, reason), until)
+
+
+def closed_by_any(ours: WindowNow, now: datetime, window: DisruptionWindow, doubt: Doubt) -> WindowNow:
+    """Return the decision by the first clock that closes the window; `ours` is that of this process's clock."""
+    if ours.decision.max_unavailable == OPEN:
+        for other in (window_at(instant, window) for instant in doubt.others(now)):
+            if other.decision.max_unavailable == CLOSED:
+                return replace(other, decision=replace(other.decision, why=doubt.why))
+    return ours
 
 
 def decide_budget(target: BudgetDecision, observed: ObservedBudget) -> BudgetDecision:
@@ -103,6 +114,7 @@ class BudgetReconciler:
         actions = (self._set(decision, observed.version if opens else None),) if changes else ()
         settled = observed.settled and shown == target.max_unavailable
         due, note = self._settling(now, settled=settled)
+        note = note or target.why
         if hold is not None:
             due, note = min(filter(None, (due, hold.until)), default=None), note or hold.why
         report = BudgetReport(

@@ -8,9 +8,10 @@ from collections.abc import Set
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from controllers.doubt import Doubt
 from controllers.ports import Action, ObservedCluster, Outcome, PoolReport, Ports, ReconcileReport, Unknown
 from controllers.reconciling import Expectations, Notes, ReportT, Result
-from controllers.scaler.budgets import OPEN, BudgetReconciler, WindowNow, target_of, window_at
+from controllers.scaler.budgets import OPEN, BudgetReconciler, WindowNow, closed_by_any, target_of, window_at
 from controllers.scaler.workers.reconcile import PoolReconciler
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
@@ -47,8 +48,10 @@ class Loop:
     def reconcile(self, now: datetime) -> timedelta:
         """Reconcile every object once; return the longest pause until the next time, at most the resync."""
         self._edges = [now + self._config.resync]
-        window, doubt = self._window_now(now), self._ports.doubt()
-        self._notes.note(now, _DOUBT, doubt and f"nothing is opened or lowered: {doubt}")
+        doubt = self._ports.doubt()
+        ours = self._window_now(now)
+        window = closed_by_any(ours, now, self._config.window, doubt)
+        self._notes.note(now, _DOUBT, f"nothing is opened or lowered: {doubt.why}" if doubt else "")
         opens = window.decision.max_unavailable == OPEN
         targets = [(budget, target_of(window.decision, doubt, always=budget.always)) for budget in self._budgets]
         cluster = self._ports.cluster.observe()
@@ -71,7 +74,7 @@ class Loop:
                 for budget, target in targets
             ]
             pools = self._reconcile_pools(cluster, doubt)
-        self._edges.append(window.until)
+        self._edges.append(ours.until)
         if self._expectations:
             self._edges.append(now + RETRY)
         self._ports.journal.reconciled(
@@ -105,7 +108,7 @@ class Loop:
         self._notes.note(now, _CALENDAR, "" if complete else "the holiday list has ended: every day counts as ordinary")
         return window
 
-    def _reconcile_pools(self, cluster: ObservedCluster, doubt: str) -> list[PoolReport]:
+    def _reconcile_pools(self, cluster: ObservedCluster, doubt: Doubt) -> list[PoolReport]:
         readings = self._ports.demand.read(tuple(self._pools))
         now = self._ports.clock.now()  # writes to budgets may take long; stabilization windows start at the reading
         missing = Unknown("the demand source gave no reading")

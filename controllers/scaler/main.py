@@ -16,6 +16,7 @@ from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
 from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Ports
 from controllers.process import ConfigFile, ElectedProcess, start
+from controllers.scaler.budgets import OPEN, closed_by_any, window_at
 from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded, load
@@ -120,9 +121,10 @@ class ScalerProcess(ElectedProcess[ControllerConfig, Term]):
 
     def status(self) -> dict[str, object]:
         term, now, config, report = self.term, self.clock.now(), self.file.config, self.meter.report
+        window_now = closed_by_any(window_at(now, config.window), now, config.window, self.doubt())
         window = {
-            "open": config.window.is_open(now),
-            "until": encoded(config.window.next_change(now)),
+            "open": window_now.decision.max_unavailable == OPEN,
+            "until": encoded(window_now.until),
             "nextOpening": encoded(config.hours.next_opening(now)),
             "timezone": config.hours.timezone,
             "reason": report.window_reason if report else "",

@@ -16,6 +16,7 @@ from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_cluster import outcome_of
 from controllers.adapters.metrics import family
+from controllers.doubt import Doubt
 from controllers.ports import Outcome
 from controllers.reconciling import Notes
 from ebbtide.vocabulary.documents import encoded
@@ -81,7 +82,7 @@ class Workload(Protocol):
     def subject(self) -> str: ...
     @property
     def target(self) -> ObjectReference: ...
-    def reconcile(self, now: datetime, doubt: str) -> Verdict: ...
+    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict: ...
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:
         """Take in the outcome of the last verdict's write."""
@@ -133,9 +134,9 @@ class Loop:
         self._since: dict[str, tuple[object, datetime]] = {}
         self.reports: tuple[Mapping[str, Any], ...] = ()
 
-    def reconcile(self, now: datetime, doubt: str) -> timedelta:
+    def reconcile(self, now: datetime, doubt: Doubt) -> timedelta:
         """Reconcile every workload once; return the longest pause until the next time."""
-        self._notes.note(now, "doubt", doubt and f"nothing is suspended, lowered or opened: {doubt}")
+        self._notes.note(now, "doubt", f"nothing is suspended, lowered or opened: {doubt.why}" if doubt else "")
         dues, reports = [now + RESYNC], list[Mapping[str, Any]]()
         for workload in self._workloads:
             verdict = self._reconcile_one(workload, now, doubt)
@@ -151,7 +152,7 @@ class Loop:
     def close(self) -> None:
         self._events.close()
 
-    def _reconcile_one(self, workload: Workload, now: datetime, doubt: str) -> Verdict:
+    def _reconcile_one(self, workload: Workload, now: datetime, doubt: Doubt) -> Verdict:
         try:
             return workload.reconcile(now, doubt)
         except Exception as error:

@@ -68,7 +68,8 @@ class WorkloadProcess(ElectedProcess[WorkloadsConfig, Term]):
         return _PATIENCE
 
     def status(self) -> dict[str, object]:
-        term, now, hours = self.term, self.clock.now(), self.file.config.hours
+        term, hours, clocks = self.term, self.file.config.hours, self.doubt().instants(self.clock.now())
+        now = next(filter(hours.is_open, clocks), clocks[0])
         return {
             **super().status(),
             "hours": {"open": hours.is_open(now), "until": encoded(hours.next_change(now))},

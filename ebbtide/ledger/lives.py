@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from operator import attrgetter, itemgetter
 
+from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
+
 SILENCE_S = 300.0
 """Prometheus' own limit: after five minutes without a sample a series has ended."""
 Span = tuple[float, float]
@@ -80,7 +82,7 @@ def _absent(before: float, after: float, looks: Sequence[float]) -> bool:
 
 _NODE = attrgetter("node")
 _MISSED = 3
-_CLOCK_S = 60.0  # by which the API server's clock may be ahead of Prometheus'
+_CLOCK_S = MAX_CLOCK_SKEW.total_seconds()  # by which the API server's clock may be ahead of Prometheus'
 
 
 def _end(last: float, looks: Sequence[float]) -> float:

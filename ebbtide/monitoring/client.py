@@ -19,9 +19,8 @@ from typing import Any, TypeAlias, cast
 from ebbtide.monitoring.links import NOT_PROMETHEUS, Link, NoReply
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.units.durations import duration, read_duration
+from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
 
-APART = timedelta(seconds=60)
-"""Times of clocks that differ by more are not compared, as everywhere in Ebbtide."""
 _SAMPLES = 11_000  # of one series; Prometheus answers no more
 
 
@@ -130,7 +129,7 @@ class Prometheus:
                 return self._garbled()
             if age > self._freshness:
                 return Unknown(f"{self.where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
-            if age < -APART:
+            if age < -MAX_CLOCK_SKEW:
                 return Unknown(f"{self.where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
         leaders = self._samples(f"sum({self._of('leader')})")
         if not isinstance(leaders, Unknown) and leaders[0].value > 1:
@@ -181,7 +180,7 @@ class Prometheus:
 
     def _apart(self, theirs: datetime | None) -> Unknown | None:
         apart = abs(self._now() - theirs) if theirs is not None else timedelta()
-        if apart <= APART:
+        if apart <= MAX_CLOCK_SKEW:
             return None
         return Unknown(f"{self.where}: its clock and ours are {duration(apart.total_seconds())} apart")
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controllers.doubt import TRUST
 from controllers.ports import BudgetReport, PodName, PodPhase, PoolReport, Ports, ReconcileReport, Scale
 from controllers.scaler.loop import Loop
 from controllers.scaler.workers.decision import PoolReading
@@ -84,7 +85,7 @@ class Bench:
             journal=self.journal,
             doubt=lambda: self.doubt,
         )
-        self.doubt = ""
+        self.doubt = TRUST
         self.loop = Loop(settings, self.ports)
 
     def restart(self) -> None:

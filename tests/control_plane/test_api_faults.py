@@ -10,6 +10,7 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
+from controllers.doubt import Doubt
 from controllers.ports import PodPhase, Ports
 from controllers.scaler.loop import Loop
 from controllers.scaler.workers import refusals
@@ -60,7 +61,7 @@ def _staged(pool: Pool, proxy: ApiProxy) -> Stage:
         clock=clock,
         waker=ScriptedWaker(clock, ()),
         journal=ListJournal(),
-        doubt=lambda: "; ".join(doubts),
+        doubt=lambda: Doubt("; ".join(doubts)),
     )
     config = config_of(["train"], ["api"], pool.namespace)
     pools = tuple(replace(policy, max_workers=2 + len(FAULTS) + UNSEEN + REFUSED) for policy in config.pools)

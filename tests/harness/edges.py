@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controllers.adapters.trust import Trust
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import (
     Action,
     Mark,
@@ -56,8 +57,11 @@ class Edges:
         self.could_read = False
 
     def ports(self) -> Ports:
-        doubt = self._faults.doubt if self._habits.doubts else lambda: ""
-        return Ports(demand=self, cluster=self, clock=self, waker=self, journal=self, doubt=doubt)
+        return Ports(demand=self, cluster=self, clock=self, waker=self, journal=self, doubt=self._doubt)
+
+    def _doubt(self) -> Doubt:
+        why = self._faults.doubt() if self._habits.doubts else ""
+        return Doubt(why, (timedelta(seconds=-self._faults.skew),)) if why else TRUST
 
     @property
     def lost_the_lease(self) -> bool:

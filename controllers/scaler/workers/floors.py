@@ -4,9 +4,10 @@ A floor begins `node_startup` before its time, so that nodes are ready when the 
 morning starts at each opening, so a closed day has none.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from controllers.doubt import Doubt
 from ebbtide.vocabulary.controller_config import ControllerConfig, Floor, Morning, PoolPolicy
 from ebbtide.vocabulary.windows import wall_to_instant
 
@@ -20,6 +21,7 @@ class FloorNow:
 
     workers: int
     until: datetime | None
+    why: str = ""  # the doubt without which it would be lower
 
 
 def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> FloorNow:
@@ -41,3 +43,9 @@ def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> Floor
             workers = max(workers, floor.workers)
         edges += [edge for edge in (begin, end) if edge > now]
     return FloorNow(workers, min(edges, default=None))
+
+
+def raised_by_any(ours: FloorNow, now: datetime, pool: PoolPolicy, config: ControllerConfig, doubt: Doubt) -> FloorNow:
+    """Return the highest floor by any clock; `ours` is that of this process's clock."""
+    workers = max((floor_at(instant, pool, config).workers for instant in doubt.others(now)), default=0)
+    return replace(ours, workers=workers, why=doubt.why) if workers > ours.workers else ours

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import (
     Action,
     Known,
@@ -18,7 +19,7 @@ from controllers.ports import (
 )
 from controllers.reconciling import Expectation, Expectations, Result
 from controllers.scaler.workers.decision import PoolReading, Reason, WorkerDecision, decide_workers
-from controllers.scaler.workers.floors import LOOK_AHEAD, FloorNow, floor_at
+from controllers.scaler.workers.floors import LOOK_AHEAD, FloorNow, floor_at, raised_by_any
 from controllers.scaler.workers.history import DemandHistory
 from controllers.scaler.workers.pods import PodSummary, count_busy, summarize_pods, with_idle_pods
 from controllers.scaler.workers.refusals import Refusals
@@ -42,7 +43,7 @@ class _View:
     now: datetime
     observed: ObservedPool
     reading: Known | Untrusted
-    doubt: str
+    doubt: Doubt
     counts: Known  # of the reading, trusted or not
     weight: int  # each job counts for so many jobs
     janitor: int  # number of jobs that requires one worker more than the busy ones
@@ -77,7 +78,7 @@ class PoolReconciler:
         return PoolReport(name=self._pool.name, reading=reading, workers=workers, wanted=None, reason=reason, note=note)
 
     def reconcile(
-        self, now: datetime, observed: ObservedPool | None, reading: Reading, doubt: str = ""
+        self, now: datetime, observed: ObservedPool | None, reading: Reading, doubt: Doubt = TRUST
     ) -> Result[PoolReport]:
         """`doubt` says why clock or config are distrusted: then nothing is lowered."""
         latest = now + self._config.resync
@@ -106,7 +107,7 @@ class PoolReconciler:
             written = Expectation(value=action.replicas, before=action.version or "", at=now)
             self._expectations.record("scale", action.pool, written)
 
-    def _view(self, now: datetime, observed: ObservedPool, reading: Known | Untrusted, doubt: str) -> _View:
+    def _view(self, now: datetime, observed: ObservedPool, reading: Known | Untrusted, doubt: Doubt) -> _View:
         """Take the reading into the history, and collect all facts."""
         shown = observed.version, observed.replicas
         written = self._expectations.outstanding("scale", self._pool.name, shown, now)
@@ -129,7 +130,7 @@ class PoolReconciler:
             hold=observed.hold if observed.hold is not None and observed.hold.holds_at(now) else None,
             written=written,
             pods=summarize_pods(now, observed, counts, self._history, (self._expectations, self._marks)),
-            floor=self._floor_now(now),
+            floor=raised_by_any(self._floor_now(now), now, self._pool, self._config, doubt),
         )
 
     def _facts(self, view: _View) -> PoolReading:
@@ -245,6 +246,8 @@ class PoolReconciler:
             return f"workers that crash in a loop or cannot get their image: {pods.failing}; their pods say why"
         if isinstance(reading, Untrusted):
             return f"demand untrusted, not lowering: {reading.why}"
+        if why := view.doubt.why if decision.reason is Reason.DOUBT else view.floor.why:
+            return why
         if (grace := self._short_grace(observed)) is not None:
             needed = int(self._pool.longest_job.total_seconds())
             return (

@@ -4,14 +4,23 @@ An apply owns the fields that it names, so it names the object and one field. It
 decided on: a change since then wins, and the floor is decided again. When the process stops, the field stays.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cache import KubeCache
+from controllers.doubt import Doubt
 from controllers.ports import Outcome
 from controllers.reconciling import Expectation, Expectations
-from controllers.workloads.floors.calendar import AutoscalerState, FloorDecision, FloorNow, decide_floor, floor_at
+from controllers.workloads.floors.calendar import (
+    AutoscalerState,
+    FloorDecision,
+    FloorNow,
+    decide_floor,
+    floor_at,
+    highest_floor,
+)
 from controllers.workloads.floors.fields import MIN_REPLICA_COUNT, MIN_REPLICAS, Field, Observed
 from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
 from ebbtide.vocabulary.holds import hold_of
@@ -40,7 +49,7 @@ class Floor:
         self._expectations, self._refusal = Expectations[int](), ""
         self._now = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: str) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
         self._now = now
         observed = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
@@ -49,13 +58,13 @@ class Floor:
             return self._verdict("absent", "no-such-autoscaler", note="it does not exist")
         if observed.min_pods is None or observed.max_pods is None:
             return self._verdict("unknown", "unreadable", note=f"holding: {self._field.min_key} cannot be read")
-        floor, hold = floor_at(now, self._policy, self._hours), hold_of(observed.annotations)
+        floor, hold = highest_floor(now, self._policy, self._hours, doubt), hold_of(observed.annotations)
         facts = AutoscalerState(
             min_pods=observed.min_pods,
             max_pods=observed.max_pods,
             paused=hold is not None and hold.pause,
             kept=hold is not None and not hold.pause and hold.holds_at(now),
-            doubt=doubt,
+            doubt=doubt.why,
         )
         decision = decide_floor(facts, floor)
         shown = observed.version, observed.min_pods
@@ -63,7 +72,8 @@ class Floor:
         changes = decision.pods != observed.min_pods and unseen is None
         write = self._write(observed, decision) if changes else None
         state = "raised" if decision.pods > self._policy.least else "at-min"
-        note = ""
+        alone = decide_floor(replace(facts, doubt=""), floor_at(now, self._policy, self._hours)) if doubt else decision
+        note = doubt.why if decision != alone else ""
         if floor.pods > observed.max_pods:
             note = f"its own maximum is {observed.max_pods}, and {floor.pods} are wanted"
         if write is not None and self._refusal:

@@ -4,14 +4,17 @@ Reacting is too late if a pod takes minutes to start. So a floor begins `lead` b
 that a node and a pod on it take, and ends on the clock. The highest of several floors counts. A holiday is closed: its
 floor is an event, and planned nights count on it as on any day.
 
-Raising a floor needs no knowledge; lowering it needs a trusted clock.
+Raising a floor needs no knowledge: the highest one by any clock counts while clocks disagree. Lowering it needs a
+trusted clock.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import NamedTuple
 
+from controllers.doubt import Doubt
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, wall_to_instant
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedNight
 
@@ -70,6 +73,12 @@ def floor_at(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> FloorN
     while edge is not None and _pods_and_reason(edge, policy, hours) == (pods, reason):
         edge = _next_edge(edge, policy, hours) if edge - now < _HORIZON else None
     return FloorNow(pods, reason, edge)
+
+
+def highest_floor(now: datetime, policy: FloorPolicy, hours: BusinessHours, doubt: Doubt) -> FloorNow:
+    """Return the highest floor by any clock; its end is known only while clocks agree."""
+    floor = max((floor_at(instant, policy, hours) for instant in doubt.instants(now)), key=attrgetter("pods"))
+    return replace(floor, until=None) if doubt.leads else floor
 
 
 def _pods_and_reason(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> tuple[int, str]:

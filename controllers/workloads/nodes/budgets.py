@@ -60,8 +60,8 @@ class ObservedNodePool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowState:
-    open: bool  # the window of NodePools
-    hours_open: bool  # business hours
+    open: bool  # the window of NodePools, by every clock
+    hours_open: bool  # business hours, by any clock
     waits_for: str = ""  # a pods' budget that is not open, and why; empty if all are
     doubt: str = ""
 

@@ -13,6 +13,7 @@ from controllers.adapters.kube_api import KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_cluster import as_maximum
 from controllers.adapters.kube_objects import Stored, budget
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import ObservedBudget, Outcome
 from controllers.reconciling import Expectation, Expectations
 from controllers.workloads.loop import Kind, Notify, Verdict, Write
@@ -67,17 +68,19 @@ class NodePool:
         self._waiting_since: datetime | None = None
         self._now = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: str) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
         self._now = now
         seen = self._cache.snapshot().get(self._policy.name)
         why = self._cache.trouble()
         if why or seen is None:
-            return self._unseen(why)
+            return self._unseen(why, doubt)
         self._opened = seen.budgets == budgets_for(self._policy.drains)
         hold = seen.hold if seen.hold is not None and seen.hold.holds_at(now) else None
         state = self._state(doubt)
         decision = decide(state, hold, self._policy.drains)
         note = self._waiting(state.waits_for) if decision.reason is Reason.PODS else self._waiting("")
+        if doubt and decision.drains != decide(self._state(TRUST), hold, self._policy.drains).drains:
+            note = doubt.why
         if decision.drains is None or seen.budgets == budgets_for(decision.drains):
             return self._verdict(self._shown, decision.reason, note=note)
         if seen.owners and not (seen.is_default and not self._taken):
@@ -103,20 +106,22 @@ class NodePool:
     def _shown(self) -> str:
         return "open" if self._opened else "closed"
 
-    def _unseen(self, why: str) -> Verdict:
+    def _unseen(self, why: str, doubt: Doubt) -> Verdict:
         """Close a NodePool that was open when it was last seen: a close needs no reading."""
         if not why:
             return self._verdict("absent", "no-such-nodepool", note="it does not exist")
-        closes = self._opened and not self._window.is_open(self._now)
-        write = self._write(decide(self._state(why), None, self._policy.drains), None) if closes else None
+        closes = self._opened and (bool(doubt) or not self._window.is_open(self._now))
+        state = self._state(doubt or Doubt(why))
+        write = self._write(decide(state, None, self._policy.drains), None) if closes else None
         return self._verdict("unknown", "nodepools-unknown", note=f"holding: {why}", write=write)
 
-    def _state(self, doubt: str) -> WindowState:
+    def _state(self, doubt: Doubt) -> WindowState:
+        clocks = doubt.instants(self._now)
         return WindowState(
-            open=self._window.is_open(self._now),
-            hours_open=self._config.hours.is_open(self._now),
+            open=all(map(self._window.is_open, clocks)),
+            hours_open=any(map(self._config.hours.is_open, clocks)),
             waits_for=next(filter(None, self._obstacles()), ""),
-            doubt=doubt,
+            doubt=doubt.why,
         )
 
     def _obstacles(self) -> Iterator[str]:

@@ -13,6 +13,7 @@ from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import MERGE_PATCH, ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_cluster import outcome_of
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.reconciling import Expectation, Expectations
 from controllers.workloads.loop import Kind, Notify, Verdict, Write
@@ -132,7 +133,7 @@ class RayCluster:
         self._expectations = Expectations[str]()
         self._now = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: str) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
         self._now = now
         cluster = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
@@ -155,7 +156,9 @@ class RayCluster:
         if decision.spec is not None and not cluster.going:
             write = self._spec_write(cluster, decision.spec, decision.reason)
         elif cluster.phase is not Phase.EMPTY:
-            sleep_decision = self._decide_sleep(replace(state, pending=bool(decision.pending)), sleep)
+            state = replace(state, pending=bool(decision.pending))
+            sleep_decision = self._decide_sleep(state, sleep)
+            notes += [doubt.why] if doubt and sleep_decision.suspend != self._alone(cluster, state, sleep) else []
             if sleep_decision.suspend != cluster.suspended:
                 write = self._sleep_write(cluster, sleep_decision)
         workers = idle_workers(cluster.spec, self._idle_for)
@@ -209,8 +212,15 @@ class RayCluster:
             self._stored = (text, None, why)
         return self._stored[1:]
 
-    def _state(self, cluster: Observed, now: datetime, doubt: str, notes: list[str]) -> ClusterState:
+    def _alone(self, cluster: Observed, state: ClusterState, sleep: Sleep) -> bool:
+        """Return whether the cluster would be suspended by this process's clock, if it were trusted."""
+        trusted = replace(self._state(cluster, self._now, TRUST, []), pending=state.pending)
+        return decide_sleep(self._with_activity(trusted), sleep).suspend
+
+    def _state(self, cluster: Observed, now: datetime, doubt: Doubt, notes: list[str]) -> ClusterState:
         """Return all facts but the head's answers and the pending spec."""
+        clocks = doubt.instants(now)
+        earliest = min(clocks)
         hold, wake, apply = (
             hold_of(cluster.annotations),
             hold_until(cluster.annotations, WAKE_UNTIL),
@@ -222,14 +232,14 @@ class RayCluster:
         return ClusterState(
             suspended=cluster.suspended,
             purpose=Purpose(purpose) if purpose in [*Purpose] else None,
-            hours_open=self._hours.is_open(now),
+            hours_open=any(map(self._hours.is_open, clocks)),
             drivers=self._drivers(notes),
-            wake_asked=wake is not None and wake.holds_at(now),
+            wake_asked=wake is not None and wake.holds_at(earliest),
             may_interrupt=apply is not None and apply.until is not None and apply.holds_at(now),
             paused=hold is not None and hold.pause,
-            kept=hold is not None and not hold.pause and hold.holds_at(now),
+            kept=hold is not None and not hold.pause and hold.holds_at(earliest),
             headless=cluster.headless_from is not None and cluster.headless_from <= now,
-            doubt=doubt,
+            doubt=doubt.why,
         )
 
     def _drivers(self, notes: list[str]) -> bool | None:

@@ -19,7 +19,7 @@ class ClusterState:
 
     suspended: bool
     purpose: Purpose | None = None  # of the suspension; None: another writer suspended it, or it is awake
-    hours_open: bool = False
+    hours_open: bool = False  # by any clock
     idle_for: timedelta | None = None  # None: not known to be idle
     drivers: bool | None = False  # a pool of drivers requests workers; None: unknown
     wake_asked: bool = False

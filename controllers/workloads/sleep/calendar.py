@@ -4,16 +4,18 @@ The decision has no memory: a controller that was killed decides the same again.
 before business hours, the time that a node and a pod take to start, until `after` their end. Planned nights count on
 holidays, too. Business hours contain clock changes and holidays (`ebbtide.vocabulary.windows`).
 
-Waking requires no knowledge; sleep requires a trusted clock. In business hours only an operator lowers the number.
+Waking requires no knowledge: while clocks disagree, a workload is awake if it is by any of them. Sleep requires a
+trusted clock. In business hours only an operator lowers the number.
 
 A workload that sleeps when idle is awake until its use was measured and it is idle. Once asleep it cannot be measured,
 so it stays asleep until the calendar or an operator wakes it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from controllers.doubt import Doubt
 from controllers.workloads.floors.calendar import nights_around
 from controllers.workloads.sleep.idle import Use
 from ebbtide.vocabulary.windows import BusinessHours
@@ -92,6 +94,13 @@ def sleep_at(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> SleepN
             return SleepNow(bool(reason), reason or "outside-business-hours", until)
         until = _next_edge(until, policy, hours)
     return SleepNow(bool(reason), reason or "outside-business-hours", None)
+
+
+def awake_by_any(now: datetime, policy: SleepPolicy, hours: BusinessHours, doubt: Doubt) -> SleepNow:
+    """Return the state by the first clock by which it is awake; its end is known only while clocks agree."""
+    states = [sleep_at(instant, policy, hours) for instant in doubt.instants(now)]
+    state = next((state for state in states if state.awake), states[0])
+    return replace(state, until=None) if doubt.leads else state
 
 
 def _awake(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> str:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
+from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
+
 MOST_CORES = 0.05
 """CPU of an idle pod. Idle servers, also those in Java, use up to 0.02."""
 MOST_BYTES = 1024
@@ -22,7 +24,6 @@ make 216 a second, and a scrape of 20 kB every 30 s makes 710. A page of 100 kB 
 
 _STEP = timedelta(seconds=30)
 _GAP = 90  # seconds between samples: at least one scrape a minute, and none missing
-_APART = 60  # seconds: times of clocks that differ by more are not compared
 _SERIES = {
     "cpu": ("container_cpu_usage_seconds_total", ',container!=""', "pod, container"),
     "received": ("container_network_receive_bytes_total", "", "pod"),  # the containers of a pod share the network
@@ -95,7 +96,7 @@ def facts_of(answer: Mapping[str, Any], now: datetime) -> Facts:
         if answer["status"] != "success" or answer.get("warnings") or answer.get("isPartial"):
             raise ValueError("Prometheus' answer is incomplete")
         for labels, (at, value) in ((line["metric"], line["value"]) for line in answer["data"]["result"]):
-            if abs(now.timestamp() - at) > _APART:
+            if abs(now.timestamp() - at) > MAX_CLOCK_SKEW.total_seconds():
                 raise ValueError("Prometheus' clock and the controller's differ by more than a minute")
             key, number = (labels["fact"], labels["pod"], labels.get("container", "")), float(value)
             if key in facts or not isfinite(number):

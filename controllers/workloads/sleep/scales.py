@@ -13,9 +13,17 @@ from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
-from controllers.workloads.sleep.calendar import ScaleState, SleepNow, decide_replicas, sleep_at
+from controllers.workloads.sleep.calendar import (
+    ScaleDecision,
+    ScaleState,
+    SleepNow,
+    awake_by_any,
+    decide_replicas,
+    sleep_at,
+)
 from controllers.workloads.sleep.idle import Use
 from controllers.workloads.sleep.use import Meter, Prometheus
 from ebbtide.vocabulary.holds import hold_of, hold_until
@@ -68,7 +76,7 @@ class Sleeper:
         self._refusal = ""
         self._now = self._changed = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: str) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
         self._now = now
         workload = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
@@ -76,10 +84,12 @@ class Sleeper:
         if workload is None:
             return self._verdict("absent", "no-such-workload", note="it does not exist")
         notes: list[str] = []
-        calendar = sleep_at(now, self._policy, self._hours)
+        calendar = awake_by_any(now, self._policy, self._hours, doubt)
         known: dict[str, Any] = {"replicas": workload.replicas}
         state = self._state(workload, doubt, notes)
         decision, write = decide_replicas(state, self._policy, calendar), None
+        if doubt and decision != self._alone(workload):
+            notes.append(doubt.why)
         if decision.reason == Use.IDLE and decision.replicas < workload.replicas:
             use, known["activity"] = self._meter.read(workload.replicas, now)
             decision = decide_replicas(replace(state, use=use), self._policy, calendar)
@@ -102,18 +112,25 @@ class Sleeper:
         if outcome is Outcome.STALE:
             self._cache.reconnect()
 
-    def _state(self, workload: Observed, doubt: str, notes: list[str]) -> ScaleState:
+    def _alone(self, workload: Observed) -> ScaleDecision:
+        """Return the decision by this process's clock, as if it were trusted."""
+        calendar = sleep_at(self._now, self._policy, self._hours)
+        return decide_replicas(self._state(workload, TRUST, []), self._policy, calendar)
+
+    def _state(self, workload: Observed, doubt: Doubt, notes: list[str]) -> ScaleState:
         now, hold = self._now, hold_of(workload.annotations)
+        clocks = doubt.instants(now)
+        earliest, latest = min(clocks), max(clocks)
         wake, sleep = hold_until(workload.annotations, WAKE_UNTIL), hold_until(workload.annotations, SLEEP_UNTIL)
         if sleep is not None and sleep.until is None:
             notes.append(f"{SLEEP_UNTIL} does not count: {sleep.why}")
         return ScaleState(
             replicas=workload.replicas,
             paused=hold is not None and hold.pause,
-            kept=hold is not None and not hold.pause and hold.holds_at(now),
-            wake_asked=wake is not None and wake.holds_at(now),
-            sleep_asked=sleep is not None and sleep.until is not None and sleep.holds_at(now),
-            doubt=doubt,
+            kept=hold is not None and not hold.pause and hold.holds_at(earliest),
+            wake_asked=wake is not None and wake.holds_at(earliest),
+            sleep_asked=sleep is not None and sleep.until is not None and sleep.holds_at(latest),
+            doubt=doubt.why,
             other_writer=workload.other_writer,
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )

@@ -20,15 +20,13 @@ from ebbtide.operate.probe.serving import serving
 from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED
+from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import UnreadableConfig, load
 from ebbtide.vocabulary.labels import NAMESPACE
 
 OLDEST = (1, 30)
 """First version with ValidatingAdmissionPolicy v1 (kubernetes.io, Validating Admission Policy, feature state)."""
-
-MAX_CLOCK_SKEW = timedelta(seconds=60)
-"""The largest clock skew that the controller accepts; beyond it every budget stays closed."""
 
 _OPERATOR_API = "monitoring.coreos.com/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

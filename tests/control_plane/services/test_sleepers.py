@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from components.ownership import REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi, from_kubeconfig
+from controllers.doubt import TRUST
 from controllers.workloads.loop import Loop, Tally
 from controllers.workloads.sleep.scales import sleepers
 from ebbtide.cli.__main__ import app
@@ -227,7 +228,7 @@ def reconcile_once(scene: Scene, config: WorkloadsConfig, now: datetime) -> None
     kind.start()
     try:
         eventually(lambda: not kind.trouble(), what="the caches")
-        loop.reconcile(now, doubt="")
+        loop.reconcile(now, TRUST)
     finally:
         kind.close()
         loop.close()

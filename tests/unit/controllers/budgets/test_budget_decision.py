@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import ObservedBudget
 from controllers.scaler.budgets import BudgetDecision, Reason, decide_budget, target_of, window_at
 from ebbtide.vocabulary.windows import DisruptionWindow
@@ -60,13 +61,13 @@ DAY, OPENED = BudgetDecision(0, Reason.BUSINESS_HOURS), BudgetDecision(1, Reason
 
 
 def test_only_a_budget_that_says_always_is_open_in_business_hours() -> None:
-    assert target_of(DAY, "", always=False) == DAY
-    assert target_of(DAY, "", always=True) == BudgetDecision(1, Reason.ALWAYS)
-    assert target_of(OPENED, "", always=False) == OPENED
+    assert target_of(DAY, TRUST, always=False) == DAY
+    assert target_of(DAY, TRUST, always=True) == BudgetDecision(1, Reason.ALWAYS)
+    assert target_of(OPENED, TRUST, always=False) == OPENED
 
 
 def test_in_doubt_no_budget_is_open_whatever_it_says() -> None:
-    closed = BudgetDecision(0, Reason.DOUBT)
+    closed, doubt = BudgetDecision(0, Reason.DOUBT, "clocks"), Doubt("clocks")
 
-    assert target_of(OPENED, "clocks", always=False) == target_of(DAY, "clocks", always=True) == closed
-    assert target_of(DAY, "clocks", always=False) == DAY
+    assert target_of(OPENED, doubt, always=False) == target_of(DAY, doubt, always=True) == closed
+    assert target_of(DAY, doubt, always=False) == DAY

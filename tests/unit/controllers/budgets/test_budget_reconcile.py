@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome, SetBudget
 from controllers.scaler.budgets import Reason
 from ebbtide.vocabulary.controller_config import BudgetPolicy
@@ -33,10 +34,10 @@ def test_a_budget_that_is_opened_is_opened_once_however_long_the_cache_takes_to_
 
 def test_a_close_waits_for_nothing_and_the_next_opening_until_the_close_is_seen() -> None:
     bench = bench_by_night(lag=LAG, open_already=True)
-    bench.doubt = "clock skew"
+    bench.doubt = Doubt("clock skew")
     bench.reconcile()
     assert tried(bench) == [0]
-    bench.doubt = ""
+    bench.doubt = TRUST
 
     bench.pass_time(LAG - seconds(1))
     assert tried(bench) == [0]  # its version could not be known
@@ -49,7 +50,7 @@ def test_a_close_waits_for_nothing_and_the_next_opening_until_the_close_is_seen(
 def test_a_close_does_not_wait_until_an_opening_is_seen() -> None:
     bench = bench_by_night(lag=LAG)
     bench.reconcile()
-    bench.doubt = "clock skew"
+    bench.doubt = Doubt("clock skew")
     bench.clock.advance(seconds(1))
 
     bench.reconcile()
@@ -89,10 +90,10 @@ def test_a_status_that_does_not_catch_up_within_ten_seconds_is_told_and_each_fli
     bench.reconcile()
 
     bench.clock.advance(timedelta(minutes=1))
-    bench.doubt = "clock skew"
+    bench.doubt = Doubt("clock skew")
     bench.reconcile()
     bench.reconcile()
-    assert bench.budget_report().note == ""
+    assert bench.budget_report().note == "clock skew"
     bench.pass_time(seconds(10), step=seconds(5))
 
     assert bench.budget_report().note == "its status has not caught up within 10 s"

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from controllers.adapters.kube_cache import KubeCache
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.floors.autoscalers import POLL, Floor, field_of
 from controllers.workloads.floors.fields import Observed
@@ -41,7 +42,7 @@ class Scene:
         metadata = {"name": "embedder", "resourceVersion": str(self.version), "annotations": annotations}
         self.cache.kept = {"embedder": field.observed({"metadata": metadata, "spec": spec})}
 
-    def look(self, now: datetime, doubt: str = "") -> Verdict:
+    def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
         return self.keeper.reconcile(now, doubt)
 
     def wrote(self, now: datetime) -> Write:
@@ -49,7 +50,7 @@ class Scene:
         assert write is not None
         return write
 
-    def why(self, now: datetime, doubt: str = "") -> str:
+    def why(self, now: datetime, doubt: Doubt = TRUST) -> str:
         """Return the reason of a reconcile that writes nothing."""
         verdict = self.look(now, doubt)
         assert verdict.write is None
@@ -108,11 +109,35 @@ def test_a_number_of_somebody_else_is_brought_back_between_min_and_max(scene: Sc
 
 def test_in_doubt_it_raises_and_never_lowers(scene: Scene) -> None:
     scene.is_now(4)
-    assert scene.why(NIGHT, "the clocks disagree") == "in-doubt"
+    assert scene.why(NIGHT, Doubt("the clocks disagree")) == "in-doubt"
     scene.is_now(2)
-    raised = scene.look(DAY, "the clocks disagree").write
+    raised = scene.look(DAY, Doubt("the clocks disagree")).write
     assert raised is not None
     assert raised.body["spec"] == {"minReplicas": 4}
+
+
+@pytest.mark.parametrize(
+    ("now", "minutes"), [(DAY.replace(hour=7, minute=30), (40,)), (DAY.replace(hour=19, minute=20), (-500, -40))]
+)
+def test_the_highest_floor_by_any_clock_counts_and_a_condition_says_why(
+    scene: Scene, now: datetime, minutes: tuple[int, ...]
+) -> None:
+    skew = Doubt("clock skew: the clocks differ", tuple(timedelta(minutes=lead) for lead in minutes))
+    scene.is_now(2)
+    assert scene.why(now) == "at-min"
+
+    verdict = scene.look(now, skew)
+    assert verdict.write is not None
+    assert verdict.write.body["spec"] == {"minReplicas": 4}
+    assert (verdict.note, verdict.report["floor"], verdict.report["until"]) == (skew.why, 4, None)
+
+
+def test_in_doubt_a_condition_says_why_a_floor_stays_and_only_then(scene: Scene) -> None:
+    skew = Doubt("clock skew: the clocks differ", (timedelta(minutes=40),))
+    scene.is_now(4)
+    assert (scene.look(NIGHT, skew).note, scene.look(DAY, skew).note) == (skew.why, "")
+    scene.is_now(2)
+    assert scene.look(NIGHT, skew).note == ""
 
 
 @pytest.mark.parametrize("pods", [True, "4", 4.5])

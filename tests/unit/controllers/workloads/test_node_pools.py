@@ -8,6 +8,7 @@ import pytest
 
 from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_objects import Stored, budget
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import ObservedBudget, Outcome
 from controllers.workloads.loop import Verdict, Write
 from controllers.workloads.nodes.budgets import DEFAULT, ObservedNodePool, observed
@@ -68,18 +69,18 @@ class Scene:
         status = {"observedGeneration": 2 if settled else 1}
         self.pdbs.kept = {"api": budget({"metadata": metadata, "spec": {"maxUnavailable": most}, "status": status})}
 
-    def look(self, now: datetime, doubt: str = "") -> Verdict:
+    def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
         return self.keeper.reconcile(now, doubt)
 
-    def wrote(self, now: datetime, doubt: str = "") -> Write:
+    def wrote(self, now: datetime, doubt: Doubt = TRUST) -> Write:
         write = self.look(now, doubt).write
         assert write is not None
         return write
 
-    def value(self, now: datetime, doubt: str = "") -> Budgets:
+    def value(self, now: datetime, doubt: Doubt = TRUST) -> Budgets:
         return self.wrote(now, doubt).body["spec"]["disruption"]["budgets"]
 
-    def why(self, now: datetime, doubt: str = "") -> str:
+    def why(self, now: datetime, doubt: Doubt = TRUST) -> str:
         """Return the reason of a reconcile that writes nothing."""
         verdict = self.look(now, doubt)
         assert verdict.write is None
@@ -176,7 +177,29 @@ def test_it_closes_before_the_pods_budgets_and_wakes_for_it(scene: Scene) -> Non
 
 def test_in_doubt_it_closes(scene: Scene) -> None:
     scene.ours(OPEN)
-    assert scene.value(NIGHT, "the clocks disagree") == CLOSED
+    assert scene.value(NIGHT, Doubt("the clocks disagree")) == CLOSED
+
+
+@pytest.mark.parametrize("minutes", [(-3600,), (0, 300)])
+def test_by_any_clock_that_says_day_it_is_closed_for_the_day(scene: Scene, minutes: tuple[int, ...]) -> None:
+    skew = Doubt("clock skew: the clocks differ", tuple(timedelta(minutes=lead) for lead in minutes))
+    scene.ours(OPEN)
+    verdict = scene.look(NIGHT, skew)
+
+    assert verdict.write is not None
+    assert (verdict.write.body["spec"]["disruption"]["budgets"], verdict.report["why"]) == (CLOSED, "business-hours")
+    assert verdict.note == skew.why
+    scene.ours(CLOSED)
+    assert scene.look(NIGHT, skew).note == skew.why
+    assert scene.look(DAY, skew).note == ""
+
+
+def test_in_doubt_it_closes_even_if_it_cannot_be_read(scene: Scene) -> None:
+    scene.ours(OPEN)
+    scene.why(NIGHT)
+    scene.cache.why = "no answer"
+    assert scene.look(NIGHT).write is None
+    assert scene.value(NIGHT, Doubt("the clocks disagree")) == CLOSED
 
 
 def test_a_hold_closes_and_a_pause_leaves_it_alone(scene: Scene) -> None:

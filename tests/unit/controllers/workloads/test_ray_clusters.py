@@ -10,11 +10,13 @@ import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.kube_cache import KubeCache
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import Write
 from controllers.workloads.ray.clusters import Observed, RayCluster, observed
 from controllers.workloads.ray.documents import Json
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PAUSED, SLEEP, SPEC, WAKE_UNTIL
+from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, WorkloadsConfig, dump_sleep
 from tests.builders.operation import ALWAYS_NIGHT
 from tests.builders.workloads.process import TOKEN, RecordedHead
@@ -98,7 +100,7 @@ class Scene:
         item = {"metadata": metadata, "spec": live, "status": {"conditions": conditions}}
         self.cache.kept = {"flow": observed(item)}
 
-    def look(self, doubt: str = "") -> tuple[Write | None, dict[str, Any]]:
+    def look(self, doubt: Doubt = TRUST) -> tuple[Write | None, dict[str, Any]]:
         self.now += timedelta(seconds=10)
         verdict = self.keeper.reconcile(self.now, doubt)
         assert self.now < verdict.due <= self.now + timedelta(seconds=10)
@@ -316,8 +318,37 @@ def test_an_unknown_cluster_is_held_and_idle_time_begins_again(scene: Scene) -> 
     assert scene.why() == "no-such-raycluster"
 
 
+@pytest.mark.parametrize("minutes", [(-120,), (40, 120), (-120, 0)])
+def test_by_any_clock_that_says_open_it_wakes_and_a_condition_says_why(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, minutes: tuple[int, ...]
+) -> None:
+    skew = Doubt("clock skew: the clocks differ", tuple(timedelta(minutes=lead) for lead in minutes))
+    opened = {(NOON + timedelta(minutes=lead)).hour for lead in minutes if abs(lead) > 60}
+    week = tuple(WeeklyInterval(day, hour * 60, hour * 60 + 60) for day in range(7) for hour in opened)
+    monkeypatch.setattr(scene.keeper, "_hours", BusinessHours(timezone="UTC", week=week))
+    marks = {SLEEP: dump_sleep(Sleep(when=When.OUTSIDE_HOURS)), ASLEEP_FOR: "rest"}
+    scene.is_now({**spec(group("a", replicas=0)), "suspend": True}, gone=True, marks=marks)
+
+    assert scene.why() == "asleep"
+    write, report = scene.look(skew)
+    assert write is not None
+    assert (write.body["spec"]["suspend"], report["why"], report["note"]) == (False, "business-hours", skew.why)
+
+
+@pytest.mark.parametrize(("lead", "awake"), [(-40, True), (40, False)])
+@pytest.mark.parametrize("key", [WAKE_UNTIL, KEEP_UNTIL])
+def test_a_wish_to_be_awake_lasts_until_it_has_ended_by_every_clock(
+    scene: Scene, key: str, lead: int, *, awake: bool
+) -> None:
+    marks = {ASLEEP_FOR: "rest", key: (NOON - timedelta(minutes=20)).isoformat()}
+    scene.is_now({**spec(group("a", replicas=0)), "suspend": True}, gone=True, marks=marks)
+
+    write, _ = scene.look(Doubt("clock skew", (timedelta(minutes=lead),)))
+    assert (write is not None) is awake
+
+
 def test_nothing_is_suspended_in_doubt(scene: Scene) -> None:
-    write, report = scene.look("clock skew")
+    write, report = scene.look(Doubt("clock skew"))
 
     assert (write, report["why"]) == (None, "in-doubt")
 

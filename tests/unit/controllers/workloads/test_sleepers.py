@@ -8,6 +8,7 @@ import pytest
 
 from controllers.adapters.kube_api import Json
 from controllers.adapters.kube_cache import KubeCache
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import Verdict
 from controllers.workloads.sleep.calendar import SleepNow, sleep_at
@@ -140,10 +141,10 @@ class Scene:
         self.version += 1
         self.cache.kept = {"hub": observed(stateful_set(replicas, writer, self.version, annotations))}
 
-    def look(self, now: datetime, doubt: str = "") -> Verdict:
+    def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
         return self.sleeper.reconcile(now, doubt)
 
-    def decides(self, now: datetime, doubt: str = "") -> tuple[int | None, str]:
+    def decides(self, now: datetime, doubt: Doubt = TRUST) -> tuple[int | None, str]:
         """Return the number that a process without memory writes, and its reason."""
         write = (verdict := self.started().reconcile(now, doubt)).write
         return None if write is None else write.body["spec"]["replicas"], verdict.report["why"]
@@ -274,9 +275,9 @@ def test_an_operator_wakes_only_what_manual_wakes() -> None:
 
 def test_a_doubtful_clock_wakes_and_lowers_nothing(scene: Scene) -> None:
     scene.is_now(2)
-    assert scene.decides(NIGHT, "the clock jumped") == (None, "clock-or-config-in-doubt")
+    assert scene.decides(NIGHT, Doubt("the clock jumped")) == (None, "clock-or-config-in-doubt")
     scene.is_now(0)
-    assert scene.decides(DAY, "the clock jumped") == (2, "business-hours")
+    assert scene.decides(DAY, Doubt("the clock jumped")) == (2, "business-hours")
 
 
 @pytest.mark.parametrize("writer", ["argocd-controller", "agreeing-by-day"])
@@ -359,16 +360,90 @@ def test_once_asleep_it_stays_asleep_unmeasured_until_the_opening_or_an_operator
     assert idler.meter.asked == 0
 
 
+# --- clocks that disagree ---------------------------------------------------------------------------------------------
+
+
+def skew(*minutes: int) -> Doubt:
+    """Other clocks that are so many minutes ahead of this process's."""
+    return Doubt("clock skew: the clocks differ", tuple(timedelta(minutes=lead) for lead in minutes))
+
+
+@pytest.mark.parametrize(
+    ("ours", "doubt"),
+    [
+        (at(7, 30), skew(40)),  # behind: it opened ten minutes ago
+        (at(19, 20), skew(-40)),  # ahead: it closes in twenty minutes
+        (at(7, 30), skew(-120, 40)),
+        (at(7, 30), skew(10, 40)),
+    ],
+)
+def test_it_is_awake_if_any_clock_says_so_and_says_why(scene: Scene, ours: datetime, doubt: Doubt) -> None:
+    scene.is_now(0)
+    assert scene.decides(ours) == (None, "outside-business-hours")
+
+    verdict = scene.look(ours, doubt)
+    assert verdict.write is not None
+    assert (verdict.write.body["spec"]["replicas"], verdict.report["why"]) == (2, "business-hours")
+    assert (verdict.note, verdict.report["until"]) == (doubt.why, None)
+    scene.is_now(2)
+    assert scene.look(ours, doubt).note == doubt.why
+
+
+@pytest.mark.parametrize(("ours", "doubt"), [(at(12), skew(420)), (at(12), skew(-720)), (at(8), skew(-40, 700))])
+def test_our_own_clock_counts_beside_others_that_say_closed(scene: Scene, ours: datetime, doubt: Doubt) -> None:
+    scene.is_now(0)
+    assert scene.decides(ours, doubt) == (2, "business-hours")
+    scene.is_now(2)
+    assert scene.look(ours, doubt).note == ""
+
+
+def test_asleep_by_every_clock_it_stays_asleep_and_nothing_is_said(scene: Scene) -> None:
+    scene.is_now(0)
+    verdict = scene.look(NIGHT, skew(-40, 40))
+    assert (verdict.write, verdict.report["why"], verdict.note) == (None, "outside-business-hours", "")
+    scene.is_now(2)
+    assert scene.look(NIGHT, skew(-40, 40)).note == skew().why  # it is kept from sleeping
+
+
+def test_it_sleeps_again_when_the_clocks_agree_that_it_should(scene: Scene) -> None:
+    scene.is_now(2)
+    assert scene.decides(at(7, 30), skew(40)) == (None, "business-hours")
+    assert scene.decides(at(7, 31), skew(11)) == (None, "clock-or-config-in-doubt")
+    assert scene.decides(at(7, 32)) == (0, "outside-business-hours")
+
+
+@pytest.mark.parametrize("key", [WAKE_UNTIL, KEEP_UNTIL])
+@pytest.mark.parametrize(("lead", "awake"), [(-40, True), (40, False)])
+def test_an_operators_wish_to_be_awake_lasts_until_it_has_ended_by_every_clock(
+    scene: Scene, key: str, lead: int, *, awake: bool
+) -> None:
+    scene.is_now(0, **{key: "2026-01-05T02:30:00Z"})
+    assert (scene.decides(NIGHT, skew(lead))[0] == 2) is awake
+
+
+@pytest.mark.parametrize(("lead", "asleep"), [(-40, True), (40, False)])
+def test_an_operators_wish_to_sleep_ends_when_it_has_ended_by_any_clock(
+    scene: Scene, lead: int, *, asleep: bool
+) -> None:
+    scene.is_now(0, **{SLEEP_UNTIL: "2026-01-05T12:30:00Z"})
+    assert scene.decides(DAY, skew(lead)) == ((None, "sleep-asked") if asleep else (2, "business-hours"))
+
+
+def test_with_idle_it_is_awake_by_any_clock_too(idler: Scene) -> None:
+    idler.is_now(0)
+    assert idler.decides(at(7, 30), skew(40)) == (2, "business-hours")
+
+
 @pytest.mark.parametrize(
     ("annotations", "doubt", "why"),
     [
-        ({KEEP_UNTIL: UNTIL["later"]}, "", "kept-awake"),
-        ({PAUSED: "disk full"}, "", "paused-by-an-operator"),
-        ({}, "the clock jumped", "clock-or-config-in-doubt"),
+        ({KEEP_UNTIL: UNTIL["later"]}, TRUST, "kept-awake"),
+        ({PAUSED: "disk full"}, TRUST, "paused-by-an-operator"),
+        ({}, Doubt("the clock jumped"), "clock-or-config-in-doubt"),
     ],
 )
 def test_idle_or_not_it_is_lowered_by_no_doubt_and_against_no_operator(
-    annotations: dict[str, str], doubt: str, why: str, idler: Scene
+    annotations: dict[str, str], doubt: Doubt, why: str, idler: Scene
 ) -> None:
     idler.is_now(2, **annotations)
     assert idler.decides(NIGHT, doubt) == (None, why)

@@ -10,6 +10,7 @@ import pytest
 
 from controllers.adapters import journal
 from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import RESYNC, Loop, Tally, Verdict, Workload, Write, metrics, status
 from controllers.workloads.ray.idle import IdleWorkers
@@ -31,7 +32,7 @@ class Scripted:
     def target(self) -> tuple[str, str, str, str]:
         return ("v1", "Thing", "x", self.name)
 
-    def reconcile(self, now: datetime, doubt: str) -> Verdict:  # noqa: ARG002 - as the frame calls it
+    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:  # noqa: ARG002 - as the frame calls it
         if isinstance(self.verdict, Exception):
             raise self.verdict
         return self.verdict
@@ -72,7 +73,7 @@ class Scene:
             stream=self.stream,
         )
 
-    def reconcile(self, doubt: str = "") -> timedelta:
+    def reconcile(self, doubt: Doubt = TRUST) -> timedelta:
         return self.loop.reconcile(NOW, doubt)
 
     def told(self) -> list[dict[str, Any]]:
@@ -152,8 +153,8 @@ def test_a_failing_workload_is_reported_once_and_the_others_continue(capsys: pyt
 def test_a_condition_is_reported_when_it_begins_and_when_it_ends() -> None:
     scripted = Scripted("a", verdict("a", note="odd"))
     scene = Scene(scripted)
-    assert scene.reconcile("clock skew") == RESYNC
-    scene.reconcile("clock skew")
+    assert scene.reconcile(Doubt("clock skew")) == RESYNC
+    scene.reconcile(Doubt("clock skew"))
     scripted.verdict = verdict("a")
     scene.reconcile()
     scene.loop.close()
