@@ -12,6 +12,8 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -55,6 +57,7 @@ class ApiProxy:
         self.tls = ssl.create_default_context(cafile=ca_file)
         self.delay = delay
         self.fault = ApiFault.NONE
+        self.ahead = timedelta()  # of the server's clock, as its answers show it
         self.hits: Counter[ApiFault] = Counter()
         self._open: set[socket.socket] = set()  # the clients that are being answered
         self._lock = threading.Lock()
@@ -166,7 +169,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.send_response_only(response.status)  # the other adds a Date, and the server sent one
         for name, value in response.getheaders():
-            if name.lower() not in _HOP:
+            if name.lower() == "date":
+                shown = parsedate_to_datetime(value) + self.through.ahead
+                self.send_header(name, format_datetime(shown, usegmt=True))
+            elif name.lower() not in _HOP:
                 self.send_header(name, value)
         self.send_header("Connection", "close")
         # In chunks, as the server sends a watch: a client that waits for more bytes would else see no event.

@@ -32,6 +32,7 @@ from tests.builders.operation import ALWAYS_NIGHT, Process, leading
 from tests.builders.recorded import record
 from tests.builders.workloads.sleeping import sleeping_stack
 from tests.control_plane.support.ownership import Provisioner
+from tests.harness.api_proxy import ApiProxy
 
 pytestmark = pytest.mark.control_plane
 
@@ -76,8 +77,13 @@ class Scene:
         new.write_text(dump(self.config(hours)))
         new.replace(self.file)
 
-    def leader(self, name: str) -> AbstractContextManager[Process]:
+    def leader(self, name: str, server: str = "") -> AbstractContextManager[Process]:
+        """`server`: the URL of a proxy before the API server."""
         account = self.plane.kubeconfig_as(self.apps, WORKLOADS)
+        if server:
+            access = json.loads(account.read_text())
+            access["clusters"][0]["cluster"] = {"server": server}
+            account.write_text(json.dumps(access))
         process = Process(name, self, kubeconfig=account, module="controllers.workloads")  # pyright: ignore[reportArgumentType] - file, folder and apps are all it takes
         return leading(process)
 
@@ -159,6 +165,34 @@ def test_without_sleep_the_program_writes_the_number_again_once_it_is_released(s
     assert scene.replicas() == ASLEEP
     without.update(scene.path("notes"), body)
     assert scene.replicas() == {**ASLEEP, "notes": 3}
+
+
+def test_behind_the_api_servers_clock_they_wake_when_that_one_says_open(scene: Scene) -> None:
+    """By this machine's clock it opens in 70 minutes; the server's, as its answers show it, is 90 minutes ahead."""
+    opening = datetime.now(UTC) + timedelta(minutes=70)
+    start = opening.hour * 60 + opening.minute
+    week = tuple(WeeklyInterval(day, start, start + 720) for day in range(7))
+    scene.write(BusinessHours(timezone="UTC", week=week))
+    with scene.leader("one"):
+        scene.become(ASLEEP)
+    authority = str(scene.plane.configuration().ssl_ca_cert)
+    with ApiProxy(scene.plane.url, authority) as proxy:
+        proxy.ahead = timedelta(minutes=90)
+        with scene.leader("two", proxy.url) as process:
+            scene.become(AWAKE)
+
+            def told() -> bool:  # once the controller has seen its own writes
+                reports = process.status()["workloads"]
+                whys = {it["name"]: (it["state"], it["why"]) for it in reports}
+                return whys == dict.fromkeys(KINDS, ("awake", "business-hours")) and all(
+                    "the API server is" in it["note"] and "s ahead of ours" in it["note"] for it in reports
+                )
+
+            eventually(told, what="the condition of each")
+            eventually(lambda: "BusinessHours" in scene.reasons(), what="the opening's Events")
+            assert process.status()["clocks"] == process.status()["workloads"][0]["note"]
+    with scene.leader("three"):
+        scene.become(ASLEEP)
 
 
 def test_beside_another_writer_it_holds(scene: Scene) -> None:
