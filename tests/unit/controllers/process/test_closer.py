@@ -1,4 +1,4 @@
-"""The closer and its clocks. On a real API server: tests/control_plane/test_closer.py."""
+"""The closer and its clocks. On a real API server: tests/control_plane/adopted_charts/test_kept_budgets.py."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -171,6 +171,30 @@ def test_it_goes_through_all_budgets_and_its_exit_code_tells_whether_one_stayed(
     assert [path.rpartition("/")[2] for path in budgets.read] == ["api", "ray"]
     assert budgets.applied == ([] if status else [("api", {"maxUnavailable": 0}), ("ray", {"maxUnavailable": 0})])
     assert given == ["kube"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "applied"),
+    [
+        ("ebbtide-closer-0745-{minutes}-x7k2p", [("api", {"maxUnavailable": 0}), ("ray", {"maxUnavailable": 0})]),
+        ("close-20261118-x7k2p", [("ray", {"maxUnavailable": 0})]),  # made by hand
+        ("laptop", [("ray", {"maxUnavailable": 0})]),
+    ],
+)
+def test_if_cron_says_that_it_is_time_the_budgets_are_closed(
+    pod: str, applied: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the other clocks there is half an hour left."""
+    budgets, now = Budgets(), CLOSING_TIME - timedelta(minutes=30)
+    monkeypatch.setattr("controllers.closer.KubeApi", lambda *_: budgets)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - stands for a server
+    monkeypatch.setattr("controllers.closer.from_pod_or", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - stands for an address
+    monkeypatch.setattr("controllers.closer.SystemClock", lambda: SimpleNamespace(now=lambda: now))
+    minutes = int(CLOSING_TIME.timestamp()) // 60
+    monkeypatch.setattr("controllers.closer.gethostname", lambda: pod.format(minutes=minutes))
+    (tmp_path / "config.json").write_text(dump(config()))
+
+    assert main(["--config", str(tmp_path / "config.json")]) == 0
+    assert budgets.applied == applied
 
 
 def test_without_a_document_nothing_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
