@@ -94,7 +94,7 @@ class KubeApi:
             raise ApiError(0, f"the server {self._configuration.host} cannot be reached: {error}") from error
         with suppress(ValueError):  # a proxy may drop or mangle the Date
             date = parsedate_to_datetime(response.headers.get("Date", ""))
-            if date.tzinfo is not None and 1970 <= date.year < 9000:  # calendars look days back and a year ahead
+            if date.tzinfo is not None and date.year < 9000:  # calendars look a year ahead
                 self._on_time(date)
         if response.status >= 400:
             message = f"HTTP {response.status}"

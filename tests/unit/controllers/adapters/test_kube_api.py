@@ -57,6 +57,7 @@ def test_the_servers_time_is_heard_with_every_answer() -> None:
         ["yesterday"],
         ["Sat, 21 Nov 2026 14:00:00 -0000"],  # an instant without a zone
         ["Sat, 21 Nov 2026 14:00:00 GMT", "Sat, 21 Nov 2026 14:00:01 GMT"],  # a proxy added its own
+        ["Fri, 31 Dec 9999 23:59:59 GMT"],  # no calendar goes beyond it
     ],
 )
 def test_a_date_that_cannot_be_read_is_no_reason_to_end(dates: list[str]) -> None:

@@ -1,7 +1,7 @@
 """The frame of a process of which one replica acts, with a Lease and terms that a test scripts."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
@@ -144,3 +144,17 @@ def test_probes_name_a_silent_main_loop_and_caches_that_are_not_believed(
     begun = process._last_turn
     monkeypatch.setattr(frame, "monotonic", lambda: begun + 61)
     assert process.pages["/healthz"]()[::2] == (503, "the main loop has not run for 61 s\n")
+
+
+def test_a_bad_config_hides_no_clock_that_differs(tmp_path: Path) -> None:
+    process = Scripted(tmp_path)
+    assert not process.doubt()
+    process.path.write_bytes(b"\xff")
+    process.file.changed()
+    bad = process.doubt()
+    process.clocks.compare("the API server", datetime.now(UTC) + timedelta(minutes=40))
+    both = process.doubt()
+
+    assert (bool(bad), bad.leads) == (True, ())
+    assert both.why.startswith(f"{bad.why}; clock skew: the API server is 2")
+    assert [round(lead.total_seconds() / 60) for lead in both.leads] == [40]
