@@ -1,7 +1,8 @@
-"""The columns of an export of jobs: which one holds what, by the names that common exports give them.
+"""The columns of an export of jobs: which one holds what, by the names that common exports and public traces give them.
 
-Three exports are recognized by their columns, since they need rules of their own: Slurm's `sacct --parsable2`, the
-tasks of Celery's Flower, and RQ jobs as the documented command prints them.
+Some exports are recognized by their columns, since they need rules of their own: Slurm's `sacct --parsable2`, the
+tasks of Celery's Flower, RQ jobs as the documented command prints them, and three families of public traces.
+Sources of the public names: the READMEs of HeliosData, AcmeTrace and Alibaba's clusterdata (v2020, v2023).
 """
 
 import re
@@ -17,10 +18,21 @@ SUBMITTED, STARTED, FINISHED, DURATION_S, DURATION = (
     "duration",
 )
 QUEUE, CPU, MEMORY_GIB, MEMORY, GPU, TASKS = "queue", "cpu", "memory_gib", "memory", "gpu", "tasks"
-TRES, STATE, JOB_ID = "tres", "state", "job_id"
+TRES, GRES, NODES, STATE, JOB_ID = "tres", "gres", "nodes", "state", "job_id"
 
 NAMES: Mapping[str, Sequence[str]] = {
-    SUBMITTED: (SUBMITTED, "submitted", "submit_time", "submit", "enqueued_at", "queued_at", "created_at", "created"),
+    SUBMITTED: (
+        SUBMITTED,
+        "submitted",
+        "submit_time",
+        "submission_time",
+        "submitted_time",
+        "submit",
+        "enqueued_at",
+        "queued_at",
+        "created_at",
+        "created",
+    ),
     STARTED: (STARTED, "started", "start_time", "start"),
     FINISHED: (FINISHED, "finished", "ended_at", "ended", "completed_at", "completed", "end_time", "end"),
     DURATION_S: (DURATION_S,),
@@ -31,19 +43,63 @@ NAMES: Mapping[str, Sequence[str]] = {
         "runtime_s",
         "elapsed",
         "elapsed_s",
+        "elapsedraw",
         "duration_ms",
         "runtime_ms",
     ),
     QUEUE: (QUEUE, "queue_name", "origin", "partition"),
-    CPU: (CPU, "cpus", "cores", "num_cpus", "ncpus", "vcpus"),
+    CPU: (
+        CPU,
+        "cpus",
+        "cores",
+        "num_cpus",
+        "cpu_num",
+        "num_cpu",
+        "cpu_count",
+        "alloccpus",
+        "ncpus",
+        "reqcpus",
+        "vcpus",
+        "cpu_milli",
+        "plan_cpu",
+    ),
     MEMORY_GIB: (MEMORY_GIB,),
-    MEMORY: (MEMORY, "mem", "memory_bytes", "memory_mib", "memory_mb", "memory_gb", "reqmem"),
-    GPU: (GPU, "gpus", "num_gpus", "gpu_count"),
+    MEMORY: (
+        MEMORY,
+        "mem",
+        "memory_bytes",
+        "memory_mib",
+        "memory_mb",
+        "memory_gb",
+        "reqmem",
+        "mem_per_pod_gb",
+        "plan_mem",
+    ),
+    GPU: (GPU, "gpus", "gpu_milli", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "plan_gpu"),
     TASKS: (TASKS,),
+    STATE: (STATE, "status", "job_state", "pod_phase"),
 }
 """Recognized names of each field, the most exact one first; case does not count, and `-` and a space are `_`."""
-UNITS_IN_NAMES = {"kib": "KiB", "kb": "KB", "mib": "MiB", "mb": "MB", "gib": "GiB", "gb": "GB"}
-"""The unit of plain numbers by the last word of the column's name; they are bytes otherwise."""
+UNITS_IN_NAMES = {"kib": "KiB", "kb": "KB", "mib": "MiB", "mb": "MB", "gib": "GiB", "gb": "GB", "plan_mem": "GB"}
+"""The unit of plain numbers by the column's name, or by its last word; they are bytes otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The unit of a public trace's column: a cell divided by `parts`, times the cell of the column `times`."""
+
+    parts: float = 1.0
+    times: str = ""
+
+
+_SCALES: Mapping[str, Scale] = {
+    "cpu_milli": Scale(1000),
+    "gpu_milli": Scale(1000, "num_gpu"),
+    "mem_per_pod_gb": Scale(times="node_num"),
+    "plan_cpu": Scale(100, "inst_num"),
+    "plan_gpu": Scale(100, "inst_num"),
+    "plan_mem": Scale(times="inst_num"),
+}
 
 
 class Export(StrEnum):
@@ -51,18 +107,49 @@ class Export(StrEnum):
     SACCT = "Slurm's sacct"
     FLOWER = "Celery Flower's tasks"
     RQ = "RQ jobs"
+    CLUSTER_LOG = "a cluster log of Helios or Acme"
+    OPENB = "Alibaba's openb pods"
 
 
+_SACCT_ALONE = frozenset({"jobid", "alloctres", "reqtres", "alloccpus", "elapsedraw", "nnodes", "reqmem"})
 _SIGNS: Mapping[Export, frozenset[str]] = {
-    Export.SACCT: frozenset({"jobid", "submit", "state"}),
     Export.FLOWER: frozenset({"uuid", "received", "routing_key"}),
     Export.RQ: frozenset({"origin", "enqueued_at", "ended_at"}),
+    Export.CLUSTER_LOG: frozenset({"gpu_num", "node_num", "submit_time", "duration"}),
+    Export.OPENB: frozenset({"gpu_milli", "creation_time", "deletion_time"}),
 }
 _OF_EXPORT: Mapping[Export, Mapping[str, Sequence[str]]] = {
-    Export.SACCT: {JOB_ID: ("jobid",), STATE: ("state",), TRES: ("alloctres", "reqtres")},
+    Export.SACCT: {
+        JOB_ID: ("jobid",),
+        TRES: ("alloctres", "reqtres"),
+        GRES: ("allocgres", "reqgres"),
+        CPU: ("alloccpus", "ncpus", "reqcpus"),
+        NODES: ("nnodes", "allocnodes"),
+    },
     Export.FLOWER: {SUBMITTED: ("sent", "received"), FINISHED: ("succeeded", "failed"), QUEUE: ("routing_key",)},
+    Export.CLUSTER_LOG: {QUEUE: ("vc", "type")},  # their column `queue` is the wait in seconds
+    Export.OPENB: {
+        SUBMITTED: ("creation_time",),
+        STARTED: ("scheduled_time",),
+        FINISHED: ("deletion_time",),
+        QUEUE: ("qos",),
+    },
 }
 """Fields with several columns: the first one with a value counts, row by row."""
+_COUNTED = (
+    r"(?:n|num|number|count|no|of|total|per|req|requests?|requested|required|demand|alloc|allocs|allocated|plan|planned|"
+    r"limits?|quota|jobs?|tasks?|nodes?|pods?|workers?|instances?|containers?|resources?|nvidiacom|amdcom|milli)*"
+)
+_AMOUNTS: Mapping[str, re.Pattern[str]] = {
+    CPU: re.compile(rf"{_COUNTED}(?:v?cpu|core|processor|tres)s?{_COUNTED}"),
+    GPU: re.compile(rf"{_COUNTED}(?:gpu|accelerator|tres|gres)s?{_COUNTED}"),
+}
+_NO_AMOUNTS = frozenset({"totalcpu"})
+"""Times of sacct: the CPU time that a job used."""
+_HINTS: Mapping[str, re.Pattern[str]] = {
+    CPU: re.compile("cpu|(?<!s)core|gpu|tres|gres|accel"),
+    MEMORY: re.compile("mem|ram(?![a-z])|rss"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +158,50 @@ class Columns:
 
     export: Export
     of: Mapping[str, tuple[str, ...]]
+    scales: Mapping[str, Scale]  # by column; `times` as the file spells it
+    unused: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for names in self.of.values() for name in names))
+        factors = (scale.times for scale in self.scales.values() if scale.times)
+        return tuple(dict.fromkeys([*(name for names in self.of.values() for name in names), *factors]))
 
     def renamed(self) -> Iterator[str]:
         """Yield `field=column` for the columns that are not named after their field."""
-        return (f"{field}={names[0]}" for field, names in self.of.items() if names[0] != field)
+        return (f"{field}={names[0]}{self.scale(names[0])}" for field, names in self.of.items() if names[0] != field)
+
+    def scale(self, column: str) -> str:
+        """Return the arithmetic of a column, such as `/1000*num_gpu`; nothing for most."""
+        scale = self.scales.get(column, Scale())
+        return (f"/{scale.parts:g}" if scale.parts > 1 else "") + (f"*{scale.times}" if scale.times else "")
+
+    def hints(self, field: str) -> tuple[str, ...]:
+        """Return the unused columns that may say something about CPUs and GPUs (`cpu`), or about memory."""
+        return tuple(name for name in self.unused if _HINTS[field].search(_word(name)))
+
+    def unread_amounts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield CPU and GPU if no column of the field was recognized, with the unused columns that may be it."""
+        for field, pattern in _AMOUNTS.items():
+            if not self.of.keys() & ({field, TRES} | ({GRES} if field == GPU else set[str]())):
+                names = tuple(name for name in self.unused if _is_amount(name, pattern))
+                if names:
+                    yield field, names
 
 
 def columns_of(header: Sequence[str], stated: Mapping[str, str]) -> Columns:
     """Find the column of each field; `stated` names some of them. A start is used with an end, or not at all."""
     by_word = {_word(name): name for name in reversed(header)}
     export = next((export for export, signs in _SIGNS.items() if signs <= by_word.keys()), Export.TABLE)
+    if "submit" in by_word and by_word.keys() & _SACCT_ALONE:
+        export = Export.SACCT
     found: dict[str, tuple[str, ...]] = {}
     for field, words in NAMES.items():
         known = [by_word[word] for word in words if word in by_word]
         if known:
             found[field] = (known[0],)
     for field, words in _OF_EXPORT.get(export, {}).items():
-        found[field] = tuple(by_word[word] for word in words if word in by_word)
+        known = [by_word[word] for word in words if word in by_word]
+        found[field] = tuple(known[:1] if export is Export.CLUSTER_LOG else known)
     found.update({field: (name,) for field, name in stated.items()})
     for exact, others in ((DURATION_S, (DURATION, STARTED, FINISHED)), (MEMORY_GIB, (MEMORY,))):
         unused = (exact,) if stated.keys() & {*others} else others if exact in found else ()
@@ -100,7 +210,15 @@ def columns_of(header: Sequence[str], stated: Mapping[str, str]) -> Columns:
     if DURATION in stated or not (STARTED in found and FINISHED in found):
         found.pop(STARTED, None)
         found.pop(FINISHED, None)
-    return Columns(export, {field: names for field, names in found.items() if names})
+    of = {field: names for field, names in found.items() if names}
+    used = {name for names in of.values() for name in names}
+    scales = {
+        name: Scale(scale.parts, by_word.get(scale.times, scale.times))
+        for name in used
+        if (scale := _SCALES.get(_word(name))) is not None
+    }
+    used.update(scale.times for scale in scales.values())
+    return Columns(export, of, scales, tuple(dict.fromkeys(name for name in header if name and name not in used)))
 
 
 def missing_fields(columns: Columns) -> Iterator[str]:
@@ -108,7 +226,17 @@ def missing_fields(columns: Columns) -> Iterator[str]:
     yield from (field for field in (SUBMITTED, QUEUE) if field not in columns.of)
     if not {DURATION_S, DURATION, STARTED} & columns.of.keys():
         yield f"{DURATION_S} (or {STARTED} and {FINISHED})"
+    if columns.export is Export.SACCT:
+        if JOB_ID not in columns.of:
+            yield "JobID (without it steps count as jobs)"
+        if not {STATE, STARTED} & columns.of.keys():
+            yield "State (without it, and without Start and End, jobs that have not ended count)"
 
 
 def _word(name: str) -> str:
     return re.sub(r"[-\s]+", "_", name.strip().lower())
+
+
+def _is_amount(name: str, pattern: re.Pattern[str]) -> bool:
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    return letters not in _NO_AMOUNTS and pattern.fullmatch(letters) is not None

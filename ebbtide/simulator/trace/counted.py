@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from ebbtide.simulator.trace import requests as request_trace
 from ebbtide.simulator.trace.requests import Window, gaps_of, windows_of
-from ebbtide.simulator.trace.table import TraceError, open_table, trace_name, trace_path
+from ebbtide.simulator.trace.table import Number, TraceError, open_table, trace_name, trace_path
 from ebbtide.units.durations import DAY_S
 
 CV = "iat_cv"
+_VARIATION = Number(CV, "a number from 0.001 to 1000, or nothing", "1.12", above=0.001, most=1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,7 @@ def find_requests(path_or_name: str, queue: str | None = None) -> RequestTrace:
         windows: list[Window] = []
         for row, window in windows_of(table, table.rows((*required, CV) if CV in header else required)):
             windows.append(window)
-            variation = table.read_number(row.cells.get(CV, ""))
-            variations.append(variation if 0 < variation < 1000 else 1.0)  # independent requests
+            variations.append(table.number(row, _VARIATION) if row.cells.get(CV) else 1.0)  # independent requests
         table.refuse()
     if not sum(window.requests for window in windows):
         raise TraceError(f"{path}: wanted at least one request in all, found none in {len(windows)} windows")

@@ -17,9 +17,11 @@ from ebbtide.simulator.trace.columns import (
     DURATION_S,
     FINISHED,
     GPU,
+    GRES,
     JOB_ID,
     MEMORY,
     MEMORY_GIB,
+    NODES,
     QUEUE,
     STARTED,
     STATE,
@@ -29,6 +31,7 @@ from ebbtide.simulator.trace.columns import (
     UNITS_IN_NAMES,
     Columns,
     Export,
+    Scale,
 )
 from ebbtide.simulator.trace.table import Number, Table, TraceError, TraceRow
 from ebbtide.simulator.trace.times import LONGEST_S, SECONDS, TimeColumns
@@ -48,13 +51,19 @@ _DURATION_MS = Number(DURATION, "milliseconds, 0 to 31622400000 (366 days)", "10
 _CPU = Number(CPU, "cores, 0 to 1000000", "12", most=1e6)
 _MEMORY = Number(MEMORY_GIB, "GiB, 0 to 1000000", "16", most=1e6)
 _GPU = Number(GPU, "GPUs, 0 to 100000", "0.5", most=1e5)
+_COPIES = Number("", "how many times the amount beside it is meant, 0 to 100000", "8", most=1e5)
 _TASKS = Number(TASKS, "a whole number of tasks, 1 to 100000, or nothing", "40", above=1, most=1e5)
 _LEAST_BYTES = 2**20
 _GIB = 2**30
 
 _NO_TIME = frozenset({"", "none", "null", "unknown", "none assigned", "nat", "nan", "n/a", "\\n"})
 """Cells of a start or an end that mean: not yet."""
-_UNFINISHED = ("PENDING", "RUNNING", "REQUEUED", "RESIZING", "SUSPENDED")
+_UNFINISHED = ("pending", "running", "requeued", "resizing", "suspended", "queued", "waiting")
+_CANCELLED = ("cancel", "killed", "revoked", "deleted")
+"""Beginnings of states of a job that a user or a manager ended, perhaps before its start."""
+_MOST_NAMES = 12
+_GRES_GPUS = re.compile(r"(?:gres[:/])?(?:gpu|7696487)(?:[:/][a-z][^:=,()]*)?(?:[:=]([0-9]+))?", re.IGNORECASE)
+"""GPUs of sacct's AllocGRES, such as `gpu:2` or `gpu:v100:2`; Slurm writes an unknown plugin as its number."""
 _CLOCK = re.compile(r"(?:(?:([0-9]{1,3})-)?([0-9]{1,5}):)?([0-9]{1,2}):([0-9]{2}(?:\.[0-9]{1,9})?)")
 
 
@@ -136,7 +145,7 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     if renamed := ", ".join(columns.renamed()):
         summary += f"; {renamed}"
     notes = tuple(rows.assumptions(jobs, span))
-    said = (f"{summary}.",) if start is not None or renamed else ()
+    said = (f"{summary}.",) if start is not None or renamed or columns.unused else ()
     return Trace(
         name,
         jobs,
@@ -300,10 +309,15 @@ class _Rows:
     def job(self, row: TraceRow, submitted_at: float) -> Job | None:
         """Return the job of a row; None, counted, for one that has not ended."""
         duration = self._duration_of(row)
-        if duration is None or (self._slurm and row.cells[self._of[STATE]].startswith(_UNFINISHED)):
+        state = row.cells[self._of[STATE]].lower() if STATE in self._of else ""
+        if not duration and (state.startswith(_CANCELLED) or self._never_allocated(row, duration)):
+            self._counts["unstarted"] += 1
+            return None
+        if duration is None or state.startswith(_UNFINISHED):
             self._counts["unfinished"] += 1
             return None
-        cpu, memory, gpu = self._slurm_sizes(row) or self._sizes(row)
+        self._counts["zero"] += duration == 0 and not state
+        cpu, memory, gpu = self._sizes(row)
         return Job(
             submitted_at=submitted_at,
             duration_s=duration,
@@ -318,6 +332,9 @@ class _Rows:
         counts, export = self._counts, self._columns.export
         if counts["steps"]:
             yield f"Left out: {several(counts['steps'], 'row')} of job steps, since a step's resources are its job's."
+        if counts["unstarted"]:
+            rows = several(counts["unstarted"], "row")
+            yield f"Left out: {rows} of jobs that were cancelled before their start, or had no allocation."
         if counts["unfinished"]:
             rows = several(counts["unfinished"], "row")
             yield f"Left out: {rows} of jobs that have not ended, by a missing time or the state."
@@ -337,15 +354,30 @@ class _Rows:
             )
         if self._in_ms:
             yield f"{self._of[DURATION]} is read as milliseconds, by its name."
-        if not {CPU, GPU, TRES} & self._of.keys():
-            yield "The file states no CPUs and no GPUs: every job takes one worker of its pool, of whatever size."
+        if counts["zero"]:
+            yield (
+                f"Without a duration: {several(counts['zero'], 'job')} of 0 s; each takes a worker. A column of states "
+                "would show which ones were cancelled before their start."
+            )
+        if names := self._columns.unused:
+            shown = ", ".join(names[:_MOST_NAMES])
+            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+            yield f"Columns not used: {shown}{more} (--columns FIELD=NAME reads one as a field)."
+        if not {CPU, GPU, TRES, GRES} & self._of.keys():
+            unread = self._columns.hints(CPU)
+            stated = "No column that was read states CPUs or GPUs" if unread else "The file states no CPUs and no GPUs"
+            yield f"{stated}: every job takes one worker of its pool, of whatever size."
+        elif counts["unsized"]:
+            jobs_without = several(counts["unsized"], "job")
+            yield f"Without CPUs and GPUs: {jobs_without}; each takes one worker, of whatever size."
         if counts["cpu"]:
             jobs_without = several(counts["cpu"], "job")
             yield f"Without cpu: {jobs_without}; {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)."
         if counts["memory"]:
+            unread = ", ".join(self._columns.hints(MEMORY))
             yield (
                 f"Without memory: {several(counts['memory'], 'job')}; {GIB_PER_GPU:g} GiB per GPU, or {GIB_PER_CORE:g} "
-                "GiB per core without a GPU, were assumed (a rule, not data)."
+                f"GiB per core without a GPU, were assumed (a rule, not data{unread and f'; not read: {unread}'})."
             )
 
     def _duration_of(self, row: TraceRow) -> float | None:
@@ -396,54 +428,90 @@ class _Rows:
             self._table.bad_cell(row, expected, row.cells[expected.column])
         return int(value)
 
+    def _never_allocated(self, row: TraceRow, duration: float | None) -> bool:
+        """Return True for a Slurm job that ended without resources; a job that has not ended has no duration."""
+        allocated = self._columns.of.get(TRES, ("",))[0]
+        return duration == 0 and allocated.lower() == "alloctres" and not row.cells[allocated]
+
     def _sizes(self, row: TraceRow) -> tuple[float, float, float]:
-        numbers, table = self._numbers, self._table
-        gpu = table.number(row, numbers[GPU]) if GPU in numbers else 0.0
-        if CPU in numbers and (row.cells[self._of[CPU]] or gpu == 0):
-            cpu = table.number(row, numbers[CPU])  # without a GPU an empty cell is bad: cores cannot be derived
-        else:
+        """Return cores, GiB and GPUs: from Slurm's allocation, else from the columns, else by the rules."""
+        stated = self._allocation(row)
+        gpu = stated.get(GPU)
+        if gpu is None:
+            gpu = self._gpus_of_gres(row) if GRES in self._of else self._number(row, GPU) if GPU in self._of else 0.0
+        column, cell = self._cell(row, CPU)
+        cpu = stated.get(CPU)
+        if cpu is None and column and (cell or (gpu == 0 and TRES not in self._of)):
+            cpu = self._number(row, CPU)  # without a GPU an empty cell is bad: cores cannot be derived
+        elif cpu is None:
             cpu = CORES_PER_GPU * gpu
             self._counts["cpu"] += gpu > 0
-        if MEMORY_GIB in numbers and row.cells[self._of[MEMORY_GIB]]:
-            return cpu, table.number(row, numbers[MEMORY_GIB]), gpu
+            self._counts["unsized"] += gpu == 0
+        if MEMORY_GIB in stated:
+            return cpu, stated[MEMORY_GIB], gpu
+        if MEMORY_GIB in self._of and row.cells[self._of[MEMORY_GIB]]:
+            return cpu, self._number(row, MEMORY_GIB), gpu
         if MEMORY in self._of and row.cells[self._of[MEMORY]]:
             return cpu, self._memory(row, cpu), gpu
-        self._counts["memory"] += MEMORY_GIB in numbers or cpu + gpu > 0
+        self._counts["memory"] += MEMORY_GIB in self._numbers or cpu + gpu > 0
         return cpu, GIB_PER_GPU * gpu if gpu else GIB_PER_CORE * cpu, gpu
+
+    def _cell(self, row: TraceRow, field_name: str) -> tuple[str, str]:
+        """Return the first column of a field that has a value, and the value; the first column if none has."""
+        names = self._columns.of.get(field_name, ("",))
+        name = next((name for name in names if row.cells.get(name)), names[0])
+        return name, row.cells.get(name, "")
+
+    def _number(self, row: TraceRow, field_name: str) -> float:
+        expected = replace(self._numbers[field_name], column=self._cell(row, field_name)[0])
+        return self._scaled(row, expected.column, self._table.number(row, expected))
+
+    def _scaled(self, row: TraceRow, column: str, value: float) -> float:
+        scale = self._columns.scales.get(column, Scale())
+        factor = self._table.number(row, replace(_COPIES, column=scale.times)) if scale.times else 1.0
+        return value / scale.parts * factor
 
     def _memory(self, row: TraceRow, cpu: float) -> float:
         column = self._of[MEMORY]
         text = row.cells[column].replace(" ", "")
         if self._slurm:
-            per_core = text.endswith("c")
-            gib = _slurm_gib(text.removesuffix("n").removesuffix("c")) * (cpu if per_core else 1.0)
+            gib = _slurm_gib(text.removesuffix("n").removesuffix("c"))
+            if text.endswith("n"):
+                gib *= self._table.read_number(self._cell(row, NODES)[1] or "1")
             if isnan(gib):
                 self._table.bad_cell(row, Number(column, "Slurm's memory", "4000M, 4Gc or 16Gn"), row.cells[column])
-            return gib
+            return gib * (cpu if text.endswith("c") else 1.0)
         if text[-1:].isdigit():
-            text += UNITS_IN_NAMES.get(column.lower().rpartition("_")[2], "")
+            name = column.lower()
+            text += UNITS_IN_NAMES.get(name) or UNITS_IN_NAMES.get(name.rpartition("_")[2], "")
         amount = read_quantity(self._table.with_point(text), EXPORTED_MEMORY_UNITS)
         if amount is None or 0 < amount < _LEAST_BYTES or amount > 1_000_000 * _GIB:
             wanted = "bytes, at least a MiB, or an amount with its unit"
             self._table.bad_cell(row, Number(column, wanted, "17179869184, 16Gi or 16 GB"), row.cells[column])
             return nan
-        return float(amount / _GIB)
+        return self._scaled(row, column, float(amount / _GIB))
 
-    def _slurm_sizes(self, row: TraceRow) -> tuple[float, float, float] | None:
-        """Return the resources that Slurm allocated, such as `cpu=4,mem=16G,gres/gpu=2`; None without them."""
-        text = next((row.cells[name] for name in self._columns.of.get(TRES, ()) if row.cells[name]), "")
-        if not text:
-            return None
-        parts = {name: count for name, _, count in (part.partition("=") for part in text.split(","))}
-        gpus = parts.get("gres/gpu") or sum(
-            self._table.read_number(count) for name, count in parts.items() if name.startswith("gres/gpu:")
-        )
-        cpu, gpu = self._table.read_number(parts.get("cpu", "0")), self._table.read_number(str(gpus))
-        memory = _slurm_gib(parts.get("mem", "0"))
-        if isnan(cpu + gpu + memory):
-            wanted = "Slurm's resources"
-            self._table.bad_cell(row, Number(self._of[TRES], wanted, "cpu=4,mem=16G,gres/gpu=2"), text)
-        return cpu, memory, gpu
+    def _allocation(self, row: TraceRow) -> dict[str, float]:
+        """Return the resources that Slurm allocated, such as `cpu=4,mem=16G,gres/gpu=2`, by field; {} without them."""
+        column, text = self._cell(row, TRES)
+        parts = {name: count for name, _, count in (part.partition("=") for part in text.split(",")) if name}
+        gpus = [count for name, count in parts.items() if name == "gres/gpu"] or [
+            count for name, count in parts.items() if name.startswith("gres/gpu:")
+        ]
+        sizes: dict[str, float] = {}
+        if "cpu" in parts:
+            sizes[CPU] = self._table.read_number(parts["cpu"])
+        if "mem" in parts:
+            sizes[MEMORY_GIB] = _slurm_gib(parts["mem"])
+        if gpus:
+            sizes[GPU] = sum(map(self._table.read_number, gpus))
+        if isnan(sum(sizes.values())):
+            self._table.bad_cell(row, Number(column, "Slurm's resources", "cpu=4,mem=16G,gres/gpu=2"), text)
+        return sizes
+
+    def _gpus_of_gres(self, row: TraceRow) -> float:
+        matches = map(_GRES_GPUS.fullmatch, re.sub(r"\(.*?\)", "", self._cell(row, GRES)[1]).split(","))
+        return sum(float(match[1] or 1) for match in matches if match)
 
 
 def _slurm_gib(text: str) -> float:

@@ -60,7 +60,7 @@ def _columns(table: Table, stated: Mapping[str, str]) -> Columns:
     """Return the columns of the fields. Raises `TraceError` if one that is needed is missing or is there twice."""
     header = table.header
     columns = columns_of(header, stated)
-    missing = [*missing_fields(columns), *(name for name in stated.values() if name not in header)]
+    missing = [*missing_fields(columns), *(name for name in columns.names if name not in header)]
     if missing:
         shown = header_text(header) if header else "an empty file"
         table.note(
@@ -68,6 +68,13 @@ def _columns(table: Table, stated: Mapping[str, str]) -> Columns:
             f"row 1: missing column {', '.join(missing)}: found {shown}, wanted submitted_at,duration_s,queue (one row "
             f"per job; for example --columns submitted_at=created) or {','.join(request_trace.COLUMNS)} (one row per "
             "window and queue)",
+        )
+    for field, names in columns.unread_amounts():
+        amount = f"{field.upper()}s"
+        table.note(
+            field,
+            f"row 1: wanted the {amount} of a job in a column whose name is known, found {', '.join(names)} (for "
+            f"example --columns {field}={names[0]}, if it has the {amount} of the entire job)",
         )
     table.once(columns.names)
     return columns

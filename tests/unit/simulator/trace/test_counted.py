@@ -17,7 +17,7 @@ def written(tmp_path: Path, text: str) -> str:
 def test_a_window_without_any_request_of_several_queues_is_missing_and_one_of_a_queue_alone_is_quiet(
     tmp_path: Path,
 ) -> None:
-    rows = ["0,60,a,5,2.5", "0,60,b,0,", "60,60,a,0,", "60,60,b,0,", "180,60,b,4,x"]
+    rows = ["0,60,a,5,2.5", "0,60,b,0,", "60,60,a,0,", "60,60,b,0,", "180,60,b,4,"]
     trace = find_requests(written(tmp_path, "\n".join(["t_s,window_s,queue,requests,iat_cv", *rows])))
 
     assert trace.queues["a"].counts == (5, None, None, 0)
@@ -53,3 +53,10 @@ def test_a_file_that_counts_nothing_is_refused_with_its_place(tmp_path: Path, te
 def test_a_queue_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(TraceError, match=r"wanted one of its queues, found 'chat'.*they are code"):
         find_requests("requests-azure2023-code").only("chat")
+
+
+def test_a_variation_that_is_no_number_is_refused_and_not_replaced(tmp_path: Path) -> None:
+    text = "t_s,window_s,queue,requests,iat_cv\n0,600,a,5,1.5\n600,600,a,5,bursty\n1200,600,a,5,\n"
+
+    with pytest.raises(TraceError, match="row 3, column iat_cv: wanted a number from 0"):
+        find_requests(written(tmp_path, text))
