@@ -35,8 +35,8 @@ def summary(settings: StackSettings) -> list[str]:
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
     for name, workload in settings.all_workloads.items():
         if (sleep := workload.sleep).sleeps:
-            idle = ", when idle" if sleep.idle_for else ""
-            lines.append(f"sleeps   {name}: {sleep.replicas} of {workload.replicas} outside business hours{idle}")
+            when = ", when idle" if sleep.idle_for else f", {format_duration(sleep.delay)} later" if sleep.delay else ""
+            lines.append(f"sleeps   {name}: {sleep.replicas} of {workload.replicas} outside business hours{when}")
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             by = ", ".join(variant.scale.metrics.keys)

@@ -15,6 +15,7 @@ from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.nights.windows import short_date
 from ebbtide.prices import NoPrice
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.never_asleep import never_asleep
 from ebbtide.settings.packing import lasting_nodes
 from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.units.durations import format_duration
@@ -32,7 +33,8 @@ def sleep_lines(settings: StackSettings, now: datetime) -> Iterator[str]:
         start = calendar.until if calendar.awake else now
         end = None if start is None else sleep_at(start, policy, hours).until
         if start is None:
-            yield f"{policy.name} never sleeps: it is awake at all hours"
+            why = never_asleep(policy, hours, hours.local(now).date()) or "it is awake at all hours"
+            yield f"{policy.name} never sleeps: {why}"
         else:
             begin = f"from {_local(hours, start)}" if calendar.awake else "now"
             idle = "" if policy.idle_after is None else f", once idle for {format_duration(policy.idle_after)},"

@@ -12,6 +12,7 @@ from ebbtide.settings.checks.foreseen import policy_breaches
 from ebbtide.settings.file.problems import path_text
 from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.never_asleep import never_asleep
 from ebbtide.settings.packing import (
     Packing,
     groups_of,
@@ -23,6 +24,7 @@ from ebbtide.settings.packing import (
 )
 from ebbtide.settings.placement import copies, fits, offered, room_on_disk, takes
 from ebbtide.settings.pods import every_pod, gateway_entrance, owned_entries, rolling_pods
+from ebbtide.settings.process_documents import sleepers_of
 from ebbtide.settings.sections.adopted import Replicas, deployment_of, without_replicas
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
@@ -93,6 +95,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_a_closed_network(settings),
         *_about_egress(settings),
         *_about_readiness(settings),
+        *_about_sleep(settings, day),
         *_about_lone_pods(settings),
         *_about_releases(settings),
         *_about_queries(settings),
@@ -111,6 +114,16 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_exceptions(settings, day),
         *_about_expired(settings, day),
     )
+
+
+def _about_sleep(settings: StackSettings, day: date) -> Iterator[Caution]:
+    hours = settings.business_hours.hours(tuple(range(day.year, day.year + 3)))
+    for policy in sleepers_of(settings):
+        if policy.idle_after is None and (why := never_asleep(policy, hours, day)):
+            section = "workloads" if policy.name in settings.workloads else "services"
+            yield Caution(
+                "sleep.never", f"{section}.{policy.name}.sleep", f"it never sleeps in an ordinary week: {why}"
+            )
 
 
 def _about_policies(settings: StackSettings, day: date) -> Iterator[Caution]:

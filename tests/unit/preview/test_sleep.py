@@ -29,6 +29,12 @@ def test_each_workload_names_its_next_sleep_in_local_time() -> None:
     assert next(iter(sleep_lines(sleeping_stack(), NIGHT))) == "board sleeps now to Mon 30 Nov 07:45 with 0 of 1 pods"
 
 
+def test_one_that_never_sleeps_has_the_longest_closed_interval_of_the_week() -> None:
+    board, *_ = sleep_lines(sleeping_stack(board="sleep: { when: outsideBusinessHours, after: 72h }"), NOON)
+
+    assert board.startswith("board never sleeps: the longest closed interval of a week is 62h, Fri 18:00 to Mon 08:00;")
+
+
 def test_the_saving_is_the_node_that_no_pod_needs_at_night() -> None:
     """All pods but one fixed one fit one flexible node; it is needed until the last one sleeps, at 07:35 to 18:00."""
     settings = sleeping_stack()

@@ -1,6 +1,7 @@
 """The key `sleep` of workloads and services: values and contradictions."""
 
-from datetime import timedelta
+import re
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,53 @@ def test_a_workload_that_starts_pods_sleeps_in_its_own_namespace(tmp_path: Path)
 
     assert policy.namespace != "ebbtide"
     assert "hub" in policy.namespace
+
+
+MONDAY = date(2026, 1, 5)
+LONGEST = "the longest closed interval of a week is 61h, Fri 19:00 to Mon 08:00"
+
+
+def cautions(sleep: str, *, holidays: str = "{}") -> list[str]:
+    text = sleeping_text(board=AWAKE, notes=f"sleep: {{ {sleep} }}", rank=AWAKE, more=BUNDLED)
+    week = 'week: { mon-fri: "08:00-19:00" }'
+    hours = f"ebbtide:businessHours: {{ timezone: UTC, {week}, holidays: {holidays} }}"
+    text = re.sub(r"ebbtide:businessHours:.*", hours, text)
+    stack = stack_of_text(text, stack="acme", file="Pulumi.acme.yaml")
+    return [str(caution) for caution in warnings_of(stack, MONDAY) if caution.code == "sleep.never"]
+
+
+def test_a_delay_that_outlasts_every_closed_interval_of_the_week_is_a_warning_with_the_longest() -> None:
+    (caution,) = cautions("when: outsideBusinessHours, after: 72h")
+
+    assert caution == (
+        f"workloads.notes.sleep: it never sleeps in an ordinary week: {LONGEST}; it stays awake for 72h after the "
+        "closing, and wakes 15m before the opening"
+    )
+
+
+@pytest.mark.parametrize(("after", "sleeps"), [("60h", True), ("3644m", True), ("3645m", False), ("61h", False)])
+def test_the_time_before_the_opening_counts_as_awake(after: str, sleeps: bool) -> None:
+    assert (not cautions(f"when: outsideBusinessHours, after: {after}")) is sleeps
+
+
+def test_a_longer_holiday_is_named_since_it_sleeps_then() -> None:
+    closed = "{ closed: ['2026-04-03', '2026-04-06'] }"
+
+    (caution,) = cautions("when: outsideBusinessHours, after: 72h", holidays=closed)
+
+    assert caution.endswith("; it sleeps at holidays only, next on 2026-04-05")
+
+
+def test_nights_that_cover_every_closed_hour_are_a_warning_too_and_idle_ones_are_none() -> None:
+    night = "overnight: [{ at: '19:00', for: 13h }, { at: '07:00', for: 12h }]"
+
+    (caution,) = cautions(f"when: outsideBusinessHours, {night}")
+    assert "it stays awake for its times overnight, and wakes" in caution
+    assert not cautions("when: idle, after: 72h"), "hours of use before the closing count"
+    assert not cautions("when: never, after: 72h")
+
+
+def test_the_summary_says_how_much_later_it_sleeps() -> None:
+    stack = sleeping_stack(board="sleep: { when: outsideBusinessHours, after: 72h }")
+
+    assert "sleeps   board: 0 of 1 outside business hours, 72h later" in summary(stack)
