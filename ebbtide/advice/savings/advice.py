@@ -109,7 +109,8 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
     """Compare all plans; none if demand exceeds the stack, or if a node that ran has no on-demand price, since it may
     need a part of the commitment.
     """
-    settings = settings.by_type
+    sized = [*_of_several_sizes(settings, usage)]
+    settings = _of_first_types(settings.by_type)
     ran = {group for group, nodes in usage.nodes.items() if any(nodes)}
     unpriced = tuple(group for group in unpriced_groups(settings) if group.name in ran)
     prices = {group: usd for group in usage.nodes if group in ran and (usd := listed_usd(settings, group)) is not None}
@@ -132,10 +133,27 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
         approximate=plans_are_derived(settings.region),
         prices_of=price_date(settings.region).on_demand,
         plans_of=price_date(settings.region).plans,
-        assumptions=tuple(_assumptions(settings, usage, eligible)),
+        assumptions=(*_assumptions(settings, usage, eligible), *sized),
         unpriced=unpriced,
         overload=usage.overload,
     )
+
+
+def _of_first_types(settings: StackSettings) -> StackSettings:
+    """Return the stack with the first type that the file names for each group. Karpenter's come largest first."""
+    groups = settings.node_groups.items()
+    first = {name: group.model_copy(update={"instance_types": group.instance_types[:1]}) for name, group in groups}
+    return settings.model_copy(update={"node_groups": first})
+
+
+def _of_several_sizes(settings: StackSettings, usage: Usage) -> Iterable[str]:
+    for name, group in settings.karpenter_groups.items():
+        if name in usage.nodes and len(group.largest_types) < len(group.types):
+            first, other = group.instance_types[0], group.types[0].name
+            yield (
+                f"{name} has types of several sizes, and the usage states none: its nodes are taken as {first}. A "
+                f"recorded file states the type as {name}/{other}."
+            )
 
 
 def _offer(

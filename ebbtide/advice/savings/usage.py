@@ -1,8 +1,9 @@
 """Nodes by hour and group: what a commitment is calculated from, replayed or recorded.
 
 A recorded file is a table in the format of traces, with the columns hour, group, nodes: an ISO time with a zone, a node
-group of the stack, and the mean number of nodes in that hour (1.5: a second one for half of it). A group without a row
-for an hour had no nodes. An hour without any row is missing data, not an idle hour: it is left out and counted.
+group of the stack, or one of its types as `group/type`, and the mean number of nodes in that hour (1.5: a second one
+for half of it). A group without a row for an hour had no nodes. An hour without any row is missing data, not an idle
+hour: it is left out and counted.
 """
 
 from collections.abc import Mapping, Sequence

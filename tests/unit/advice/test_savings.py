@@ -10,8 +10,10 @@ from ebbtide.advice.savings.text import as_json, as_text
 from ebbtide.advice.savings.usage import Usage
 from ebbtide.prices import hourly, on_demand
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from tests.builders.settings import shortest
 from tests.builders.simulator import a_stack
 
 WEEK = 7 * 24
@@ -208,3 +210,25 @@ def test_the_document_holds_every_plan_and_the_chosen_one() -> None:
     assert document["chosen"] == "ec2-1y-no-upfront"
     assert [offer["plan"] for offer in document["offers"]] == [plan.value for plan in PLANS]
     assert document["plans_of"] == "2025-04-24"
+
+
+def test_a_group_of_several_sizes_is_priced_at_its_first_type_and_a_row_may_state_the_type() -> None:
+    x86 = "x86: { kind: flexible, provisioner: karpenter, instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 10 }"
+    stack = stack_of_text(shortest(more=f"ebbtide:nodeGroups: {{ {x86} }}"), stack="acme", file="Pulumi.acme.yaml")
+
+    def usd(**nodes: Sequence[float]) -> float:
+        advised = savings_advice(stack, a_usage(**nodes))
+        assert advised.on_demand_usd is not None
+        return advised.on_demand_usd / HOURS_PER_MONTH
+
+    small, large = on_demand(REGION, "m7i.2xlarge"), on_demand(REGION, "m7i.4xlarge")
+    assert usd(x86=[3] * WEEK) == pytest.approx(3 * small)
+    assert usd(**{"x86/m7i.2xlarge": [3] * WEEK}) == pytest.approx(3 * small)
+    assert usd(**{"x86/m7i.2xlarge": [3] * WEEK, "x86/m7i.4xlarge": [1] * WEEK}) == pytest.approx(3 * small + large)
+    assert any(
+        sentence.startswith("x86 has types of several sizes, and the usage states none: its nodes are taken as m7i.2xl")
+        for sentence in savings_advice(stack, a_usage(x86=[3])).assumptions
+    )
+    assert offer_of(savings_advice(stack, a_usage(x86=[3] * WEEK)), "compute-1y-no-upfront").commitments == {
+        "all": pytest.approx(3 * hourly(REGION, "m7i.2xlarge", "compute-1y-no-upfront"))
+    }
