@@ -3,6 +3,7 @@
 Reads only stack files, the trace and the price tables in use.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -32,11 +33,12 @@ from ebbtide.cli.options import (
 )
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
 from ebbtide.files import Unwritable
+from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
 from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, as_json
+from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, Typed, as_json
 from ebbtide.simulator.strategies.table import other_provisioner
 from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.simulator.world.failures import Failures
@@ -180,15 +182,18 @@ def simulate(
         failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
     )
     settings, jobs = _read(names, str(trace), reading)
+    reading = replace(reading, zone=settings[0].business_hours.timezone)
+    prices = os.environ.get(ENVIRONMENT, "")
+    typed = [Typed(stack=name, trace=str(trace), reading=reading, begin=jobs.start, prices=prices) for name in names]
     if len(settings) > 1 or shift:
-        _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), full=full)
+        _compare(settings, jobs, options, shift or [], _Outputs(report, json_file), typed, full=full)
         return
     write_page = None if report is None else _page_writer(report)
     if not strategy and (other := other_provisioner(settings[0])) is not None:
         options = replace(options, strategies=(*options.strategies, other))
     replay = replay_with_bars(settings[0], jobs, options)
     if write_page is not None:
-        write_page([replay])
+        write_page([replace(replay, typed=typed[0])])
     finish(json_file, as_json(replay), with_assumptions(strategy_table(replay, assumptions=full), full=full))
 
 
@@ -266,6 +271,7 @@ def _compare(
     options: ReplayOptions,
     shifts: Sequence[timedelta],
     outputs: _Outputs,
+    typed: Sequence[Typed],
     *,
     full: bool,
 ) -> None:
@@ -286,7 +292,8 @@ def _compare(
         replays = replay_each(stacks, trace, options, replay_with_bars)
         document, shown = comparison_json(replays), comparison_table(replays, assumptions=full)
     if write_page is not None:
-        write_page(replays)
+        named = typed if len(typed) == len(replays) else [typed[0]] * len(replays)
+        write_page([replace(replay, typed=names) for replay, names in zip(replays, named, strict=True)])
     finish(outputs.json, document, with_assumptions(shown, full=full))
 
 

@@ -10,6 +10,8 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
+from ebbtide.simulator.trace.jobs import Reading
+
 SCHEMA = 1
 
 
@@ -156,6 +158,17 @@ class Overload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """What a command line named: files as they were typed, and how the trace was read. `begin`: its second 0."""
+
+    stack: str
+    trace: str
+    reading: Reading
+    begin: datetime | None = None
+    prices: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """The result of `ebbtide simulate`."""
 
@@ -186,6 +199,7 @@ class Replay:
     queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # queues of the trace by their new names
     by_queue: bool = False  # each job went to the pool of its queue; False: no pool serves a queue of the trace
     queues_not_served: Mapping[str, int] = field(default_factory=dict[str, int])  # their jobs, which were left out
+    typed: Typed | None = None  # None: not by a command
 
     @property
     def states_saving(self) -> bool:

@@ -1,15 +1,25 @@
 """Results of a replay in sentences. A loss is called a loss, and every figure comes with its coverage."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from ebbtide.prices.missing import how_to_price, named
 from ebbtide.report.charts.palette import BOUND, FLEET, PRODUCT, strategy_inks
 from ebbtide.report.charts.scales import total_nodes
 from ebbtide.report.measure import DOLLARS, VCPU_HOURS, measure_of
 from ebbtide.report.words import count, dollars, duration, glued, percent, several
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, OTHER_PROVISIONER, Replay, StrategyResult, UnpricedGroup
+from ebbtide.simulator.results import (
+    DEFAULT_STRATEGIES,
+    OTHER_PROVISIONER,
+    Replay,
+    StrategyResult,
+    Typed,
+    UnpricedGroup,
+)
+from ebbtide.simulator.trace.jobs import Reading
 from ebbtide.simulator.trace.queues import BY_FIT
+from ebbtide.simulator.world.failures import Failures
 from ebbtide.simulator.world.pools import Unfit
 
 WORSE_WAIT = f"* The p95 wait is worse than that of {PRODUCT}: not a saving at equal wait."
@@ -277,17 +287,42 @@ def savings_line(replay: Replay) -> str:
 
 def command(replay: Replay) -> str:
     """Return the command that repeats this replay."""
-    words = ["ebbtide", "simulate", replay.stack, "--trace", replay.trace, "--start", replay.start.isoformat()]
-    words += ["--days", str(replay.days), "--seed", str(replay.seed)]
-    for old, new in replay.queue_names.items():
-        words += ["--queues", f"{old}={new}"]
-    if replay.max_job_s is not None:
-        words += ["--max-job", f"{replay.max_job_s:.0f}s"]
-    if not replay.rollouts:
-        words.append("--no-rollouts")
-    for name, value in replay.failures.items():
-        words += [f"--{name.removesuffix('_s').replace('_', '-')}", f"{value:g}{'s' if name.endswith('_s') else ''}"]
-    others = set(OTHER_PROVISIONER) & set(replay.strategies)
-    if len(others) > 1 or set(replay.strategies) - others != set(DEFAULT_STRATEGIES):
-        words += [word for name in replay.strategies for word in ("--strategy", name)]
+    words = ["ebbtide", "simulate", replay.stack if replay.typed is None else replay.typed.stack]
+    for option, values in command_options(replay).items():
+        words += [word for value in values for word in ((option, value) if value else (option,))]
     return shlex.join([*words, "--report", "report.html"])
+
+
+def command_options(replay: Replay) -> dict[str, Sequence[str]]:
+    """Return the values of each option of `simulate` that changes a replay of jobs; a switch has an empty one."""
+    typed = replay.typed or Typed(stack=replay.stack, trace=replay.trace, reading=Reading())
+    reading, zone = typed.reading, str(replay.start.tzinfo)
+    columns = ",".join(f"{field}={name}" for field, name in reading.columns.items())
+    since, timezone = reading.since, reading.timezone
+    if typed.begin is not None and reading.zone != zone:  # of stacks that are compared the first has its zone
+        since, timezone = typed.begin, timezone or reading.zone
+    others = set(OTHER_PROVISIONER) & set(replay.strategies)
+    named = len(others) > 1 or set(replay.strategies) - others != set(DEFAULT_STRATEGIES)
+    return {
+        "--trace": [typed.trace],
+        "--start": [replay.start.isoformat()],
+        "--days": [str(replay.days)],
+        "--seed": [str(replay.seed)],
+        "--from": [] if since is None else [since.isoformat()],
+        "--columns": [columns] if columns else [],
+        "--timezone": [] if timezone is None else [timezone],
+        "--queues": [f"{old}={new}" for old, new in replay.queue_names.items()],
+        "--max-job": [] if replay.max_job_s is None else [f"{replay.max_job_s:.0f}s"],
+        "--no-rollouts": [] if replay.rollouts else [""],
+        **{_option_of(failure.name): _failure(failure.name, replay.failures) for failure in fields(Failures)},
+        "--strategy": list(replay.strategies) if named else [],
+        "--prices": [typed.prices] if typed.prices else [],
+    }
+
+
+def _option_of(failure: str) -> str:
+    return f"--{failure.removesuffix('_s').replace('_', '-')}"
+
+
+def _failure(name: str, requested: Mapping[str, float]) -> Sequence[str]:
+    return [f"{requested[name]:g}{'s' if name.endswith('_s') else ''}"] if name in requested else []

@@ -1,9 +1,13 @@
 """Exports on the command line: a trace with dates keeps them, and a stack file's folder is known to what changes it."""
 
 import json
+import re
+import shlex
+from html import unescape
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command as advise
@@ -12,8 +16,11 @@ from ebbtide.cli.simulate import command as simulate
 from ebbtide.cli.sweep import command as sweep
 from ebbtide.preview.document import PreviewDocument
 from ebbtide.preview.page import PageRequest
+from ebbtide.report.pages.sentences import command_options
 from ebbtide.settings import load_stack
+from ebbtide.simulator.results import DEFAULT_STRATEGIES
 from tests.builders.preview import document
+from tests.builders.replay import a_replay
 from tests.paths import ROOT
 
 BERLIN = str(ROOT / "stacks" / "Pulumi.example-berlin.yaml")
@@ -148,3 +155,56 @@ def test_the_shipped_example_with_files_can_be_adapted(tmp_path: Path, trace: st
     result = run(simulate, str(LABELLING), "--describe", trace, "--suggest", str(tmp_path / "new.yaml"), *READ)
 
     assert result.exit_code == 0, result.output
+
+
+NO_PART = {"--report", "--json", "--full", "--describe", "--suggest", "--shift"}  # what is shown, and the other starts
+OF_SERVICES = {"--service", "--queue", "--requests-per-second", "--at-once", "--day"}
+
+
+def test_the_command_of_a_report_has_every_option_that_changes_a_replay() -> None:
+    options = {name for option in get_command(simulate).params for name in option.opts if name.startswith("--")}
+
+    shown = command_options(a_replay(samples_per_day=20, strategies=DEFAULT_STRATEGIES)).keys()
+
+    assert options - NO_PART - OF_SERVICES - {"--help"} == shown - {"--prices"}, "--prices is an option of all commands"
+
+
+def shown_commands(page: Path) -> list[list[str]]:
+    text = unescape(re.sub(r"<[^>]*>", "", "\n".join(re.findall("<pre><code>(.*?)</code>", page.read_text("utf-8")))))
+    return [shlex.split(line) for line in text.splitlines()]
+
+
+def test_the_command_of_a_report_repeats_a_replay_of_an_export(tmp_path: Path, trace: str) -> None:
+    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
+    options = [*READ, "--timezone", "Asia/Tokyo", "--strategy", "fixed-flexible", "--seed", "3"]
+
+    run(simulate, BERLIN, "--trace", trace, *options, "--report", str(page), "--json", str(figures))
+    first = json.loads(figures.read_text(encoding="utf-8"))
+    ((_, _, *words),) = shown_commands(page)
+    result = run(simulate, *words[: words.index("--report")], "--json", str(figures))
+
+    assert result.exit_code == 0, result.output
+    again = json.loads(figures.read_text(encoding="utf-8"))
+    assert {**again, "replay_seconds": 0} == {**first, "replay_seconds": 0}
+    assert first["jobs"] > 0
+
+
+def test_each_command_of_a_comparison_reads_the_trace_in_the_zone_of_the_first_stack(
+    tmp_path: Path, trace: str
+) -> None:
+    figures, page, lisbon = tmp_path / "figures.json", tmp_path / "page.html", BERLIN.replace("berlin", "lisbon")
+    zoned = Path(trace)
+    zoned.write_text(zoned.read_text(encoding="utf-8").replace(":30;", ":30Z;"), encoding="utf-8")
+
+    run(
+        simulate, BERLIN, lisbon, "--trace", trace, *READ, "--strategy", "fixed-flexible",
+        "--report", str(page), "--json", str(figures),
+    )  # fmt: skip
+    _, compared = json.loads(figures.read_text(encoding="utf-8"))["stacks"]
+    _, (_, _, *words) = shown_commands(page)
+    run(simulate, *words[: words.index("--report")], "--json", str(figures))
+
+    alone = json.loads(figures.read_text(encoding="utf-8"))
+    assert alone["stack"] == compared["stack"]
+    assert (alone["start"], alone["jobs"]) == (compared["start"], compared["jobs"])
+    assert alone["strategies"] == compared["strategies"]
