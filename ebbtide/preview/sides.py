@@ -29,7 +29,8 @@ from ebbtide.settings.file.document import encrypted_values
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 
-_CODE = ("components", "ebbtide", "infra", "program", "requirements.txt")
+_CODE = ("components", "controllers", "ebbtide", "infra", "program", "requirements.txt", "tools/locks")
+"""What decides a preview: nights and replays are the controllers' own decisions, and pinned packages have the rest."""
 _SECONDS = 60
 _OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 

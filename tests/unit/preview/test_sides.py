@@ -1,6 +1,7 @@
 """A stack file at a git ref: the compared side, or one clear line."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
 from tests.builders.settings import SHORTEST
 from tests.builders.sides import Repository, with_max
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.process
 
@@ -198,12 +200,24 @@ def test_git_neither_fetches_nor_asks_for_a_password(repository: Repository, mon
     assert "cat-file" in words
 
 
-def test_other_code_is_noted(repository: Repository) -> None:
-    code = repository.root / "components" / "any.py"
-    code.parent.mkdir()
+@pytest.mark.parametrize("name", ["components/any.py", "controllers/any.py", "tools/locks/dev.txt"])
+def test_other_code_is_noted(repository: Repository, name: str) -> None:
+    code = repository.root / name
+    code.parent.mkdir(parents=True)
     code.write_text("ONE = 1\n")
     repository.commit()
 
     assert code_note("HEAD", repository.root) == ""
     code.write_text("ONE = 2\n")
     assert code_note("HEAD", repository.root).startswith("the code differs from HEAD too")
+
+
+def test_every_package_of_this_repository_that_a_preview_imports_counts_as_code() -> None:
+    imported = "import sys, ebbtide.preview.page, ebbtide.preview.cost.replays; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-c", imported], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    packages = {name.partition(".")[0] for name in modules}
+
+    assert {name for name in packages if (ROOT / name / "__init__.py").exists()} <= {*sides._CODE}
