@@ -96,7 +96,7 @@ class _Ray:
 
     def show(self, out: Console) -> None:
         ray_parts(self.views, self.timezone, out.print)
-        for warning in (*ray_warnings(self.views), *([f"ray: unknown: {self.unread}"] if self.unread else [])):
+        for warning in (*ray_warnings(self.views), *([f"Ray clusters: {self.unread}"] if self.unread else [])):
             out.print(f"warning: {warning}", style="yellow")
 
 
@@ -173,7 +173,8 @@ def _of_workloads(
     try:
         workloads = ray_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
-        return (_Ray(unread=one_line(error)),)
+        why = f"unknown: {one_line(error)}"
+        return _Ray(unread=why), _Sleepers((), why), _NodePools(NodePools(unread=why))
     facts = ray_facts(api, workloads, now)
     views = [ray_view(cluster_facts, config, document) for cluster_facts in facts]
     sleepers = _Sleepers(*sleeper_rows(api, workloads, config.hours.timezone))
