@@ -146,10 +146,15 @@ class LearntFloor:
             case Means.MORNING:
                 return f"morning: {{ workers: {self.workers}, for: {self.hours}h }}"
             case Means.OVERNIGHT:
-                at = f'"{self.at:02d}:00"'
-                return f"overnight: [{{ pool: {self.pool}, at: {at}, for: {self.hours}h, workers: {self.workers} }}]"
+                return f"overnight: [{self.entry}]"
             case Means.MIN:
                 return f"min: {self.workers}"
+
+    @property
+    def entry(self) -> str:
+        """Entry of the list `overnight`."""
+        at = f'"{self.at:02d}:00"'
+        return f"{{ pool: {self.pool}, at: {at}, for: {self.hours}h, workers: {self.workers} }}"
 
     def reason(self, rule: FloorRule, weeks: int) -> str:
         days = ", ".join(f"{_WEEKDAYS[day]} {count}" for day, count in self.wanted.items())

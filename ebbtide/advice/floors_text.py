@@ -1,6 +1,6 @@
 """Advice about floors: stack-file lines with their reasons, and their effect on held-out weeks."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +9,8 @@ from ebbtide.advice.trials import MORNING_HOURS, SEEDS, FloorAdvice, Trial, Tria
 from ebbtide.report.pages.sentences import unpriced_line
 from ebbtide.report.words import count, dollars, duration, percent
 from ebbtide.settings.file.keys import ADOPTED, HOURS, WORKERS
+from ebbtide.settings.sections.business_hours import Overnight
+from ebbtide.units.durations import format_duration
 
 SCHEMA = 1
 
@@ -51,13 +53,13 @@ def _heading(advice: FloorAdvice) -> str:
     return "a month" if advice.priced else "vCPU-h"
 
 
-def as_text(advice: FloorAdvice, adopted: Collection[str] = ()) -> str:
-    """Return the advice. `adopted` are the pools of rules for adopted pods."""
+def as_text(advice: FloorAdvice, adopted: Collection[str] = (), overnight: Sequence[Overnight] = ()) -> str:
+    """Return the advice. `adopted` are the pools of rules for adopted pods, `overnight` the stack's planned nights."""
     lines = [
         f"{advice.stack} on {advice.trace}",
         f"Floors are learnt from all weeks but one and tested on that one, {advice.weeks} weeks in turn.",
         "",
-        *_advice(advice, adopted),
+        *_advice(advice, adopted, overnight),
         "",
         f"{'on held-out weeks':<28}{'waiting':>17}{'p95 wait':>18}{_heading(advice):>9}{'better':>8}",
         *(_row(trial, advised=trial in advice.advised) for trial in advice.trials),
@@ -71,20 +73,27 @@ def as_text(advice: FloorAdvice, adopted: Collection[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _advice(advice: FloorAdvice, adopted: Collection[str]) -> Iterator[str]:
+def _advice(advice: FloorAdvice, adopted: Collection[str], overnight: Sequence[Overnight]) -> Iterator[str]:
     if advice.total is None:
         yield (
             "No floor is worth its cost on this load: none cut the mornings' waits in most weeks and by more than "
             f"{SEEDS} seeds differ, within the limit."
         )
         return
+    nights = [trial for trial in advice.advised if trial.floor.means is Means.OVERNIGHT]
     for trial in advice.advised:
-        pool = trial.floor.pool
-        section = f"{ADOPTED}, {pool}, pool" if pool in adopted else f"{WORKERS}, {pool}"
-        above = HOURS if trial.floor.means is Means.OVERNIGHT else section
-        yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
-        yield f"{above}:"
-        yield f"  {trial.floor.line}"
+        if trial not in nights:
+            pool = trial.floor.pool
+            yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
+            yield f"{ADOPTED}, {pool}, pool:" if pool in adopted else f"{WORKERS}, {pool}:"
+            yield f"  {trial.floor.line}"
+    if nights:  # one list: a second key of this name is refused, and would replace the first
+        yield f"{HOURS}:"
+        yield "  overnight:"
+        yield from (f"    - {_entry(planned)}" for planned in overnight)
+        for trial in nights:
+            yield f"    # {trial.floor.pool}: {trial.floor.reason(trial.rule, advice.weeks)}"
+            yield f"    - {trial.floor.entry}"
     total = advice.total
     yield ""
     yield (
@@ -92,6 +101,11 @@ def _advice(advice: FloorAdvice, adopted: Collection[str]) -> Iterator[str]:
         f"{duration(total.p95_wait_s[1])}, the mean from {duration(total.mean_wait_s[0])} to "
         f"{duration(total.mean_wait_s[1])}, for {_a_month(total)} a month ({percent(total.cost_share)})."
     )
+
+
+def _entry(planned: Overnight) -> str:
+    lasting = format_duration(planned.for_)
+    return f'{{ pool: {planned.pool}, at: "{planned.at}", for: {lasting}, workers: {planned.workers} }}'
 
 
 def _a_month(outcome: TrialOutcome, *, short: bool = False) -> str:

@@ -227,7 +227,8 @@ class _Course:
             progress(done, len(missing))
 
     def learnt(self, rule: FloorRule, pool: str, weeks: Sequence[int]) -> LearntFloor | None:
-        return floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
+        floor = floor_of(rule, pool, self.demands[pool], self._calendar, weeks)
+        return floor and replace(floor, workers=min(floor.workers, self._settings.workers[pool].max))
 
     def judged(self, rules: Sequence[_PoolRule], seed: int = 0) -> TrialOutcome:
         """Compare each week, replayed before, with the floors that the other weeks teach."""

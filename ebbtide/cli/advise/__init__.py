@@ -168,7 +168,7 @@ def floors(
         _say_where_jobs_go(jobs, settings)
     except (ReplayError, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(advice), as_text(advice, settings.adopted))
+    finish(json_file, as_json(advice), as_text(advice, settings.adopted, settings.business_hours.overnight))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+import yaml
 
 from ebbtide.advice.floors import Calendar, FloorRule, LearntFloor, Means, PoolDemand, floor_of, with_floors
 from ebbtide.advice.floors_text import as_json, as_text
@@ -258,3 +259,27 @@ def test_text_and_document_tell_the_same(habit: FloorAdvice) -> None:
     assert document["trials"][place]["line"] in text
     assert document["trials"][place]["reason"] in text
     assert max(len(line) for line in text.splitlines() if "→" in line) <= 80
+
+
+def test_nights_of_several_pools_are_one_list_that_keeps_those_of_the_file(habit: FloorAdvice) -> None:
+    planned = "overnight: [{ pool: train, at: '02:00', for: 90m, workers: 3 }]"
+    (trial,) = habit.advised
+    nights = [replace(a_floor(Means.OVERNIGHT, 2), pool=pool, at=at) for pool, at in (("train", 23), ("prep", 4))]
+    advice = replace(habit, advised=tuple(replace(trial, floor=floor) for floor in nights))
+
+    text = as_text(advice, (), parsed_settings(hours=planned).business_hours.overnight)
+
+    block = text[text.index("ebbtide:businessHours:") : text.index("\n\nIn total")]
+    assert block.count("overnight:") == text.count("ebbtide:businessHours:") == 1
+    entries = [dict(entry) for entry in yaml.safe_load(block)["ebbtide:businessHours"]["overnight"]]
+    assert entries == [
+        {"pool": "train", "at": "02:00", "for": "90m", "workers": 3},
+        {"pool": "train", "at": "23:00", "for": "2h", "workers": 2},
+        {"pool": "prep", "at": "04:00", "for": "2h", "workers": 2},
+    ]
+
+
+def test_a_floor_never_asks_for_more_workers_than_the_pool_may_have() -> None:
+    advice = advised(list(mornings(range(3))), a_stack({"train": a_pool(most=3)}))
+
+    assert {trial.floor.workers for trial in advice.trials if trial.floor.means is Means.MORNING} == {3}
