@@ -42,17 +42,24 @@ def ledger_of(recording: Recording, settings: StackSettings, month: Month, now: 
 
 
 def usage_of_month(recording: Recording, settings: StackSettings, month: Month) -> Usage:
-    """Return mean nodes by hour and group; hours with a gap are missing. Raises `LedgerError`."""
+    """Return mean nodes by hour and group, Karpenter's by type; hours with a gap are missing. Raises `LedgerError`.
+
+    A plain group of Karpenter has the nodes of types that the stack file no longer has.
+    """
     paid = paid_of(settings, month, recording, rates_of(settings, recording))
-    counts = {
-        (month.begin + hour * timedelta(hours=1), group): paid.hourly.get((group, hour), Amount()).hours
-        for hour, share in paid.recorded.items()
-        if share == 1
-        for group in settings.node_groups
-    }
+    sized = settings.by_type
+    counts: dict[tuple[datetime, str], float] = {}
+    for hour in (hour for hour, share in paid.recorded.items() if share == 1):
+        begin = month.begin + hour * timedelta(hours=1)
+        for group in settings.node_groups:
+            counts[begin, group] = paid.hourly.get((group, hour), Amount()).hours
+        for name in sized.node_groups.keys() - settings.node_groups.keys():  # of Karpenter's groups, by type
+            group, hours = name.partition("/")[0], paid.by_type.get((name, hour), 0.0)
+            counts[begin, name] = hours
+            counts[begin, group] = max(0.0, round(counts[begin, group] - hours, 9))  # sums of floats differ by order
     if not counts:
         raise LedgerError(f"{recording.source} has no entire hour of {month.name}")
-    return usage_of_counts(counts, settings, f"{month.name}, recorded by {recording.source}")
+    return usage_of_counts(counts, sized, f"{month.name}, recorded by {recording.source}")
 
 
 def _incomplete(month: Month, paid: Paid, now: datetime) -> str:

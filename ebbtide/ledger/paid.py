@@ -43,6 +43,7 @@ class Paid:
     gaps: tuple[Gap, ...]
     recorded: Mapping[int, float]  # share of each hour of the month
     peaks: Mapping[str, int]  # nodes at once, by group
+    by_type: Mapping[tuple[str, int], float]  # node-hours of a group's nodes of one type (`group/type`) in each hour
 
 
 def paid_of(settings: StackSettings, month: Month, recording: Recording, rates: Rates) -> Paid:
@@ -51,6 +52,7 @@ def paid_of(settings: StackSettings, month: Month, recording: Recording, rates: 
     gaps = gaps_between(recording.sightings.looks, first, last)
     rows: dict[tuple[date, str, str, str, str], NodeHours] = {}
     hourly: defaultdict[tuple[str, int], Amount] = defaultdict(Amount)
+    by_type: defaultdict[tuple[str, int], float] = defaultdict(float)
 
     def row_of(key: NodeKey, at: float) -> NodeHours:
         day = month.day_of(datetime.fromtimestamp(at, UTC))
@@ -60,8 +62,9 @@ def paid_of(settings: StackSettings, month: Month, recording: Recording, rates: 
     for life in lives:
         key = life.key
         for begin, end in _cut(life, gaps, first, rates.changes(key.instance_type)):
-            hours = (end - begin) / HOUR_S
-            for amount in (row_of(key, begin), hourly[key.group, int((begin - first) // HOUR_S)]):
+            hours, hour = (end - begin) / HOUR_S, int((begin - first) // HOUR_S)
+            by_type[f"{key.group}/{key.instance_type}", hour] += hours
+            for amount in (row_of(key, begin), hourly[key.group, hour]):
                 amount.hours += hours
                 amount.usd += rates.usd(key, begin) * hours
         if life.created == life.begin:
@@ -78,6 +81,7 @@ def paid_of(settings: StackSettings, month: Month, recording: Recording, rates: 
         gaps=tuple(_bounded(settings, gap, lives, rates, peaks, recording.forgotten) for gap in gaps),
         recorded=recorded,
         peaks=peaks,
+        by_type=by_type,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.ledger.build import ledger_of
+from ebbtide.ledger.build import ledger_of, usage_of_month
 from ebbtide.ledger.lives import NodeKey, Sightings, gaps_between, lives_of
 from ebbtide.ledger.month import LedgerError, Month, month_named
 from ebbtide.ledger.paid import Paid, paid_of
@@ -190,3 +190,17 @@ def test_other_text_is_no_month(text: str) -> None:
 def test_a_month_begins_and_ends_at_local_midnight() -> None:
     assert OCTOBER.hours == 31 * 24 + 1
     assert OCTOBER.after.after.after == Month(year=2027, month=1, zone="Europe/Berlin")
+
+
+def test_the_usage_of_karpenters_nodes_states_their_types(tmp_path: Path) -> None:
+    several = f"flexible: {{ instanceTypes: [{FLEXIBLE}, {FIXED}], provisioner: karpenter,"
+    text = stack().replace(f"flexible: {{ instanceTypes: [{FLEXIBLE}],", several)
+    recording = replace(WHOLE, every=240.0).recording()
+
+    usage = usage_of_month(recording, loaded(text, tmp_path), OCTOBER)
+
+    assert not any(usage.nodes["flexible"])
+    assert not any(usage.nodes[f"flexible/{FIXED}"])
+    plain = usage_of_month(recording, loaded(stack(), tmp_path), OCTOBER)
+    assert usage.nodes[f"flexible/{FLEXIBLE}"] == pytest.approx(plain.nodes["flexible"])
+    assert sum(plain.nodes["flexible"]) > 0
