@@ -7,6 +7,7 @@ and a bundled trace. It needs no cloud, no cluster and no network.
 import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -132,7 +133,7 @@ def _show_costs(out: Console, settings: StackSettings, replay: Replay) -> None:
     for nodes, hours in product.node_hours_by_group.items():
         usage[nodes.partition("/")[0]] += hours * monthly
     out.print(f"US dollars per month; usage: the replayed {replay.days} days, scaled to a month")
-    for part in cost_parts(group_costs(settings, usage), settings.region):
+    for part in cost_parts(group_costs(settings, datetime.now(UTC).date(), usage), settings.region):
         out.print(part)
 
 

@@ -5,6 +5,7 @@ the fields of other writers. Values that only AWS knows are placeholders (accoun
 """
 
 import json
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +61,7 @@ def render(
     elif format_ is Format.JSON:
         out.out(json.dumps(as_json(resources), indent=2), highlight=False)
     else:
-        for part in stack_parts(settings, resources):
+        for part in stack_parts(settings, resources, datetime.now(UTC).date()):
             out.print(part)
         if output is not None:
             out.print(f"\nwritten to {output}")

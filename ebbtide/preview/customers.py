@@ -6,7 +6,7 @@ Offline, and without rendering: two hundred stacks take seconds. Time is an argu
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def _row(settings: StackSettings, now: datetime, shared: str | None) -> Customer
         cluster_version="" if existing else settings.cluster.version,
         controller_image=settings.controller.image,
         hours=_hours(settings, now),
-        nodes=_nodes(settings),
+        nodes=_nodes(settings, now.date()),
         warnings=(*map(str, warnings), *([] if shared is None else [shared])),
         blocked=any(warning.blocks for warning in warnings),
     )
@@ -108,8 +108,8 @@ def _hours(settings: StackSettings, now: datetime) -> BusinessHoursNow:
     )
 
 
-def _nodes(settings: StackSettings) -> NodeCost | None:
-    groups = [line for line in group_costs(settings) if line.node_group]
+def _nodes(settings: StackSettings, day: date) -> NodeCost | None:
+    groups = [line for line in group_costs(settings, day) if line.node_group]
     if not groups:
         return None
     return NodeCost(

@@ -1,11 +1,24 @@
 """The content of a preview as plain values, which text, Markdown and JSON show."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
 from ebbtide.policies.rule import PolicyResult, Severity
+
+_NUMBER = r" \((\d+)\)$"
+
+
+def line_key(name: str) -> str:
+    """Return a cost line's name without its number, so that "NAT gateway" and "NAT gateway (2)" are one line."""
+    return re.sub(_NUMBER, "", name)
+
+
+def line_number(name: str) -> str:
+    match = re.search(_NUMBER, name)
+    return match[1] if match else "1"
 
 
 class StackVerdict(StrEnum):
@@ -141,6 +154,14 @@ class ServiceCostLine:
     after: Amounts | None
 
 
+def _added(sides: Sequence[Amounts | None]) -> Amounts:
+    """Add up lines; one that a side does not have is 0, and one unknown amount leaves its sum unknown."""
+    present = [amounts for amounts in sides if amounts is not None]
+    columns = zip(*((amounts.at_min, amounts.at_max, amounts.at_usage) for amounts in present), strict=True)
+    sums = [None if None in column else sum(filter(None, column)) for column in columns] or [0.0, 0.0, 0.0]
+    return Amounts(at_min=sums[0], at_max=sums[1], at_usage=sums[2])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostComparison:
     """For a new customer all values before are None. Hours are those of a mean month."""
@@ -159,6 +180,15 @@ class CostComparison:
         (),
     )  # lines without a price, before and after: sums lack them
     services: tuple[ServiceCostLine, ...] = ()  # included in the lines of nodes
+
+    @property
+    def compared(self) -> tuple[Amounts | None, Amounts | None]:
+        """Sums before and after that differ only by the change: of lines that no present side lacks a price for."""
+        if self.before is None or self.after is None or set(self.without[0]) == set(self.without[1]):
+            return self.before, self.after
+        pairs = [(line.before, line.after) for line in self.lines]
+        priced = [pair for pair in pairs if all(side is None or side.at_min is not None for side in pair)]
+        return _added([before for before, _ in priced]), _added([after for _, after in priced])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +293,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotal:
-    """US dollars a month of all customers with a known cost."""
+    """US dollars a month of all customers with a known cost; lines with a price on one side only are left out."""
 
     stacks: int
     before: Amounts | None  # None if all of them are new

@@ -36,8 +36,8 @@ def cost_total(customers: Sequence[CustomerPreview]) -> CostTotal | None:
         return None
     return CostTotal(
         stacks=len(costs),
-        before=None if all(cost.before is None for cost in costs) else _sum(cost.before for cost in costs),
-        after=_sum(cost.after for cost in costs),
+        before=None if all(cost.before is None for cost in costs) else _sum(cost.compared[0] for cost in costs),
+        after=_sum(cost.compared[1] for cost in costs),
         not_counted=tuple(customer.stack for customer in customers if customer not in known),
         incomplete=tuple(c.stack for c in known if c.cost is not None and any(c.cost.without)),
         estimated=tuple(c.stack for c in known if c.cost is not None and any(line.estimated for line in c.cost.lines)),

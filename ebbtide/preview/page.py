@@ -134,7 +134,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
         verdict=_verdict(dangers, policies, changes, doubted=incomplete or bool(problems)),
         counts=_counts(changes),
         dangers=dangers,
-        cost=compare_costs(past, settings),
+        cost=compare_costs(past, settings, request.now.date()),
         nights=coming_nights(past, settings, request.now, cautions=eviction_cautions(StackState(settings, registered))),
         ownership=tuple(
             OwnedRow(object=row.object, field=row.field, owner=row.owner, initial=row.initial)

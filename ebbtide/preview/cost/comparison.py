@@ -8,10 +8,9 @@ shown; otherwise the amounts stay open and `confidence` gives the bounds. A spli
 wrong for every stack that shrinks at night.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.preview.cost.monthly import (
     DISKS,
@@ -26,16 +25,13 @@ from ebbtide.preview.cost.monthly import (
     unpriced,
 )
 from ebbtide.preview.cost.shares import ServiceCost, about_adopted_pods, about_cron_jobs, service_costs
-from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine
+from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine, line_key, line_number
 from ebbtide.prices import GroupRate, plans_are_derived
 from ebbtide.prices.missing import named
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
-from ebbtide.settings.sections.calendars import coming_years
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.windows import wall_to_instant
-
-_NUMBER = r" \((\d+)\)$"
 
 _SETTLED = 0.005
 """Bounds closer together than this share of the total count as one figure."""
@@ -51,11 +47,10 @@ class _Side:
     open_usd: tuple[float, float] | None  # at least and at most, at the stated usage
 
 
-def compare_costs(before: StackSettings | None, after: StackSettings, year: int | None = None) -> CostComparison:
-    """`year`: the mean month has its holidays and weekdays; default: the current year."""
-    year = coming_years()[0] if year is None else year
-    new = _side(after, year)
-    old = None if before is None else _side(before, year)
+def compare_costs(before: StackSettings | None, after: StackSettings, day: date) -> CostComparison:
+    """`day`: support of the cluster's version is judged then; the mean month has its year's holidays and weekdays."""
+    new = _side(after, day)
+    old = None if before is None else _side(before, day)
     sides = [side for side in (old, new) if side is not None]
     hours = (old or new).open_hours, new.open_hours
     opened, closed = (None if old is None else _split(old)), _split(new)
@@ -68,14 +63,14 @@ def compare_costs(before: StackSettings | None, after: StackSettings, year: int 
         open_usd=(opened and opened[0], closed and closed[0]),
         closed_usd=(opened and opened[1], closed and closed[1]),
         prices_of=tuple(sorted({line.price_date for side in sides for line in side.lines})),
-        confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], year)),
+        confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], day.year)),
         without=(() if old is None else _without(old), _without(new)),
         services=_services(() if before is None else service_costs(before), service_costs(after)),
     )
 
 
 def _without(side: _Side) -> tuple[str, ...]:
-    return tuple(map(_key, unpriced(side.lines)))
+    return tuple(map(line_key, unpriced(side.lines)))
 
 
 def _services(before: Sequence[ServiceCost], after: Sequence[ServiceCost]) -> tuple[ServiceCostLine, ...]:
@@ -94,9 +89,9 @@ def _service(name: str, old: ServiceCost | None, new: ServiceCost | None) -> Ser
     )
 
 
-def _side(settings: StackSettings, year: int) -> _Side:
-    lines = group_costs(settings)
-    open_hours = business_hours_a_month(settings.business_hours, year)
+def _side(settings: StackSettings, day: date) -> _Side:
+    lines = group_costs(settings, day)
+    open_hours = business_hours_a_month(settings.business_hours, day.year)
     return _Side(
         lines=lines,
         total=Amounts(
@@ -121,19 +116,9 @@ def business_hours_a_month(hours: BusinessHoursSettings, year: int) -> float:
 
 def _joined(before: Sequence[GroupCost], after: Sequence[GroupCost]) -> tuple[CostLine, ...]:
     """The lines of `after` in order, each with its line of `before`; then the removed ones."""
-    old = {_key(line.name): line for line in before}
-    new = {_key(line.name): line for line in after}
+    old = {line_key(line.name): line for line in before}
+    new = {line_key(line.name): line for line in after}
     return tuple(_line(old.get(key), new.get(key)) for key in (*new, *(key for key in old if key not in new)))
-
-
-def _key(name: str) -> str:
-    """A line's name without its number, so that "NAT gateway" and "NAT gateway (2)" are one line."""
-    return re.sub(_NUMBER, "", name)
-
-
-def _number(name: str) -> str:
-    match = re.search(_NUMBER, name)
-    return match[1] if match else "1"
 
 
 def _line(before: GroupCost | None, after: GroupCost | None) -> CostLine:
@@ -154,7 +139,7 @@ def _was(before: GroupCost | None, after: GroupCost | None) -> str:
     if before is None or after is None:
         return ""
     if before.name != after.name:
-        return f"{_number(before.name)} before"
+        return f"{line_number(before.name)} before"
     return f"{before.assumption} before" if before.assumption != after.assumption else ""
 
 

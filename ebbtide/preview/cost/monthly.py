@@ -10,7 +10,7 @@ stateful services, which are billed by size.
 
 Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
 customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` names those of
-the stack. Pure: list prices from the shipped tables, no clock and no cloud.
+the stack. Pure: list prices from the shipped tables, no clock (the day is an argument) and no cloud.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +32,8 @@ from ebbtide.prices import (
 from ebbtide.prices.missing import how_to_price
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.cluster import ControlPlaneTier, SupportType
+from ebbtide.settings.sections.eks_versions import STANDARD_SUPPORT_UNTIL
 from ebbtide.settings.sections.network import called_services
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.redis import RedisKind
@@ -39,6 +41,7 @@ from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
 from ebbtide.units.money import dollars
 
 SPOT = "spot, typical"
+_ON_DEMAND = PricingAssumption.ON_DEMAND.value
 DISKS = "node disks"
 _GP3 = ("ebs", "gp3_storage")  # per GB and month
 _PRICED_CLASSES = (None, "gp3")
@@ -63,17 +66,20 @@ class GroupCost:
     estimated: bool = False  # the on-demand price of one of its types is an estimate
 
 
-def group_costs(settings: StackSettings, node_hours: Mapping[str, float] | None = None) -> tuple[GroupCost, ...]:
+def group_costs(
+    settings: StackSettings, day: date, node_hours: Mapping[str, float] | None = None
+) -> tuple[GroupCost, ...]:
     """The lines of the estimate: node groups in the file's order, their disks, then the fixed lines.
 
     Empty for an existing cluster, whose nodes' cost is not known here. `node_hours` are per month and group, such as
-    those of a replay; default: `costs.expectedNodeHours`.
+    those of a replay; default: `costs.expectedNodeHours`. `day` decides whether the cluster's version has standard
+    support, or costs what extended support does.
     """
     if settings.cluster.context is not None:
         return ()
     stated = settings.costs.expected_node_hours if node_hours is None else node_hours
     groups = [_group(name, group, settings, stated.get(name)) for name, group in settings.node_groups.items()]
-    return (*groups, _disks(settings, stated), *_fixed_lines(settings))
+    return (*groups, _disks(settings, stated), *_fixed_lines(settings, day))
 
 
 def unpriced(lines: Sequence[GroupCost]) -> list[str]:
@@ -95,7 +101,15 @@ def sum_known(lines: Sequence[GroupCost], amount_of: Callable[[GroupCost], float
 
 def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
     """Parts of the stack without a line, since the tables have no price for them."""
-    return () if settings.cluster.context is not None else (*_balancers(settings), *_snapshots(settings))
+    if settings.cluster.context is not None:
+        return ()
+    return (*_tier(settings), *_balancers(settings), *_snapshots(settings))
+
+
+def _tier(settings: StackSettings) -> Iterator[str]:
+    tier = settings.cluster.control_plane_tier
+    if tier is not ControlPlaneTier.STANDARD:
+        yield f"without the control plane's {tier.value}, which AWS bills by the hour beside the cluster's fee"
 
 
 def _balancers(settings: StackSettings) -> Iterator[str]:
@@ -233,14 +247,24 @@ def _purchase(group: NodeGroupSettings, settings: StackSettings, *, planned: boo
     return plan if group.min == group.max else f"{plan} for {group.min}, the rest on-demand"
 
 
+def _control_plane(settings: StackSettings, day: date) -> tuple[str, str]:
+    """Return the item of the price table, and the assumption.
+
+    EKS upgrades a cluster with standard support when that ends; one with extended support stays, for the higher price.
+    """
+    until = STANDARD_SUPPORT_UNTIL.get(settings.cluster.version)
+    if settings.cluster.support_type is SupportType.EXTENDED and until is not None and until < day:
+        return "control_plane_extended_support", f"extended support of {settings.cluster.version} since {until}"
+    return "control_plane_standard", _ON_DEMAND
+
+
 def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, float]]:
-    """Lines that are the same at any size: name, service, item, and units a month."""
+    """Lines after the control plane that are the same at any size: name, service, item, and units a month."""
     network, cluster = settings.network, settings.cluster
     gateways = len(network.gateway_zones(cluster.zones))
     karpenter = bool(settings.karpenter_groups)
     called = called_services(session_manager=cluster.session_manager, karpenter=karpenter)
     services = called if network.endpoints else ()
-    yield "EKS control plane", "eks", "control_plane_standard", HOURS_PER_MONTH
     yield _several("NAT gateway", gateways), "vpc", "nat_gateway", gateways * HOURS_PER_MONTH
     addresses = gateways + len(cluster.zones) * len(_public_entrances(settings))
     yield _several("public IPv4 address", addresses), "vpc", "public_ipv4", addresses * HOURS_PER_MONTH
@@ -301,23 +325,28 @@ def _several(name: str, number: int) -> str:
     return name if number == 1 else f"{name} ({number})"
 
 
-def _fixed_lines(settings: StackSettings) -> Iterator[GroupCost]:
+def _fixed_lines(settings: StackSettings, day: date) -> Iterator[GroupCost]:
     region = settings.region
+    item, assumption = _control_plane(settings, day)
+    yield _priced_line(region, "EKS control plane", "eks", item, HOURS_PER_MONTH, assumption)
     for name, service, item, units in _units(settings):
-        if not units:
-            continue
-        month, note = None, ""
-        try:
-            month = service_price(region, service, item) * units
-        except NoPrice:
-            note = _no_price(region)
-        yield _same_at_any_size(name, month, price_date(region).services, note=note)
+        if units:
+            yield _priced_line(region, name, service, item, units)
     yield from _unpriced_volumes(settings)
 
 
-def _same_at_any_size(
-    name: str, month: float | None, priced: date, *, note: str, assumption: str = "on-demand"
+def _priced_line(
+    region: str, name: str, service: str, item: str, units: float, assumption: str = _ON_DEMAND
 ) -> GroupCost:
+    month, note = None, ""
+    try:
+        month = service_price(region, service, item) * units
+    except NoPrice:
+        note = _no_price(region)
+    return _same_at_any_size(name, month, price_date(region).services, note=note, assumption=assumption)
+
+
+def _same_at_any_size(name: str, month: float | None, priced: date, *, note: str, assumption: str) -> GroupCost:
     return GroupCost(
         name=name,
         node_group=False,

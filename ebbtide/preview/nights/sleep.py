@@ -56,7 +56,7 @@ def _savings_text(settings: StackSettings, now: datetime) -> str:
     hours = _node_hours_saved(settings, now)
     if not hours:
         return "sleep saves no node: other pods, or the groups' min, keep the nodes"
-    rates = {line.name: line.rate for line in group_costs(settings)}
+    rates = {line.name: line.rate for line in group_costs(settings, now.date())}
     try:
         usd = sum(
             number * (rate.above_usd + disk_usd_per_node_hour(settings, settings.node_groups[name]))

@@ -13,6 +13,7 @@ from ebbtide.preview.document import (
     ServiceCostLine,
     Simulated,
     SimulatedServices,
+    line_key,
 )
 from ebbtide.prices.missing import at_least, named
 from ebbtide.units.durations import duration, latency
@@ -118,13 +119,22 @@ def money_text(cost: CostComparison) -> str:
 
 
 def _without(cost: CostComparison) -> list[str]:
-    """The lines that lack a price on either side."""
-    return list(dict.fromkeys((*cost.without[1], *cost.without[0])))
+    """The lines that lack a price on either side, with the side if the other one has a price."""
+    old, new = cost.without
+    lines = {line_key(line.name): line for line in cost.lines}
+
+    def side(name: str) -> str:
+        line = lines.get(name)
+        if line is None or line.before is None or line.after is None or (name in old) is (name in new):
+            return name
+        return f"{name} (no price {'before' if name in old else 'now'})"
+
+    return list(dict.fromkeys(map(side, (*new, *old))))
 
 
 def _more(cost: CostComparison, field: str) -> str:
     """The difference; none of sums that lack a line."""
-    old, new = _amount(cost.before, field), _amount(cost.after, field)
+    old, new = (_amount(amounts, field) for amounts in cost.compared)
     changed = not any(cost.without) and old is not None and new is not None and usd(old) != usd(new)
     return f" ({new - old:+,.0f})" if changed and old is not None and new is not None else ""
 
@@ -136,7 +146,8 @@ def cost_fields(cost: CostComparison) -> tuple[str, ...]:
 
 
 def _total(cost: CostComparison, field: str) -> str:
-    return amounts_step(cost.before, cost.after, field) if cost.before else usd(_amount(cost.after, field))
+    before, after = cost.compared
+    return amounts_step(before, after, field) if before else usd(_amount(after, field))
 
 
 def totals(cost: CostComparison, fields: Sequence[str] = ("min", "max", "usage")) -> list[str]:

@@ -1,6 +1,7 @@
 """One stack on a terminal: its components, resources, owners and monthly cost."""
 
 from collections.abc import Sequence
+from datetime import date
 
 from rich.console import RenderableType
 
@@ -16,7 +17,7 @@ from ebbtide.terminal import table
 from ebbtide.units.money import whole_dollars
 
 
-def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[RenderableType]:
+def stack_parts(settings: StackSettings, resources: Sequence[Resource], day: date) -> list[RenderableType]:
     counts = counts_by_type(resources)
     return [
         component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.place})"),
@@ -31,7 +32,7 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource]) -> list[
         table(("resource", "what"), ((row.resource, row.what) for row in lasting_rows(resources))),
         "",
         "US dollars per month",
-        *cost_parts(group_costs(settings), settings.region, not_in_figures(settings)),
+        *cost_parts(group_costs(settings, day), settings.region, not_in_figures(settings)),
         *_services(settings),
     ]
 

@@ -1,7 +1,7 @@
 """`ebbtide prices` and `--prices`. botocore's Stubber plays AWS, with hand-written answers in AWS's shapes."""
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -217,7 +217,7 @@ def test_price_files_change_the_estimate_and_never_move_a_pod(tmp_path: Path, mo
     settings = loaded(shortest(more=more), tmp_path)
 
     assert settings.workers["train"].node_group == shipped_settings.workers["train"].node_group == "big"
-    bill = {line.name: line.usd_at_max for line in group_costs(settings)}
+    bill = {line.name: line.usd_at_max for line in group_costs(settings, date(2026, 6, 1))}
     assert bill["big"] == pytest.approx(4 * 730 * 1.0)
 
 

@@ -1,5 +1,6 @@
 """The nodes that adopted pods need, in the estimate of a month."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def said(folder: Path, *rules: str, costs: str = "{}") -> str:
     )
     version = 'ebbtide:cluster: { version: "1.36" }'
     text = f"{version}\n{GROUPS}\nebbtide:costs: {costs}\nebbtide:adopted: {{ {entries} }}"
-    return compare_costs(None, loaded(shortest(more=text), folder), 2026).confidence
+    return compare_costs(None, loaded(shortest(more=text), folder), date(2026, 6, 1)).confidence
 
 
 def test_workers_and_flexible_pods_together_need_nodes_of_their_group(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The twenty bills of docs/evidence/bills.md: their own arithmetic, and every line of them against the estimate."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_the_arithmetic_of_the_page_is_right(bill: Bill) -> None:
 
 @pytest.mark.parametrize("bill", bills(), ids=lambda bill: bill.title)
 def test_the_estimate_agrees_with_the_bill_worked_by_hand(bill: Bill, tmp_path: Path) -> None:
-    estimate = compare_costs(None, loaded(bill.stack, tmp_path), year=2026)
+    estimate = compare_costs(None, loaded(bill.stack, tmp_path), day=date(2026, 6, 1))
 
     assert {line.name for line in estimate.lines} == bill.rows.keys() - {"total"}
     for line in estimate.lines:

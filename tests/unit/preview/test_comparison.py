@@ -1,5 +1,6 @@
 """Two compared estimates: lines, totals, hours, and confidence."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -9,11 +10,15 @@ from hypothesis import strategies as st
 
 from ebbtide.preview.cost.comparison import _node_hours_open, business_hours_a_month, compare_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine
-from ebbtide.preview.render.figures import money_text
+from ebbtide.preview.groups import cost_total
+from ebbtide.preview.render.figures import money_text, total_text, totals
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.existing import onprem
+from tests.builders.preview import customer
 from tests.builders.settings import loaded, shortest
 from tests.builders.stack import group_settings
+
+DAY = date(2026, 6, 1)
 
 STEADY = """
     ebbtide:nodeGroups:
@@ -25,7 +30,7 @@ USAGE = "ebbtide:costs: { expectedNodeHours: { fixed: 1460, flexible: 900 } }"
 
 
 def compared(before: str | None, after: str, folder: Path) -> CostComparison:
-    return compare_costs(None if before is None else loaded(before, folder), loaded(after, folder), year=2026)
+    return compare_costs(None if before is None else loaded(before, folder), loaded(after, folder), day=DAY)
 
 
 def by_name(comparison: CostComparison) -> dict[str, CostLine]:
@@ -86,14 +91,14 @@ def test_no_difference_is_claimed_of_sums_that_lack_a_line(tmp_path: Path) -> No
 
     dearer = compared(shortest(more=priced), shortest(more=unpriced), tmp_path)
 
-    assert "(" not in money_text(dearer)
+    assert "(+" not in money_text(dearer)
     assert money_text(dearer).startswith("at least ")
-    assert money_text(dearer).endswith(", without ElastiCache node")
+    assert money_text(dearer).endswith(", without ElastiCache node (no price now)")
     assert "(+" in money_text(compared(shortest(), shortest(more=priced), tmp_path))
 
 
 def test_an_existing_cluster_is_not_free(tmp_path: Path) -> None:
-    comparison = compare_costs(None, loaded(onprem(), tmp_path))
+    comparison = compare_costs(None, loaded(onprem(), tmp_path), DAY)
 
     assert comparison.lines == ()
     assert comparison.after == Amounts(at_min=None, at_max=None, at_usage=None)
@@ -156,3 +161,92 @@ def test_no_spread_of_nodes_over_day_and_night_is_out_of_bounds(
     assert low - 1e-6 <= opened <= high + 1e-6
     assert low >= least * hours - 1e-6
     assert high <= (least + more) * hours + 1e-6
+
+
+OLD = 'ebbtide:cluster: { version: "1.33", supportType: extended }'
+NEXT = 'ebbtide:cluster: { version: "1.34", supportType: extended }'
+IN_EXTENDED = date(2026, 7, 30)  # EKS ends standard support of 1.33 the day before
+
+
+def test_a_version_in_extended_support_costs_six_times_as_much_and_an_upgrade_shows_the_difference(
+    tmp_path: Path,
+) -> None:
+    upgrade = compare_costs(
+        loaded(shortest(more=OLD), tmp_path), loaded(shortest(more=NEXT), tmp_path), day=IN_EXTENDED
+    )
+
+    line = by_name(upgrade)["EKS control plane"]
+    assert line.before == Amounts(at_min=438.0, at_max=438.0, at_usage=438.0)  # 730 hours of $0.60
+    assert line.after == Amounts(at_min=73.0, at_max=73.0, at_usage=73.0)
+    assert line.note == "extended support of 1.33 since 2026-07-29 before"
+    assert "at min (-365)" in money_text(upgrade)
+
+
+@pytest.mark.parametrize(
+    ("keys", "day", "usd"),
+    [
+        (OLD, date(2026, 7, 29), 73.0),  # the last day of standard support
+        (OLD.replace("extended", "standard"), IN_EXTENDED, 73.0),  # EKS upgrades the cluster
+        (OLD, IN_EXTENDED, 438.0),
+    ],
+)
+def test_extended_support_costs_from_the_day_after_standard_support(
+    tmp_path: Path, keys: str, day: date, usd: float
+) -> None:
+    estimate = compare_costs(None, loaded(shortest(more=keys), tmp_path), day=day)
+
+    after = by_name(estimate)["EKS control plane"].after
+    assert after is not None
+    assert after.at_min == pytest.approx(usd)
+
+
+def test_a_tier_of_the_control_plane_is_named_since_no_table_has_its_price(tmp_path: Path) -> None:
+    text = shortest(more='ebbtide:cluster: { version: "1.36", controlPlaneTier: tier-xl }')
+
+    assert "without the control plane's tier-xl" in compare_costs(None, loaded(text, tmp_path), day=DAY).confidence
+
+
+_FLEXIBLE = "aws:region: eu-west-1\nebbtide:nodeGroups: {{ flexible: {{ instanceTypes: [{0}], min: 2, max: 4 }} }}"
+PRICED, UNPRICED = (_FLEXIBLE.format(name) for name in ("m5.2xlarge", "m8ine.2xlarge"))
+
+
+def test_a_type_that_loses_its_price_is_no_saving(tmp_path: Path) -> None:
+    lost = compared(shortest(more=PRICED), shortest(more=UNPRICED), tmp_path)
+    gained = compared(shortest(more=UNPRICED), shortest(more=PRICED), tmp_path)
+
+    assert lost.before is not None
+    assert lost.after is not None
+    assert lost.before.at_min is not None
+    assert lost.after.at_min is not None
+    assert lost.before.at_min - lost.after.at_min > 500, "the plain sums compare unequal things"
+    for comparison, side in ((lost, "now"), (gained, "before")):
+        assert "→" not in money_text(comparison)
+        assert f"without flexible (no price {side})" in money_text(comparison)
+        assert "→" not in "".join(totals(comparison))
+        before, after = comparison.compared
+        assert before == after
+
+
+def test_the_rest_of_a_stack_whose_type_has_no_price_is_still_compared(tmp_path: Path) -> None:
+    rest = "ebbtide:network: { nat: per-zone }"
+    lost = compared(shortest(more=PRICED), shortest(more=f"{UNPRICED}\n{rest}"), tmp_path)
+
+    before, after = lost.compared
+    assert before is not None
+    assert after is not None
+    assert before.at_min is not None
+    assert after.at_min is not None
+    assert after.at_min - before.at_min == pytest.approx(730 * (0.048 + 0.005))  # a gateway and its address
+    assert "→" in money_text(lost)
+
+
+def test_many_stacks_are_compared_by_what_has_a_price_on_both_sides(tmp_path: Path) -> None:
+    lost = compared(shortest(more=PRICED), shortest(more=UNPRICED), tmp_path)
+    stack = customer(cost=lost)
+
+    total = cost_total((stack, replace(stack, stack="other")))
+
+    assert total is not None
+    assert total.before == total.after
+    assert total.incomplete
+    assert "→" not in total_text(total)

@@ -10,6 +10,8 @@ from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures
 from ebbtide.preview.render.stack import stack_parts
 from tests.builders.settings import loaded, shortest
 
+DAY = date(2026, 6, 1)
+
 GROUPS = """
     ebbtide:nodeGroups:
       fixed: { instanceTypes: [m7i.2xlarge], min: 2, max: 4 }
@@ -18,7 +20,7 @@ GROUPS = """
 
 
 def lines(text: str, folder: Path, **node_hours: float) -> dict[str, GroupCost]:
-    return {line.name: line for line in group_costs(loaded(text, folder), node_hours or None)}
+    return {line.name: line for line in group_costs(loaded(text, folder), DAY, node_hours or None)}
 
 
 def test_one_bill_by_hand(tmp_path: Path) -> None:
@@ -166,8 +168,8 @@ def test_load_balancers_are_named_beside_the_bill_and_their_public_addresses_are
     (missing,) = not_in_figures(settings)
 
     assert "2 network load balancers (api, web)" in missing
-    assert missing in stack_parts(settings, ())
-    assert missing in compare_costs(None, settings).confidence
+    assert missing in stack_parts(settings, (), DAY)
+    assert missing in compare_costs(None, settings, DAY).confidence
     assert not_in_figures(loaded(shortest(), tmp_path)) == ()
     assert lines(text, tmp_path)["public IPv4 address (3)"].usd_at_min == pytest.approx(3 * 3.65)
 
@@ -212,7 +214,7 @@ def test_a_disk_of_a_class_of_ones_own_is_not_priced_and_says_so(tmp_path: Path)
     assert bill["service volume (2)"].usd_at_usage == pytest.approx(2 * 100 * 0.08)
     assert bill["service volume of class fast (2)"].usd_at_usage is None
     assert "not priced" in bill["service volume of class fast (2)"].note
-    whole = compare_costs(None, loaded(text, tmp_path))
+    whole = compare_costs(None, loaded(text, tmp_path), DAY)
     assert whole.without == ((), ("service volume of class fast",))
     assert "without service volume of class fast, whose prices are not known" in whole.confidence
     assert "prices update" not in whole.confidence  # no table has the price

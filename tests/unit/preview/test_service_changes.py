@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import date
 from functools import cache
 from io import StringIO
 
@@ -283,7 +284,7 @@ FORMS: Mapping[str, Callable[[PreviewDocument], str]] = {"text": drawn, "markdow
 
 
 def compared(before: StackSettings | None, after: StackSettings) -> CostComparison:
-    return compare_costs(before, after, year=2026)
+    return compare_costs(before, after, day=date(2026, 6, 1))
 
 
 def test_costs_of_services_stand_beside_those_of_before() -> None:

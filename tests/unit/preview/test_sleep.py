@@ -38,7 +38,7 @@ def test_one_that_never_sleeps_has_the_longest_closed_interval_of_the_week() -> 
 def test_the_saving_is_the_node_that_no_pod_needs_at_night() -> None:
     """All pods but one fixed one fit one flexible node; it is needed until the last one sleeps, at 07:35 to 18:00."""
     settings = sleeping_stack()
-    flexible = next(line for line in group_costs(settings) if line.name == "flexible")
+    flexible = next(line for line in group_costs(settings, NOON.date()) if line.name == "flexible")
     assert flexible.rate is not None
     hourly = flexible.rate.above_usd + disk_usd_per_node_hour(settings, settings.node_groups["flexible"])
     hours = (7 * 24 - 5 * (10 + 25 / 60)) / (7 * 24) * HOURS_PER_MONTH
