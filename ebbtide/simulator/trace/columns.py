@@ -47,7 +47,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "duration_ms",
         "runtime_ms",
     ),
-    QUEUE: (QUEUE, "queue_name", "origin", "partition"),
+    QUEUE: (QUEUE, "queue_name", "origin", "partition", "vc"),
     CPU: (
         CPU,
         "cpus",
@@ -56,6 +56,8 @@ NAMES: Mapping[str, Sequence[str]] = {
         "cpu_num",
         "num_cpu",
         "cpu_count",
+        "num_cores",
+        "n_cpus",
         "alloccpus",
         "ncpus",
         "reqcpus",
@@ -75,7 +77,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "mem_per_pod_gb",
         "plan_mem",
     ),
-    GPU: (GPU, "gpus", "gpu_milli", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "plan_gpu"),
+    GPU: (GPU, "gpus", "gpu_milli", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "n_gpus", "plan_gpu"),
     TASKS: (TASKS,),
     STATE: (STATE, "status", "job_state", "pod_phase"),
 }
@@ -112,12 +114,13 @@ class Export(StrEnum):
 
 
 _SACCT_ALONE = frozenset({"jobid", "alloctres", "reqtres", "alloccpus", "elapsedraw", "nnodes", "reqmem"})
-_SIGNS: Mapping[Export, frozenset[str]] = {
-    Export.FLOWER: frozenset({"uuid", "received", "routing_key"}),
-    Export.RQ: frozenset({"origin", "enqueued_at", "ended_at"}),
-    Export.CLUSTER_LOG: frozenset({"gpu_num", "node_num", "submit_time", "duration"}),
-    Export.OPENB: frozenset({"gpu_milli", "creation_time", "deletion_time"}),
-}
+_SIGNS: Sequence[tuple[Export, frozenset[str]]] = (
+    (Export.FLOWER, frozenset({"uuid", "received", "routing_key"})),
+    (Export.RQ, frozenset({"origin", "enqueued_at", "ended_at"})),
+    (Export.CLUSTER_LOG, frozenset({"gpu_num", "vc"})),
+    (Export.CLUSTER_LOG, frozenset({"gpu_num", "node_num", "submit_time"})),
+    (Export.OPENB, frozenset({"gpu_milli", "creation_time", "deletion_time"})),
+)
 _OF_EXPORT: Mapping[Export, Mapping[str, Sequence[str]]] = {
     Export.SACCT: {
         JOB_ID: ("jobid",),
@@ -191,7 +194,7 @@ class Columns:
 def columns_of(header: Sequence[str], stated: Mapping[str, str]) -> Columns:
     """Find the column of each field; `stated` names some of them. A start is used with an end, or not at all."""
     by_word = {_word(name): name for name in reversed(header)}
-    export = next((export for export, signs in _SIGNS.items() if signs <= by_word.keys()), Export.TABLE)
+    export = next((export for export, signs in _SIGNS if signs <= by_word.keys()), Export.TABLE)
     if "submit" in by_word and by_word.keys() & _SACCT_ALONE:
         export = Export.SACCT
     found: dict[str, tuple[str, ...]] = {}

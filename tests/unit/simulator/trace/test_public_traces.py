@@ -181,3 +181,11 @@ def test_states_count_in_any_table(tmp_path: Path) -> None:
     assert [job.duration_s for job in trace.jobs] == [20, 9]
     assert "1 row of jobs that were cancelled before their start" in trace.summary
     assert "1 row of jobs that have not ended" in trace.summary
+
+
+def test_the_wait_of_a_cluster_log_is_no_queue_without_the_number_of_nodes_either(tmp_path: Path) -> None:
+    path = written(tmp_path, "vc,gpu_num,submit_time,duration,queue\nvcJkd,8,5,20,249\n")
+
+    (job,) = find_trace(path).jobs
+
+    assert (job.queue, job.gpu) == ("vcJkd", 8)
