@@ -62,6 +62,7 @@ _UNFINISHED = ("pending", "running", "requeued", "resizing", "suspended", "queue
 _CANCELLED = ("cancel", "killed", "revoked", "deleted")
 """Beginnings of states of a job that a user or a manager ended, perhaps before its start."""
 _MOST_NAMES = 12
+_NO_SIZES: Mapping[str, float] = {}
 _GRES_GPUS = re.compile(r"(?:gres[:/])?(?:gpu|7696487)(?:[:/][a-z][^:=,()]*)?(?:[:=]([0-9]+))?", re.IGNORECASE)
 """GPUs of sacct's AllocGRES, such as `gpu:2` or `gpu:v100:2`; Slurm writes an unknown plugin as its number."""
 _CLOCK = re.compile(r"(?:(?:([0-9]{1,3})-)?([0-9]{1,5}):)?([0-9]{1,2}):([0-9]{2}(?:\.[0-9]{1,9})?)")
@@ -279,10 +280,13 @@ class _Rows:
         limits = _DURATION_MS if self._in_ms else _DURATION
         self._duration = None if duration is None else replace(limits, column=duration)
         self._numbers = {
-            field: replace(number, column=self._of[field])
+            name: replace(number, column=name)
             for field, number in ((CPU, _CPU), (MEMORY_GIB, _MEMORY), (GPU, _GPU), (TASKS, _TASKS))
-            if field in self._of
+            for name in columns.of.get(field, ())
         }
+        self._factors = {name: replace(_COPIES, column=scale.times) for name, scale in columns.scales.items()}
+        self._state, self._allocated = self._of.get(STATE, ""), self._of.get(TRES, "")
+        self._states_allocation = self._allocated.lower() == "alloctres"
 
     def is_left_out(self, row: TraceRow) -> bool:
         """Count a step of a Slurm job, a task that began before Flower, or an RQ job that was not enqueued."""
@@ -309,14 +313,15 @@ class _Rows:
     def job(self, row: TraceRow, submitted_at: float) -> Job | None:
         """Return the job of a row; None, counted, for one that has not ended."""
         duration = self._duration_of(row)
-        state = row.cells[self._of[STATE]].lower() if STATE in self._of else ""
+        state = row.cells[self._state].lower() if self._state else ""
         if not duration and (state.startswith(_CANCELLED) or self._never_allocated(row, duration)):
             self._counts["unstarted"] += 1
             return None
         if duration is None or state.startswith(_UNFINISHED):
             self._counts["unfinished"] += 1
             return None
-        self._counts["zero"] += duration == 0 and not state
+        if duration == 0 and not state:
+            self._counts["zero"] += 1
         cpu, memory, gpu = self._sizes(row)
         return Job(
             submitted_at=submitted_at,
@@ -418,7 +423,7 @@ class _Rows:
         return end - begin
 
     def _tasks(self, row: TraceRow) -> int:
-        expected = self._numbers.get(TASKS)
+        expected = self._numbers.get(self._of.get(TASKS, ""))
         if expected is None or not row.cells[expected.column]:
             return 0
         value = self._table.number(row, expected)
@@ -430,46 +435,46 @@ class _Rows:
 
     def _never_allocated(self, row: TraceRow, duration: float | None) -> bool:
         """Return True for a Slurm job that ended without resources; a job that has not ended has no duration."""
-        allocated = self._columns.of.get(TRES, ("",))[0]
-        return duration == 0 and allocated.lower() == "alloctres" and not row.cells[allocated]
+        return duration == 0 and self._states_allocation and not row.cells[self._allocated]
 
     def _sizes(self, row: TraceRow) -> tuple[float, float, float]:
         """Return cores, GiB and GPUs: from Slurm's allocation, else from the columns, else by the rules."""
-        stated = self._allocation(row)
+        stated = self._allocation(row) if self._allocated else _NO_SIZES
         gpu = stated.get(GPU)
         if gpu is None:
             gpu = self._gpus_of_gres(row) if GRES in self._of else self._number(row, GPU) if GPU in self._of else 0.0
-        column, cell = self._cell(row, CPU)
         cpu = stated.get(CPU)
-        if cpu is None and column and (cell or (gpu == 0 and TRES not in self._of)):
+        if cpu is None and CPU in self._of and (self._cell(row, CPU)[1] or (gpu == 0 and not self._allocated)):
             cpu = self._number(row, CPU)  # without a GPU an empty cell is bad: cores cannot be derived
         elif cpu is None:
             cpu = CORES_PER_GPU * gpu
-            self._counts["cpu"] += gpu > 0
-            self._counts["unsized"] += gpu == 0
+            self._counts["cpu" if gpu > 0 else "unsized"] += 1
         if MEMORY_GIB in stated:
             return cpu, stated[MEMORY_GIB], gpu
         if MEMORY_GIB in self._of and row.cells[self._of[MEMORY_GIB]]:
             return cpu, self._number(row, MEMORY_GIB), gpu
         if MEMORY in self._of and row.cells[self._of[MEMORY]]:
             return cpu, self._memory(row, cpu), gpu
-        self._counts["memory"] += MEMORY_GIB in self._numbers or cpu + gpu > 0
+        if MEMORY_GIB in self._of or cpu + gpu > 0:
+            self._counts["memory"] += 1
         return cpu, GIB_PER_GPU * gpu if gpu else GIB_PER_CORE * cpu, gpu
 
-    def _cell(self, row: TraceRow, field_name: str) -> tuple[str, str]:
+    def _cell(self, row: TraceRow, name_of_field: str) -> tuple[str, str]:
         """Return the first column of a field that has a value, and the value; the first column if none has."""
-        names = self._columns.of.get(field_name, ("",))
-        name = next((name for name in names if row.cells.get(name)), names[0])
-        return name, row.cells.get(name, "")
+        names = self._columns.of.get(name_of_field, ("",))
+        for name in names:
+            if cell := row.cells.get(name):
+                return name, cell
+        return names[0], ""
 
-    def _number(self, row: TraceRow, field_name: str) -> float:
-        expected = replace(self._numbers[field_name], column=self._cell(row, field_name)[0])
-        return self._scaled(row, expected.column, self._table.number(row, expected))
+    def _number(self, row: TraceRow, name_of_field: str) -> float:
+        column, _ = self._cell(row, name_of_field)
+        value = self._table.number(row, self._numbers[column])
+        return self._scaled(row, column, value) if column in self._columns.scales else value
 
     def _scaled(self, row: TraceRow, column: str, value: float) -> float:
         scale = self._columns.scales.get(column, Scale())
-        factor = self._table.number(row, replace(_COPIES, column=scale.times)) if scale.times else 1.0
-        return value / scale.parts * factor
+        return value / scale.parts * (self._table.number(row, self._factors[column]) if scale.times else 1.0)
 
     def _memory(self, row: TraceRow, cpu: float) -> float:
         column = self._of[MEMORY]
