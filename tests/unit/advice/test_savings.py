@@ -217,7 +217,7 @@ def test_a_group_of_several_sizes_is_priced_at_its_first_type_and_a_row_may_stat
     stack = stack_of_text(shortest(more=f"ebbtide:nodeGroups: {{ {x86} }}"), stack="acme", file="Pulumi.acme.yaml")
 
     def usd(**nodes: Sequence[float]) -> float:
-        advised = savings_advice(stack, a_usage(**nodes))
+        advised = savings_advice(stack, a_usage(open_hours=None, **nodes))
         assert advised.on_demand_usd is not None
         return advised.on_demand_usd / HOURS_PER_MONTH
 
