@@ -61,3 +61,13 @@ def adopted_namespaces(rules: Mapping[str, AdoptedSettings]) -> "MatchResourcesA
     names = sorted({rule.namespace for rule in rules.values()})
     name_label = "kubernetes.io/metadata.name"
     return {"namespace_selector": {"match_expressions": [{"key": name_label, "operator": "In", "values": names}]}}
+
+
+def add(path: str, value: str) -> str:
+    return f'JSONPatch{{op: "add", path: {text(path)}, value: {value}}}'
+
+
+def present(field: str, empty: str) -> str:
+    """Return patches that create an optional field of the pod: a patch cannot add to a field that does not exist."""
+    path = "/" + field.replace("?", "").replace(".", "/")
+    return f"(object.{field}.hasValue() ? [] : [{add(path, empty)}])"

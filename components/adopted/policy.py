@@ -12,9 +12,9 @@ budget, which selects by the team's labels, still covers it.
 **Two runs.** The API server runs the policy again if a later plugin changes the pod, and every change of the policy
 counts as one. Each patch therefore adds only what is absent.
 
-**Values of the pod.** Our two labels are overwritten. A pod that selects nodes by our labels, or by other values of the
-labels that a set of nodes has, keeps its selection. So do pods with a priority class, and pods with an affinity or an
-anti-affinity between categories. Everything else is kept and ours is added.
+**Values of the pod.** Our two labels are overwritten. A pod that chooses other nodes keeps its choice; so does a pod
+with a priority class, with a spread, or with an affinity or an anti-affinity between categories. Everything else is
+kept and ours is added.
 
 Traps:
 
@@ -32,15 +32,16 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 
 from components.admission_policy import mutate, on
-from components.adopted.cel import adopted_namespaces, by_rule, labels, one_of, rule_variables, text, texts
+from components.adopted.cel import add, adopted_namespaces, by_rule, one_of, present, rule_variables, text, texts
 from components.adopted.kept import keep_budgets, keep_replicas
+from components.adopted.nodes import SELECTOR, kind_of, node_variables
 from components.adopted.second_budgets import warn_of_second_budgets
+from components.adopted.spread import spread_patches, spread_variables
 from components.cluster.existing import NodeSelectors
-from components.pods.rules import CLUSTER_CRITICAL, HOST, OWN_KIND_WEIGHT, nodes_of_kind, tolerations
+from components.pods.rules import CLUSTER_CRITICAL, HOST, OWN_KIND_WEIGHT, tolerations
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.placement import home_kind
 from ebbtide.settings.sections.adopted import MINIMUM_VERSION, AdoptedSettings
-from ebbtide.vocabulary.labels import ADOPT, CATEGORY, NODE_GROUP, WORKLOAD, Category
+from ebbtide.vocabulary.labels import ADOPT, CATEGORY, WORKLOAD, Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import MatchConditionArgsDict, VariableArgsDict
@@ -66,7 +67,7 @@ class Adoption(pulumi.ComponentResource):
             (f"{name}-policy", f"{name}-binding"),
             POLICY,
             {**on("", "pods", ["CREATE"]), **adopted_namespaces(args.rules), "object_selector": _WILLING},
-            _patches(args.rules),
+            _patches(args.rules, zoned=args.node_selectors is None),
             conditions=_CONDITIONS,
             variables=_variables(args.rules, args.node_selectors),
             parent=self,
@@ -87,6 +88,7 @@ _CONDITIONS: "list[MatchConditionArgsDict]" = [
         "expression": '!object.metadata.?ownerReferences.orValue([]).exists(o, o.kind in ["DaemonSet", "Node"])',
     },
 ]
+_FIXED = f"variables.category == {text(Category.FIXED.value)}"
 _WILLING: "LabelSelectorArgsDict" = {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -96,13 +98,6 @@ def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelecto
     """Later variables may use earlier ones."""
     expressions = {
         "category": by_rule({name: text(rule.category.value) for name, rule in rules.items()}, text("")),
-        "selected": "object.spec.?nodeSelector.orValue({})",
-        "nodes": by_rule({name: labels(_nodes(rule, node_selectors)) for name, rule in rules.items()}, "{}"),
-        "selectsOthers": (
-            f"{text(NODE_GROUP)} in variables.selected\n"
-            "|| variables.nodes.exists(k, k in variables.selected && variables.selected[k] != variables.nodes[k])"
-        ),
-        "missing": "variables.selectsOthers ? [] : variables.nodes.filter(k, !(k in variables.selected))",
         "tolerations": "object.spec.?tolerations.orValue([])",
         "preferred": f"object.spec.?affinity.?podAffinity.?{_PREFERRED}.orValue([])",
         "gathers": (
@@ -118,6 +113,8 @@ def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelecto
     return [
         {"name": "labels", "expression": "object.metadata.?labels.orValue({})"},
         *rule_variables({name: _selects(rule) for name, rule in rules.items()}),
+        *node_variables(rules, node_selectors),
+        *spread_variables(rules),
         *({"name": name, "expression": expression} for name, expression in expressions.items()),
     ]
 
@@ -130,40 +127,25 @@ def _selects(rule: AdoptedSettings) -> str:
     return " && ".join(parts)
 
 
-def _kind(rule: AdoptedSettings) -> NodeKind:
-    return home_kind(rule.category, rule.gpu.count)
-
-
-def _nodes(rule: AdoptedSettings, node_selectors: NodeSelectors | None) -> Mapping[str, str]:
-    """Return the labels of the rule's nodes. On an existing cluster a set without labels is any node."""
-    kind = _kind(rule)
-    return nodes_of_kind(kind) if node_selectors is None else node_selectors.get(kind.value, {})
-
-
-def _patches(rules: Mapping[str, AdoptedSettings]) -> str:
-    """Return one list of patches; a pod without a rule gets none."""
+def _patches(rules: Mapping[str, AdoptedSettings], *, zoned: bool) -> str:
+    """Return one list of patches; a pod without a rule gets none. `zoned`: all nodes have the label of a zone."""
     fixed = [name for name, rule in sorted(rules.items()) if rule.category is Category.FIXED]
-    on_fixed_nodes = [name for name, rule in sorted(rules.items()) if _kind(rule) is NodeKind.FIXED]
-    parts = [*_LABELS, *_SELECTOR, *_tolerations(rules), _present("spec.?affinity", "{}")]
-    parts.append(f"(variables.gathers ? [] :\n  {_GATHER})")
+    on_fixed_nodes = [name for name, rule in sorted(rules.items()) if kind_of(rule) is NodeKind.FIXED]
+    parts = [*_LABELS, *SELECTOR, *_tolerations(rules), present("spec.?affinity", "{}")]
+    if kept_apart := [_FIXED] * bool(fixed) + ["variables.spreads"] * (not zoned):
+        parts.append(f"({' || '.join(kept_apart)} ? {present('spec.?affinity.?podAntiAffinity', '{}')} : [])")
+    if any(rule.category is not Category.WORKER for rule in rules.values()):
+        parts += spread_patches(zoned=zoned)
+    if len(fixed) < len(rules) or not zoned:
+        parts.append(f"({_FIXED} && variables.nodes.size() > 0 || variables.gathers ? [] :\n  {_GATHER})")
     if fixed:
         parts.append(f"({one_of('variables.rule', fixed)} && !variables.apart ?\n  {_APART} : [])")
     if on_fixed_nodes:
         parts.append(
-            f"({one_of('variables.rule', on_fixed_nodes)} "
+            f"({one_of('variables.rule', on_fixed_nodes)} && !variables.selectsOthers "
             f'&& object.spec.?priorityClassName.orValue("") == "" ?\n  {_CRITICAL} : [])'
         )
     return 'variables.rule == "" ? [] :\n' + "\n+ ".join(parts)
-
-
-def _add(path: str, value: str) -> str:
-    return f'JSONPatch{{op: "add", path: {text(path)}, value: {value}}}'
-
-
-def _present(field: str, empty: str) -> str:
-    """Return patches that create an optional field of the pod: a patch cannot add to a field that does not exist."""
-    path = "/" + field.replace("?", "").replace(".", "/")
-    return f"(object.{field}.hasValue() ? [] : [{_add(path, empty)}])"
 
 
 def _label_path(key: str) -> str:
@@ -171,17 +153,9 @@ def _label_path(key: str) -> str:
 
 
 _LABELS = (
-    _present("metadata.?labels", "{}"),
-    f"[{_add(_label_path(CATEGORY), 'variables.category')}, {_add(_label_path(WORKLOAD), 'variables.rule')}]",
+    present("metadata.?labels", "{}"),
+    f"[{add(_label_path(CATEGORY), 'variables.category')}, {add(_label_path(WORKLOAD), 'variables.rule')}]",
 )
-_ADDED_NODE_LABEL = (
-    'JSONPatch{op: "add", path: "/spec/nodeSelector/" + jsonpatch.escapeKey(k), value: variables.nodes[k]}'
-)
-_SELECTOR = (
-    f"(variables.missing.size() == 0 ? [] :\n  {_present('spec.?nodeSelector', '{}')})",
-    f"variables.missing.map(k, {_ADDED_NODE_LABEL})",
-)
-
 _TERM = f"Object.spec.affinity.podAntiAffinity.{_REQUIRED}"
 _TERM_VALUE = (
     f"{_TERM}{{topologyKey: {text(HOST)}, namespaceSelector: {_TERM}.namespaceSelector{{}}, "
@@ -197,18 +171,21 @@ _GATHERING_VALUE = (
 )
 _GATHER = "\n  + ".join(
     [
-        _present("spec.?affinity.?podAffinity", "{}"),
-        _present(f"spec.?affinity.?podAffinity.?{_PREFERRED}", "[]"),
-        f"[{_add(f'/spec/affinity/podAffinity/{_PREFERRED}/-', _GATHERING_VALUE)}]",
+        present("spec.?affinity.?podAffinity", "{}"),
+        present(f"spec.?affinity.?podAffinity.?{_PREFERRED}", "[]"),
+        f"[{add(f'/spec/affinity/podAffinity/{_PREFERRED}/-', _GATHERING_VALUE)}]",
     ]
 )
-"""The preference that `components.pods.rules.affinity` gives to all pods of the stack: it leaves nodes empty."""
+"""The preference that `components.pods.rules.affinity` gives to all pods of the stack: it leaves nodes empty.
+
+Fixed pods have it only where they have no nodes of their own. Those stay anyway, and each of the pods would draw the
+others, replicas of its own workload included.
+"""
 
 _APART = "\n  + ".join(
     [
-        _present("spec.?affinity.?podAntiAffinity", "{}"),
-        _present(f"spec.?affinity.?podAntiAffinity.?{_REQUIRED}", "[]"),
-        f"[{_add(f'/spec/affinity/podAntiAffinity/{_REQUIRED}/-', _TERM_VALUE)}]",
+        present(f"spec.?affinity.?podAntiAffinity.?{_REQUIRED}", "[]"),
+        f"[{add(f'/spec/affinity/podAntiAffinity/{_REQUIRED}/-', _TERM_VALUE)}]",
     ]
 )
 """The term that `components.pods.rules.affinity` gives to fixed pods of the stack."""
@@ -220,7 +197,7 @@ def _removed(field: str) -> str:
 
 _CRITICAL = "\n  + ".join(
     [
-        f"[{_add('/spec/priorityClassName', text(CLUSTER_CRITICAL))}]",
+        f"[{add('/spec/priorityClassName', text(CLUSTER_CRITICAL))}]",
         _removed("priority"),
         _removed("preemptionPolicy"),
     ]
@@ -236,7 +213,7 @@ def _tolerations(rules: Mapping[str, AdoptedSettings]) -> Iterator[str]:
     if not users:
         return
     with_gpu = sorted({name for names in users.values() for name in names})
-    yield f"({one_of('variables.rule', with_gpu)} ?\n  {_present('spec.?tolerations', '[]')} : [])"
+    yield f"({one_of('variables.rule', with_gpu)} ?\n  {present('spec.?tolerations', '[]')} : [])"
     for patch, names in users.items():
         yield f"({one_of('variables.rule', names)} ?\n  {patch} : [])"
 
@@ -251,4 +228,4 @@ def _tolerate(added: Mapping[str, str]) -> str:
         f'variables.tolerations.exists(t, t.?key.orValue("") in {texts(["", added["key"]])} '
         f'&& t.?effect.orValue("") in {texts(["", added["effect"]])} && ({" || ".join(covers)}))'
     )
-    return f"({tolerated} ? [] : [{_add('/spec/tolerations/-', f'Object.spec.tolerations{{{fields}}}')}])"
+    return f"({tolerated} ? [] : [{add('/spec/tolerations/-', f'Object.spec.tolerations{{{fields}}}')}])"

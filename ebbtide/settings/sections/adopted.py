@@ -26,7 +26,7 @@ from ebbtide.vocabulary.labels import CLOSED_MINIMUM, NAMESPACE, PREFIX, Categor
 MINIMUM_VERSION = "1.36"
 """The first Kubernetes version with MutatingAdmissionPolicy in admissionregistration.k8s.io/v1."""
 MOST_RULES = 200
-"""One admission policy holds all rules; Kubernetes 1.36 accepts 240 in an expression and refuses 260."""
+"""One admission policy holds all rules; Kubernetes 1.36 accepts 240 in an expression and refuses 250."""
 
 OF_THE_NODE = "topology.kubernetes.io/"
 """Prefix of labels that a pod gets from its node."""

@@ -1,12 +1,13 @@
 """What the policy does with a pod, whoever creates it: dry runs against the real API server."""
 
+import json
 import subprocess
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from components.pods.rules import affinity, tolerations
+from components.pods.rules import HOST, affinity, tolerations
 from controllers.adapters.kube_api import Json
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, NODE_GROUP, NODE_KIND, WORKLOAD, Category
@@ -20,7 +21,7 @@ HUB, WEB, TASK, MODEL = ({"app": name} for name in ("hub", "web", "task", "model
 ENGINE = {"app": "engine", "example.com/role": "instance"}
 OWN_TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "hub"}}}
 OUR_TERM: Json = {
-    "topologyKey": "kubernetes.io/hostname",
+    "topologyKey": HOST,
     "namespaceSelector": {},
     "labelSelector": {"matchExpressions": [{"key": CATEGORY, "operator": "In", "values": ["flexible", "worker"]}]},
 }
@@ -95,10 +96,75 @@ def test_a_pod_with_gpus_tolerates_the_taint_of_their_nodes(team: Adopted) -> No
         ({"disk": "ssd"}, {"disk": "ssd", NODE_KIND: "flexible"}),
         ({NODE_KIND: "gpu"}, {NODE_KIND: "gpu"}),
         ({NODE_GROUP: "large"}, {NODE_GROUP: "large"}),
+        ({HOST: "node-7"}, {HOST: "node-7"}),
     ],
 )
 def test_a_node_selector_of_the_pod_is_kept(own: Mapping[str, str], selector: Mapping[str, str], team: Adopted) -> None:
     assert team.admitted(WEB, nodeSelector=own)["spec"]["nodeSelector"] == selector
+
+
+def expression(key: str, operator: str, *values: str) -> Json:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def term(*expressions: Json) -> Json:
+    return {"matchExpressions": list(expressions)}
+
+
+def of_kind(operator: str, *values: str) -> Json:
+    return expression(NODE_KIND, operator, *values)
+
+
+def requiring(*terms: Json) -> Json:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+NAMED = {"matchFields": [expression("metadata.name", "In", "node-7")]}
+AGREEING: list[tuple[Json, ...]] = [
+    (term(of_kind("In", "KIND", "spot")),),
+    (term(of_kind("NotIn", "spot", "other")),),
+    (term(of_kind("Exists")),),
+    (term(expression("disk", "DoesNotExist")),),
+    (term(expression("generation", "Gt", "2")),),
+    (term(expression(NODE_GROUP, "NotIn", "large")),),
+    (term(of_kind("In", "spot")), term(expression("disk", "In", "ssd"))),
+    (term(of_kind("In", "spot")), term(of_kind("In", "KIND"))),
+    ({}, term(of_kind("In", "KIND"))),
+    (NAMED, term(of_kind("In", "KIND"))),
+    ({"matchFields": [expression("metadata.name", "NotIn", "node-7")]},),
+]
+CHOOSING: list[tuple[Json, ...]] = [
+    (term(of_kind("In", "spot", "other")),),
+    (term(of_kind("NotIn", "spot", "KIND")),),
+    (term(of_kind("DoesNotExist")),),
+    (term(of_kind("Gt", "1")),),
+    (term(of_kind("Lt", "1")),),
+    (term(of_kind("Exists"), expression("disk", "Exists"), of_kind("NotIn", "KIND")),),
+    (term(of_kind("In", "spot")), term(of_kind("DoesNotExist"), expression("disk", "In", "ssd"))),
+    ({}, term(of_kind("In", "spot"))),
+    (term(expression(NODE_GROUP, "In", "large")),),
+    (term(expression(HOST, "In", "node-7")),),
+    (NAMED, term(of_kind("In", "spot"))),
+]
+
+
+@pytest.mark.parametrize(("terms", "chooses"), [(it, False) for it in AGREEING] + [(it, True) for it in CHOOSING])
+@pytest.mark.parametrize(("labels", "kind"), [(WEB, "flexible"), (HUB, "fixed"), (MODEL, "gpu")])
+def test_a_required_node_affinity_is_a_choice_where_each_of_its_terms_excludes_the_rules_nodes(
+    labels: Mapping[str, str], kind: str, terms: tuple[Json, ...], chooses: bool, team: Adopted
+) -> None:
+    """Beside a node selector of ours such a pod would have no node at all."""
+    spec = team.admitted(labels, affinity=json.loads(json.dumps(requiring(*terms)).replace("KIND", kind)))["spec"]
+
+    assert spec.get("nodeSelector", {}) == ({} if chooses else {NODE_KIND: kind})
+    assert ("priorityClassName" in spec) is (kind == "fixed" and not chooses)
+
+
+@pytest.mark.parametrize("own", [{NODE_KIND: "gpu"}, {NODE_GROUP: "large"}, {HOST: "node-7"}])
+def test_a_fixed_pod_on_other_nodes_preempts_nobody(own: Mapping[str, str], team: Adopted) -> None:
+    spec = team.admitted(HUB, nodeSelector=own)["spec"]
+
+    assert (spec["nodeSelector"], "priorityClassName" in spec, spec["priority"]) == (own, False, 0)
 
 
 def test_the_stack_file_wins_over_labels_of_ours_that_the_pod_has(team: Adopted) -> None:
@@ -121,25 +187,66 @@ def test_the_stack_file_wins_over_labels_of_ours_that_the_pod_has(team: Adopted)
 )
 def test_an_affinity_of_the_pod_is_kept_and_ours_is_appended(given: Json, team: Adopted) -> None:
     admitted = team.admitted(HUB, affinity=given)["spec"]["affinity"]
-    kept: dict[str, Any] = {"podAffinity": {}, "podAntiAffinity": {}, **given}
-    own_terms, own_wishes = kept["podAntiAffinity"].get(REQUIRED, []), kept["podAffinity"].get(PREFERRED, [])
+    kept: dict[str, Any] = {"podAntiAffinity": {}, **given}
+    own_terms = kept["podAntiAffinity"].get(REQUIRED, [])
 
-    assert admitted == {
-        **kept,
-        "podAntiAffinity": {**kept["podAntiAffinity"], REQUIRED: [*own_terms, OUR_TERM]},
-        "podAffinity": {**kept["podAffinity"], PREFERRED: [*own_wishes, gathering("fixed")]},
-    }
+    assert admitted == {**kept, "podAntiAffinity": {**kept["podAntiAffinity"], REQUIRED: [*own_terms, OUR_TERM]}}
+
+
+def test_a_preference_of_the_pod_is_kept_and_ours_is_appended(team: Adopted) -> None:
+    own = {"weight": 1, "podAffinityTerm": OWN_TERM}
+    wishes = team.admitted(WEB, affinity={"podAffinity": {PREFERRED: [own]}})["spec"]["affinity"]
+
+    assert wishes == {"podAffinity": {PREFERRED: [own, gathering("flexible")]}}
 
 
 @pytest.mark.parametrize(("labels", "category"), [(WEB, "flexible"), (TASK, "worker")])
-def test_pods_prefer_nodes_with_pods_of_their_category(labels: Mapping[str, str], category: str, team: Adopted) -> None:
+def test_pods_whose_nodes_may_empty_prefer_nodes_with_pods_of_their_category(
+    labels: Mapping[str, str], category: str, team: Adopted
+) -> None:
     assert team.admitted(labels)["spec"]["affinity"] == {"podAffinity": {PREFERRED: [gathering(category)]}}
+
+
+def test_fixed_pods_are_not_gathered(team: Adopted) -> None:
+    assert team.admitted(HUB)["spec"]["affinity"] == {"podAntiAffinity": {REQUIRED: [OUR_TERM]}}
 
 
 def gathering(category: str) -> Json:
     labels = {"matchLabels": {CATEGORY: category}}
-    term = {"labelSelector": labels, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+    term = {"labelSelector": labels, "namespaceSelector": {}, "topologyKey": HOST}
     return {"weight": 50, "podAffinityTerm": term}
+
+
+@pytest.mark.parametrize(
+    ("labels", "selected"),
+    [
+        (HUB, {"app": ["hub"]}),
+        ({"app": "front", "pod-template-hash": "1"}, {"app": ["front", "web"], "pod-template-hash": ["1"]}),
+        (MODEL, {"app": ["model"]}),
+        ({**ENGINE, "tier": "a"}, {"app": ["engine"], "example.com/role": ["instance"]}),
+    ],
+)
+def test_pods_of_a_rule_are_spread_over_hosts_and_zones(
+    labels: Mapping[str, str], selected: Mapping[str, list[str]], team: Adopted
+) -> None:
+    """All pods that the rule selects count, and in a rollout those of one version."""
+    spread = team.admitted(labels)["spec"]["topologySpreadConstraints"]
+
+    assert [it["topologyKey"] for it in spread] == [HOST, "topology.kubernetes.io/zone"]
+    for it in spread:
+        assert (it["maxSkew"], it["whenUnsatisfiable"]) == (1, "ScheduleAnyway")
+        assert {each["key"]: each["values"] for each in it["labelSelector"]["matchExpressions"]} == selected
+
+
+@pytest.mark.parametrize("when", ["ScheduleAnyway", "DoNotSchedule"])
+def test_a_spread_of_the_pod_is_kept_alone(when: str, team: Adopted) -> None:
+    own: Json = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": when, "labelSelector": {}}
+
+    assert team.admitted(WEB, topologySpreadConstraints=[own])["spec"]["topologySpreadConstraints"] == [own]
+
+
+def test_workers_are_not_spread(team: Adopted) -> None:
+    assert "topologySpreadConstraints" not in team.admitted(TASK)["spec"]
 
 
 def test_an_anti_affinity_between_categories_is_not_doubled(team: Adopted) -> None:
