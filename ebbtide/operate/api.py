@@ -206,13 +206,8 @@ def patch_surely(api: KubeApi, path: str, body: Mapping[str, object], action: st
 
 
 def lease_holder(lease: Document | None, now: datetime) -> str:
-    """Return the Lease's holder; empty if it was not renewed in time. `now` is the API server's.
-
-    `renewTime` is by the holder's clock, which may be wrong. The API server dates each write in `managedFields`.
-    """
-    entries: Sequence[Document] = at(lease, "metadata", "managedFields") or ()
-    written = [time for entry in entries if (time := parse_instant(entry.get("time"))) is not None]
-    renewed = max(written, default=None) or parse_instant(at(lease, "spec", "renewTime"))
+    """Return the Lease's holder; empty if it was not renewed in time."""
+    renewed = parse_instant(at(lease, "spec", "renewTime"))
     duration = at(lease, "spec", "leaseDurationSeconds") or 0
     alive = renewed is not None and (now - renewed).total_seconds() <= duration
     return str(at(lease, "spec", "holderIdentity") or "") if alive else ""
@@ -221,7 +216,7 @@ def lease_holder(lease: Document | None, now: datetime) -> str:
 def leader(api: KubeApi, namespace: str, now: datetime, name: str = CONTROLLER) -> str:
     """Return the leader of the controller's processes, or of another Lease; empty for none. Raises `ApiError`.
 
-    `now` is this machine's.
+    `now` is this machine's; the API server's clock corrects it.
     """
     lease = find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
     ahead = api.clock_ahead if isinstance(api, OperatorApi) else None

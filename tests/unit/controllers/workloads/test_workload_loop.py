@@ -191,7 +191,7 @@ def test_a_state_is_reported_with_the_instant_at_which_it_began() -> None:
     scene, later = Scene(scripted), NOW + timedelta(minutes=5)
 
     def since(now: datetime) -> list[datetime]:
-        scene.loop.reconcile(now, "")
+        scene.loop.reconcile(now, TRUST)
         return [report["since"] for report in scene.loop.reports]
 
     assert since(NOW) == [NOW]
