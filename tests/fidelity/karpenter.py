@@ -6,6 +6,7 @@ end up together on nodes of the same types.
 """
 
 import json
+import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,26 +14,29 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ebbtide.simulator.cluster import ClusterModel, GroupModel, Pod, StopReason, WorkloadModel
-from ebbtide.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
+from ebbtide.simulator.cluster import ClusterModel, Node, Pod, StopReason
 from ebbtide.simulator.timeline import Timeline
 from ebbtide.units.durations import HOUR_S
-from tests.fidelity.scenario import Plateau, close_in_time, different_nodes, taints_of
+from tests.fidelity.karpenter_reading import (
+    DELETION_COST,
+    DO_NOT_DISRUPT,
+    annotated,
+    budgets_of,
+    left_out,
+    node_pools,
+    workload_of,
+)
+from tests.fidelity.scenario import Plateau, close_in_time, different_nodes
 
 KarpenterScenario = Mapping[str, Any]
 KarpenterRecording = Mapping[str, Any]
 Command = tuple[float, str, tuple[str, ...], tuple[str, ...]]  # when, reason, types removed, types added
 
-POOL_LABEL = "karpenter.sh/nodepool"
 SAMPLE_S = 0.25
-START_S, STOP_S = 0.025, 1.0
+STOP_S = 1.0
 """Pods have no process; a KWOK stage of 1 s ends them, so that Karpenter sees them stop."""
 CREATED_S = 0.3
 """From a change to the first pods."""
-BOOT_S, BOOT_SPREAD_S = 1.3, 0.2
-REGISTERED_S = 1.2
-"""From a launch to a node that takes pods, without a registration delay."""
-RESERVED_CPU_M, RESERVED_MIB, MAX_PODS = 100, 10, 58
 FIRST_PASS_S = 6.5
 """Karpenter is started anew before each scenario, so its loop begins at about the same second..."""
 ALIGNED = "minute_at_s"
@@ -49,9 +53,9 @@ class KarpenterRun:
 
 
 def run_scenario(scenario: KarpenterScenario, seed: int = 0) -> KarpenterRun:
-    timeline = Timeline()
-    daemons = [found for found in scenario["workloads"] if found.get("daemon_set")]
-    pools = [_pool(found, scenario["karpenter"], daemons) for found in scenario["karpenter"]["node_pools"]]
+    timeline, names = Timeline(), random.Random(f"{seed} names of pods")
+    daemons = daemon_sets(scenario)
+    pools = node_pools(scenario)
     minute = scenario.get(ALIGNED)
     cluster = ClusterModel(
         timeline,
@@ -65,20 +69,21 @@ def run_scenario(scenario: KarpenterScenario, seed: int = 0) -> KarpenterRun:
     )
     for found in scenario["workloads"]:
         if not found.get("daemon_set"):
-            cluster.deploy(_workload(found), 0)
-            _plan(timeline, cluster, {"at_s": 0.0, "scale": {found["name"]: found["replicas"]}})
+            cluster.deploy(workload_of(found), 0)
+            _plan(timeline, cluster, {"at_s": 0.0, "scale": {found["name"]: found["replicas"]}}, names)
     for change in scenario["timeline"]:
-        _plan(timeline, cluster, change)
+        _plan(timeline, cluster, change, names)
     rows: list[Plateau] = []
-    end_s = float(scenario["end_s"])
+    usd = {kind.shape.name: kind.usd for pool in pools for kind in pool.types}
+    end_s, dollars = float(scenario["end_s"]), 0.0
     for step in range(int(end_s / SAMPLE_S) + 1):
         timeline.run_until(step * SAMPLE_S)
-        counts = _counts(cluster)
+        dollars += sum(usd[node.group] for node in _registered(cluster, timeline.now)) * SAMPLE_S / HOUR_S
+        counts = _counts(cluster, timeline.now)
         if not rows or rows[-1][1] != counts:
             rows.append((timeline.now, counts))
     karpenter = cluster.karpenter
     assert karpenter is not None
-    usd = {kind.shape.name: kind.usd for pool in pools for kind in pool.types}
     return KarpenterRun(
         tuple(rows),
         _sorted(
@@ -86,9 +91,9 @@ def run_scenario(scenario: KarpenterScenario, seed: int = 0) -> KarpenterRun:
                 [
                     _type(node.group),
                     *(pod.workload for pod in node.pods.values() if not pod.stopping),
-                    *(daemon["name"] for daemon in daemons),
+                    *daemons,
                 ]
-                for node in cluster.nodes()
+                for node in _registered(cluster, timeline.now)
                 if not karpenter.is_draining(node)
             ]
         ),
@@ -101,7 +106,7 @@ def run_scenario(scenario: KarpenterScenario, seed: int = 0) -> KarpenterRun:
             )
             for command in karpenter.commands
         ),
-        sum(usd[group] * seconds / HOUR_S for group, seconds in cluster.billed_seconds().items()),
+        dollars,
         tuple(sorted(eviction.workload for eviction in cluster.evictions)),
     )
 
@@ -184,84 +189,44 @@ class _Processes:
     def nodes_changed(self) -> None: ...
 
 
-def _counts(cluster: ClusterModel) -> dict[str, int]:
-    """Nodes that are not being deleted."""
+def _registered(cluster: ClusterModel, now: float) -> list[Node]:
+    """Return the nodes that have registered: a recording knows no node before."""
+    return [node for node in cluster.nodes() if now >= node.registered_at]
+
+
+def _counts(cluster: ClusterModel, now: float) -> dict[str, int]:
+    """Nodes that have registered and are not being deleted."""
     counts: dict[str, int] = {}
-    for node in cluster.nodes():
+    for node in _registered(cluster, now):
         if cluster.karpenter is not None and not cluster.karpenter.is_draining(node):
             counts[node.group] = counts.get(node.group, 0) + 1
     return counts
 
 
-def _plan(timeline: Timeline, cluster: ClusterModel, change: Mapping[str, Any]) -> None:
+def _plan(timeline: Timeline, cluster: ClusterModel, change: Mapping[str, Any], names: random.Random) -> None:
     def apply() -> None:
         for workload, replicas in change.get("scale", {}).items():
             cluster.scale(workload, replicas)
         for workload, max_unavailable in change.get("pdb", {}).items():
             cluster.set_budget(workload, max_unavailable)
         for pool, budgets in change.get("budgets", {}).items():
-            cluster.set_node_budgets(pool, _budgets(budgets))
+            cluster.set_node_budgets(pool, budgets_of(budgets))
+        for workload, count, annotations in annotated(change):
+            _annotate(cluster, workload, count, annotations, names)
 
     timeline.at(change["at_s"] + CREATED_S, apply)
 
 
-def _pool(
-    found: Mapping[str, Any], karpenter: Mapping[str, Any], daemons: Sequence[Mapping[str, Any]]
-) -> NodePoolModel:
-    offered = [
-        kind for kind in karpenter["instance_types"] if kind["name"] in found.get("instance_types", kind["name"])
-    ]
-    return NodePoolModel(
-        name=found["name"],
-        types=tuple(_offered(kind, found, daemons) for kind in offered),
-        weight=found.get("weight", 0),
-        consolidate_after_s=float(found["consolidate_after"].removesuffix("s")),
-        budgets=_budgets(found["budgets"]),
-    )
-
-
-def _offered(kind: Mapping[str, Any], pool: Mapping[str, Any], daemons: Sequence[Mapping[str, Any]]) -> TypeModel:
-    shape = GroupModel(
-        name=f"{pool['name']}/{kind['name']}",
-        min=0,
-        max=1000,
-        cpu_m=kind["cpu"] * 1000 - RESERVED_CPU_M - sum(daemon["cpu_m"] for daemon in daemons),
-        memory_mib=kind["memory_mib"] - RESERVED_MIB - sum(daemon["memory_mib"] for daemon in daemons),
-        gpu=kind.get("gpu", 0),
-        max_pods=MAX_PODS - len(daemons),
-        labels={POOL_LABEL: pool["name"]},
-        taints=taints_of(pool.get("taints", ())),
-        boot_s=BOOT_S,
-        boot_spread_s=BOOT_SPREAD_S,
-        registered_s=REGISTERED_S,
-    )
-    return TypeModel(shape=shape, usd=kind["price"]["on-demand"])
-
-
-def _budgets(found: Sequence[Mapping[str, Any]]) -> tuple[DisruptionBudget, ...]:
-    budgets: list[DisruptionBudget] = []
-    for budget in found:
-        number = budget["nodes"]
-        reasons = frozenset(DisruptionReason).intersection(budget.get("reasons", DisruptionReason))
-        until_s = budget.get("until_s", float("inf"))
-        if number.endswith("%"):
-            budgets.append(DisruptionBudget(percent=float(number[:-1]), reasons=reasons, until_s=until_s))
-        else:
-            budgets.append(DisruptionBudget(nodes=int(number), reasons=reasons, until_s=until_s))
-    return tuple(budgets)
-
-
-def _workload(found: Mapping[str, Any]) -> WorkloadModel:
-    return WorkloadModel(
-        name=found["name"],
-        category=found["category"],
-        cpu_m=found["cpu_m"],
-        memory_mib=found["memory_mib"],
-        gpu=found.get("gpu", 0),
-        tolerations=taints_of(found.get("tolerations", ())),
-        pdb_max_unavailable=found.get("pdb_max_unavailable"),
-        startup_s=START_S,
-    )
+def _annotate(
+    cluster: ClusterModel, workload: str, count: int, annotations: Mapping[str, str | None], names: random.Random
+) -> None:
+    """Annotate the first pods by name. The end of a pod's name is random."""
+    staying = [pod for pod in cluster.pods(workload) if not pod.stopping]
+    for pod in names.sample(staying, min(count, len(staying))):
+        if DO_NOT_DISRUPT in annotations:
+            cluster.set_do_not_disrupt(pod, annotations[DO_NOT_DISRUPT] == "true")
+        if DELETION_COST in annotations:
+            cluster.annotate(pod.name, int(annotations[DELETION_COST] or 0))
 
 
 def _type(group: str) -> str:
@@ -275,6 +240,8 @@ def _sorted(nodes: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 def main(file: str, draws: str = "1000") -> None:
     """Print the rows of the table in docs/evidence/fidelity.md."""
     for scenario in json.loads(Path(file).read_text(encoding="utf-8")):
+        for line in left_out(scenario):
+            print(f"{file}: {scenario['name']}: {line}", file=sys.stderr)
         found = likeness(scenario, int(draws))
         holding = ", ".join(f"{count:,}" for count in found.holding)
         print(f"| {scenario['name']} | {holding} | ${found.usd:.4f} | ${found.recorded_usd:.4f} |")

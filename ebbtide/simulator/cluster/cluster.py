@@ -125,6 +125,11 @@ class ClusterModel:
             deployment.changed[pod] = existing
             self._replicasets.annotate(existing, deletion_cost)
 
+    def set_do_not_disrupt(self, pod: Pod, value: bool) -> None:  # noqa: FBT001 - the annotation's value
+        """Set the pod's annotation `karpenter.sh/do-not-disrupt`, or remove it."""
+        pod.do_not_disrupt = value
+        self._changed()
+
     def pods(self, workload: str) -> tuple[Pod, ...]:
         """All pods, including terminating ones, oldest first."""
         return tuple(self._state.deployments[workload].pods.values())

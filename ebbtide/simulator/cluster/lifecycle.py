@@ -43,6 +43,8 @@ class Lifecycle:
         deployment.born += 1
         spec = deployment.spec
         pod = Pod(f"{spec.name}-{deployment.born}", spec.name, self._timeline.now, spec)
+        pod.do_not_disrupt = spec.do_not_disrupt
+        pod.deletion_cost = pod.cost_seen = spec.deletion_cost
         if spec.disks:
             taken = {other.slot for other in deployment.pods.values()}
             pod.slot = next(slot for slot in itertools.count() if slot not in taken)

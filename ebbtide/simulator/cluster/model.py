@@ -115,7 +115,8 @@ class WorkloadModel:
     pdb_max_unavailable: int | None = None  # None: no budget
     empty_dir: bool = False
     safe_to_evict: bool | None = None
-    do_not_disrupt: bool = False  # Karpenter leaves its node alone
+    do_not_disrupt: bool = False  # the annotation of its pods; Karpenter leaves their nodes alone
+    deletion_cost: int = 0  # of its pods, from their creation
     grace_s: float = 30.0
     tolerations: tuple[Taint, ...] = ()
     startup_s: float = 0.0  # from bound to running and ready

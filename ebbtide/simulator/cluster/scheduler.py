@@ -121,9 +121,7 @@ class Scheduler:
         self._pass_planned = False
         hopeless: set[PodKind] = set()  # binding only takes resources: a kind that failed in this pass fails again
         now = self._timeline.now
-        registered = any(
-            node.ready or node.ready_at <= now + node.shape.registered_s for node in self._state.nodes.values()
-        )
+        registered = any(node.ready or node.registered_at <= now for node in self._state.nodes.values())
         while self._active:
             pod = self._active.popleft()
             if pod.stopping:

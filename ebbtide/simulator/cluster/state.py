@@ -94,6 +94,11 @@ class Node:
     def group(self) -> str:
         return self.shape.name
 
+    @property
+    def registered_at(self) -> float:
+        """When the scheduler knows the node, which takes no pods yet."""
+        return self.ready_at - self.shape.registered_s
+
 
 @dataclass(slots=True, eq=False)
 class Pod:
@@ -105,6 +110,7 @@ class Pod:
     running_since: float | None = None
     deletion_cost: int = 0
     cost_seen: int = 0  # its deletion cost in the ReplicaSet controller's cache, which may lag
+    do_not_disrupt: bool = False  # Karpenter leaves its node alone
     stopping: bool = False
     failed_last: int = 0  # the number of the scheduler's last attempt that found no node
     slot: int | None = None  # the number of its disk in its set

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from control_plane.plane.binaries import OF_KARPENTER, how_to_get, missing
 from control_plane.plane.driver import ControlPlane
-from control_plane.plane.karpenter import NODE_CLAIMS, POOL_LABEL, Karpenter, NodePool
+from control_plane.plane.karpenter import NODE_CLAIMS, NODE_CLASS, POOL_LABEL, Karpenter, NodePool
 
 from ebbtide.vocabulary.node_pools import CLOSED
 from tests.builders.control_plane import eventually
@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 MOST, BATCH = 3, 4
 CPUS = 4  # of a node
 NAMESPACE = "/api/v1/namespaces/default"
-_NODE_CLASS = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/default"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def karpenter() -> Iterator[Karpenter]:
     if lacking := [*missing(), *missing(OF_KARPENTER)]:
         pytest.skip(how_to_get(lacking))
     with ControlPlane() as plane, Karpenter(plane, TYPES) as karpenter:
-        plane.api.patch(_NODE_CLASS, {"spec": {"nodeRegistrationDelay": "3s"}})
+        plane.api.patch(NODE_CLASS, {"spec": {"nodeRegistrationDelay": "3s"}})
         yield karpenter
 
 

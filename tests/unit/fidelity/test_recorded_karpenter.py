@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fidelity.karpenter import KarpenterRun, differences, run_scenario
+from tests.fidelity.karpenter_reading import DO_NOT_DISRUPT, POOL_LABEL, left_out, node_pools, workload_of
 from tests.paths import DATA
 
 SCENARIOS: dict[str, Mapping[str, Any]] = {
@@ -67,6 +68,104 @@ def test_the_draws_cost_what_the_recordings_cost(name: str) -> None:
 @pytest.mark.long
 def test_a_rare_recording_is_among_many_draws() -> None:
     assert holding(*RARE, 1000) > 0
+
+
+def test_every_key_of_the_recordings_is_played() -> None:
+    assert [line for scenario in SCENARIOS.values() for line in left_out(scenario)] == []
+
+
+def test_keys_and_values_that_are_not_played_are_named() -> None:
+    scenario: dict[str, Any] = json.loads(json.dumps(SCENARIOS["daemonset-takes-its-share"]))
+    scenario["noise"] = 1
+    scenario["karpenter"]["batch_idle_s"] = 5
+    (pool,) = scenario["karpenter"]["node_pools"]
+    pool |= {
+        "startup_taints": [],
+        "termination_grace_period": "5m",
+        "expire_after": "720h",
+        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}],
+        "limits": {"cpu": "16", "disks": "1"},
+    }
+    scenario["workloads"][0]["priority"] = 5
+    annotations = {"example.com/team": "x", "karpenter.sh/do-not-disrupt": "true"}
+    scenario["timeline"].append({"at_s": 1, "annotate_pods": {"api": {"count": 1, "annotations": annotations}}})
+
+    named = [line.partition(": ")[0] for line in left_out(scenario)]
+
+    assert named == [
+        "noise",
+        "karpenter.batch_idle_s",
+        "karpenter.node_pools[0].startup_taints",
+        "karpenter.node_pools[0].termination_grace_period",
+        "karpenter.node_pools[0].limits.disks",
+        "karpenter.node_pools[0].expire_after",
+        "karpenter.node_pools[0].requirements[0]",
+        "workloads[0].priority",
+        "timeline[2].annotate_pods.api.example.com/team",
+    ]
+
+
+def test_what_a_recording_says_of_pools_and_workloads_reaches_the_model() -> None:
+    pool = {
+        "name": "spot",
+        "limits": {"cpu": "16", "memory": "64Gi", "nodes": 3},
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}],
+        "consolidation_policy": "WhenEmpty",
+        "consolidate_after": "30s",
+        "budgets": [{"nodes": "10%"}],
+    }
+    kind = {"name": "m7i.xlarge", "cpu": 4, "memory_mib": 16384, "price": {"on-demand": 0.2, "spot": 0.08}}
+    settings = {"instance_types": [kind], "node_pools": [pool], "registration_delay_s": 25}
+
+    (model,) = node_pools({"karpenter": settings, "workloads": []})
+    workload = workload_of(
+        {
+            "name": "db",
+            "category": "fixed",
+            "cpu_m": 1,
+            "memory_mib": 1,
+            "node_pool": "spot",
+            "one_per_node": True,
+            "anti_affinity_with": ["batch"],
+            "do_not_disrupt": True,
+            "deletion_cost": -1,
+        }
+    )
+
+    (offer,) = model.types
+    assert model.limits == {"cpu_m": 16000, "memory_mib": 65536, "nodes": 3}
+    assert (model.spot, model.only_empty, offer.usd, offer.shape.boot_s) == (True, True, 0.08, 26.3)
+    assert offer.capacity == {"cpu_m": 4000, "memory_mib": 16384, "gpu": 0}
+    assert (workload.one_per_node, workload.do_not_disrupt, workload.deletion_cost) == (True, True, -1)
+    assert (workload.anti_affinity_with, dict(workload.node_selector)) == (("batch",), {POOL_LABEL: "spot"})
+
+
+def test_an_annotation_of_the_first_pods_is_set_and_removed() -> None:
+    """Only the empty node goes while both pods have the annotation; without it one of the others goes, too."""
+    scenario = {
+        "name": "annotated",
+        "karpenter": {
+            "instance_types": [{"name": "m7i.xlarge", "cpu": 4, "memory_mib": 16384, "price": {"on-demand": 0.2}}],
+            "node_pools": [{"name": "flexible", "consolidate_after": "0s", "budgets": [{"nodes": "100%"}]}],
+        },
+        "workloads": [
+            {"name": "filler", "category": "worker", "replicas": 3, "cpu_m": 2500, "memory_mib": 64},
+            {"name": "job", "category": "worker", "replicas": 0, "cpu_m": 1000, "memory_mib": 64},
+        ],
+        "timeline": [
+            {"at_s": 10, "scale": {"job": 2}},
+            {"at_s": 15, "annotate_pods": {"job": {"count": 9, "annotations": {DO_NOT_DISRUPT: "true"}}}},
+            {"at_s": 20, "scale": {"filler": 0}},
+            {"at_s": 80, "annotate_pods": {"job": {"count": 9, "annotations": {DO_NOT_DISRUPT: None}}}},
+            {"at_s": 80.5, "budgets": {"flexible": [{"nodes": "100%"}]}},
+        ],
+        "end_s": 160,
+    }
+
+    commands = run_scenario(scenario).commands
+
+    assert [reason for _, reason, _, _ in commands] == ["Empty", "Underutilized"]
+    assert commands[0][0] < 80 < commands[1][0]
 
 
 def test_every_recording_is_accounted_for() -> None:

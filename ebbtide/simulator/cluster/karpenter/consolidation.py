@@ -46,6 +46,15 @@ class Command:
     places: tuple[Node, ...] = ()  # nodes that the pods would move to
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The cluster when a method found nothing."""
+
+    changes: int  # of nodes, pods and NodePools
+    version: int  # of everything, budgets of pods included
+    since: float
+
+
 Method = Callable[[], Command | None]
 
 
@@ -57,25 +66,31 @@ class Consolidation:
         self._fleet = fleet
         self.retention = RetentionLedger()
         self.methods: tuple[Method, ...] = (self._empty, self._several, self._one)
-        self._rests: dict[Method, tuple[int, int]] = {}  # the states of cluster and budgets when nothing was found
+        self._rests: dict[Method, Rest] = {}
 
     @property
     def rests_in_vain(self) -> bool:
         """True if something changed that ends no rest, so the next look may find more."""
-        rests = self._rests.values()
-        return any(state == self._fleet.changes and version != self._state.version for state, version in rests)
+        now, version = self._timeline.now, self._state.version
+        rests = [rest for rest in self._rests.values() if rest.changes == self._fleet.changes]
+        ends = self._ends_of_waits() if rests else []
+        return any(rest.version != version or any(rest.since < end <= now for end in ends) for rest in rests)
 
     def next_candidate_at(self) -> float | None:
         """The next end of a timer that makes a candidate."""
         now = self._timeline.now
-        ends = [
+        ends = self._ends_of_waits()
+        ends += [budget.until_s for pool in self._fleet.pools.values() for budget in pool.budgets]
+        return min((end for end in ends if now < end < float("inf")), default=None)
+
+    def _ends_of_waits(self) -> list[float]:
+        """When each node becomes a candidate; no end of a wait is a change of the cluster."""
+        return [
             end
             for node in self._fleet.nodes()
             if node.ready and not node.leaving
             for end in (self._fleet.consolidatable_at(node), self._fleet.nominated_until(node))
         ]
-        ends += [budget.until_s for pool in self._fleet.pools.values() for budget in pool.budgets]
-        return min((end for end in ends if now < end < float("inf")), default=None)
 
     def candidates(self, reason: DisruptionReason) -> list[Candidate]:
         found = [candidate for node in self._fleet.nodes() if (candidate := self._candidate(node))]
@@ -107,7 +122,7 @@ class Consolidation:
     def _blocks(self, pod: Pod) -> bool:
         if pod.stopping:
             return False
-        return pod.spec.do_not_disrupt or self._state.deployments[pod.workload].disruptions_allowed == 0
+        return pod.do_not_disrupt or self._state.deployments[pod.workload].disruptions_allowed == 0
 
     def _within_budgets(
         self, reason: DisruptionReason, candidates: Sequence[Candidate]
@@ -132,11 +147,11 @@ class Consolidation:
         }
 
     def _resting(self, method: Method) -> bool:
-        return method in self._rests and self._rests[method][0] == self._fleet.consolidation_state()
+        return method in self._rests and self._rests[method].changes == self._fleet.consolidation_state()
 
     def _rest(self, method: Method, *, held_back: bool) -> None:
         if not held_back:
-            self._rests[method] = self._fleet.consolidation_state(), self._state.version
+            self._rests[method] = Rest(self._fleet.consolidation_state(), self._state.version, self._timeline.now)
 
     def _empty(self) -> Command | None:
         candidates = self.candidates(EMPTY)
@@ -216,7 +231,8 @@ class Consolidation:
         moved = [pod for candidate in candidates for pod in candidate.pods if self._fleet.movable(pod)]
         waiting = [pod for pod in self._state.unschedulable.values() if not pod.stopping]
         to_move = self._fleet.pods_to_move()
-        packing = Packing(self._fleet, self._placement, [candidate.node for candidate in candidates])
+        removed = [candidate.node for candidate in candidates]
+        packing = Packing(self._fleet, self._placement, removed, {pod.name for pod in moved})
         packing.put([*waiting, *moved, *to_move])
         leaving = {pod.name for pod in to_move}
         pending = {pod.name for pod in waiting}

@@ -6,6 +6,7 @@ Source: kubernetes-sigs/karpenter 1.14.1, controllers/state/cluster.go (`Consoli
 
 import random
 from collections import Counter
+from collections.abc import Container
 from dataclasses import replace
 
 from ebbtide.simulator.cluster.karpenter.model import DisruptionBudget, NodePoolModel, TypeModel
@@ -87,6 +88,10 @@ class Fleet:
         since = self._pod_events.get(node.name, node.ready_at)
         return since + self.pool_of(node).consolidate_after_s
 
+    def takes_moved_pods(self, node: Node) -> bool:
+        """False within `consolidateAfter` of the node's last pod event: consolidation then plans no pod on it."""
+        return not node.ready or not self.owns(node) or self._timeline.now >= self.consolidatable_at(node)
+
     def nominate(self, node: Node) -> None:
         self._nominated[node.name] = self._timeline.now + NOMINATED_S
 
@@ -107,11 +112,14 @@ class Fleet:
             self._order[name] = self._rng.random()
         return self._order[name]
 
-    def left_of_limits(self) -> dict[str, dict[str, int]]:
-        """What may still be launched, by NodePool and resource. Nodes that go do not count, so a limit is exceeded
-        while a replacement waits.
+    def left_of_limits(self, without: Container[str]) -> dict[str, dict[str, int]]:
+        """Return the capacity that may still be launched, by NodePool and resource.
+
+        Nodes that are being removed do not count, nor do those in `without`, which consolidation would remove. So a
+        NodePool at its limit may replace a node, and exceeds the limit until the old node has ended.
         """
-        staying = Counter(node.group for node in self._state.nodes.values() if not node.leaving)
+        nodes = self._state.nodes.values()
+        staying = Counter(node.group for node in nodes if not node.leaving and node.name not in without)
         return {
             pool.name: {
                 resource: limit - sum(kind.counts(resource) * staying[kind.shape.name] for kind in pool.types)
@@ -127,7 +135,5 @@ class Fleet:
 
     def movable(self, pod: Pod) -> bool:
         return (
-            not pod.stopping
-            and not pod.spec.do_not_disrupt
-            and self._state.deployments[pod.workload].max_unavailable != 0
+            not pod.stopping and not pod.do_not_disrupt and self._state.deployments[pod.workload].max_unavailable != 0
         )

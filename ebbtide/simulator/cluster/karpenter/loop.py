@@ -141,6 +141,7 @@ class ModelledKarpenter:
         removed = tuple(node.group for node in confirmed.nodes)
         self.commands.append(Disruption(self._timeline.now, confirmed.reason, removed, added))
         self._removals.begin(confirmed)
+        self._provisioner.trigger()  # the taint begins a batch, as a new pod does
         self._end()
         self._plan(self._timeline.now + PASS_TAKES_S)
 

@@ -4,11 +4,15 @@ Pods are sorted by CPU, then memory. Each goes on the first node that takes it, 
 fewest pods that takes it, then on a new one of the first NodePool by weight. A NodeClaim keeps every type that still
 fits; prices are looked at only when the packing is complete, so it fills few large nodes.
 
-Source: kubernetes-sigs/karpenter 1.14.1, controllers/provisioning/scheduling: scheduler.go (`add`), queue.go,
-nodeclaim.go.
+A limit of nodes is compared with the nodes that exist. The NodeClaims of one plan do not count for it, since no
+instance type has a capacity of `nodes`; they count for every other limit.
+
+Source: kubernetes-sigs/karpenter 1.14.1, controllers/provisioning/scheduling: scheduler.go (`add`, `subtractMax`,
+`updateRemainingResources`), queue.go, nodeclaim.go; disruption/helpers.go (`SimulateScheduling`).
 """
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from ebbtide.simulator.cluster.karpenter.fleet import Fleet
 from ebbtide.simulator.cluster.karpenter.model import NodePoolModel, TypeModel
@@ -71,15 +75,27 @@ def _largest(shapes: Sequence[GroupModel]) -> GroupModel:
 
 
 class Packing:
-    """One simulation. The cluster is not changed."""
+    """One simulation. The cluster is not changed.
 
-    def __init__(self, fleet: Fleet, placement: Placement, without: Iterable[Node] = ()) -> None:
+    `moved`: names of pods on the nodes `without`, which consolidation would move. They do not go on a node that had a
+    pod event within `consolidateAfter`; pods that wait, or whose node is being removed, do.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        placement: Placement,
+        without: Iterable[Node] = (),
+        moved: AbstractSet[str] = frozenset(),
+    ) -> None:
         excluded = {node.name for node in without}
+        self._fleet = fleet
+        self._moved = moved
         self._placement = placement
         self._nodes = [node for node in fleet.places() if node.name not in excluded]
         self._rooms: dict[str, Room] = {}
-        self._first: dict[PodKind, int] = {}  # nodes before it take no pod of the kind: rooms only shrink
-        self._left = fleet.left_of_limits()
+        self._first: dict[tuple[PodKind, bool], int] = {}  # nodes before it take no such pod: rooms only shrink
+        self._left = fleet.left_of_limits(excluded)
         self._pools = sorted(fleet.pools.values(), key=lambda pool: (-pool.weight, pool.name))
         self._hopeless: set[PodKind] = set()
         self.claims: list[Claim] = []
@@ -94,18 +110,21 @@ class Packing:
         return self
 
     def _onto_node(self, pod: Pod) -> bool:
-        first = self._first.get(pod.kind, 0)
+        kind = pod.kind, pod.name in self._moved
+        first = self._first.get(kind, 0)
         for number in range(first, len(self._nodes)):
             node = self._nodes[number]
+            if pod.name in self._moved and not self._fleet.takes_moved_pods(node):
+                continue
             room = self._rooms.get(node.name, node.room)
             if pod.may_run_on(node) and room.fits(pod.spec) and self._placement.takes(node.shape, pod.spec):
                 if node.name not in self._rooms:
                     room = self._rooms[node.name] = room.copy()
                 room.take(pod.spec)
                 self.placed.setdefault(node.name, (node, []))[1].append(pod)
-                self._first[pod.kind] = number
+                self._first[kind] = number
                 return True
-        self._first[pod.kind] = len(self._nodes)
+        self._first[kind] = len(self._nodes)
         return False
 
     def _onto_claim(self, pod: Pod) -> bool:
@@ -121,7 +140,7 @@ class Packing:
             claim = Claim(pool, types) if types else None
             if claim is not None and claim.take(pod, self._placement):
                 self.claims.append(claim)
-                for resource in left:  # the most that it may become
+                for resource in left.keys() - {"nodes"}:  # the most that it may become
                     left[resource] -= max(kind.counts(resource) for kind in claim.types)
                 return True
         self._hopeless.add(pod.kind)

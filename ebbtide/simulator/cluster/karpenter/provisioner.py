@@ -1,8 +1,9 @@
 """Launches for waiting pods.
 
-Pods are batched: a pass begins 1 s after the last new pod, 10 s after the first one at the latest. Pods that still
-wait are planned again at once, when their node registers, and every 10 s. Each plan *nominates* the nodes in it for
-20 s, booting ones included, so that consolidation leaves them alone.
+Pods are batched: a pass begins 1 s after the last new pod, no later than 10 s after the first one. Pods that still
+wait are planned again when their node registers, since the scheduler then updates them, and every 10 s. Pods of a node
+that is being removed are planned in the same way from its taint on. Each plan *nominates* the nodes in it for 20 s,
+booting ones included, so that consolidation leaves them alone.
 
 Source: kubernetes-sigs/karpenter 1.14.1, controllers/provisioning/batcher.go, controller.go and provisioner.go.
 """
@@ -17,8 +18,6 @@ from ebbtide.simulator.timeline import Handle, Timeline
 
 BATCH_IDLE_S, BATCH_MAX_S = 1.0, 10.0
 PASS_TAKES_S = (0.05, 0.3)
-REGISTERED_S = 0.1
-"""From a launch to the node's registration, if it boots at once: the scheduler then updates its pods."""
 RETRY_S = 10.0
 AFTER_THE_SCHEDULER = 3
 
@@ -56,12 +55,13 @@ class Provisioner:
         for node, _ in packing.placed.values():
             if self._fleet.owns(node):
                 self._fleet.nominate(node)
-        for claim in packing.claims:
-            self._reach.machines.launch(claim.cheapest.shape, zone=claim.zone)
-        if packing.claims:
+        machines = self._reach.machines
+        launched = [machines.launch(claim.cheapest.shape, zone=claim.zone) for claim in packing.claims]
+        if launched:
             self._fleet.mark_changed()
-            self._retry_after(REGISTERED_S)
-        elif packing.placed:
+            registered_s = min(node.registered_at for node in launched) - self._timeline.now
+            self._retry_after(min(max(0.0, registered_s), RETRY_S))
+        elif packing.placed or self._fleet.going:
             self._retry_after(RETRY_S)
 
     def _retry_after(self, delay: float) -> None:

@@ -20,6 +20,9 @@ from ebbtide.simulator.timeline import Timeline
 POLL_S = 1.0
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 10.0
 LEAST_DRAIN_S = 5.0
+DRAIN_BEGINS_S = 0.4
+"""From the command, or its replacement, to the first eviction: the NodeClaim is deleted first, and then the node.
+Recordings show 0.3 to 0.5 s."""
 
 
 class Removals:
@@ -53,10 +56,14 @@ class Removals:
             self._timeline.after(POLL_S, lambda: self._await(command, replacement))
         else:
             for node in command.nodes:
-                self._drain(node)
+                self.draining[node.name] = node
+            self._timeline.after(DRAIN_BEGINS_S, lambda: self._drain(command.nodes))
 
-    def _drain(self, node: Node) -> None:
-        self.draining[node.name] = node
+    def _drain(self, nodes: tuple[Node, ...]) -> None:
+        for node in nodes:
+            self._empty(node)
+
+    def _empty(self, node: Node) -> None:
         for pod in list(node.pods.values()):
             self._evict(node, pod, FIRST_RETRY_S)
         began = self._timeline.now
@@ -65,7 +72,7 @@ class Removals:
     def _evict(self, node: Node, pod: Pod, retry_s: float) -> None:
         if pod.stopping or pod.name not in node.pods or node.name not in self._state.nodes:
             return
-        if not pod.spec.do_not_disrupt and self._reach.lifecycle.evict(pod, pod.spec.grace_s):
+        if not pod.do_not_disrupt and self._reach.lifecycle.evict(pod, pod.spec.grace_s):
             spec = pod.spec
             self.evictions.append(Eviction(self._timeline.now, pod.name, spec.name, spec.category, node.name))
         else:

@@ -139,6 +139,38 @@ def test_a_cheaper_node_is_ready_before_the_first_pod_is_evicted() -> None:
     assert eviction.at - first_command_at(played) >= 25
 
 
+def test_at_its_limit_a_node_pool_replaces_a_node_by_a_smaller_one() -> None:
+    played = Played([], node_pools=[node_pool(limits={"cpu_m": 16000})], listener=Witness(1.0))
+    played.cluster.deploy(workload("filler", cpu_m=12000), 1)
+    played.cluster.deploy(workload(cpu_m=1000, pdb_max_unavailable=1), 1)
+    assert [node.group for node in played.at(30).nodes()] == ["general/4xlarge"]
+    played.cluster.scale("filler", 0)
+
+    assert [node.group for node in played.at(120).nodes()] == ["general/large"]
+
+
+def test_a_pod_is_not_moved_to_a_node_within_its_consolidate_after() -> None:
+    """The first node is a candidate from 130 s on and has no place for its pod: a pod left the second one at 90 s. The
+    end of that wait is no change of the cluster, so the next look comes five minutes after the last change.
+    """
+    pool = node_pool(sizes=["2xlarge"], consolidate_after_s=100)
+    played = Played([], node_pools=[pool], listener=Witness(1.0))
+    played.cluster.deploy(workload("filler", cpu_m=7000), 2)
+    played.cluster.deploy(workload(cpu_m=1000), 1)
+    played.at(15)
+    played.cluster.deploy(workload("other", cpu_m=1000), 1)
+    played.at(30)
+    played.cluster.scale("filler", 1)
+    played.at(90)
+    played.cluster.scale("filler", 0)
+
+    assert len({node.name for name in ("api", "other") for node in homes(played.cluster, name)}) == 2
+    played.at(380)
+    assert commands(played) == []
+    played.at(430)
+    assert commands(played) == [("Underutilized", 1)]
+
+
 def test_without_its_replacement_a_node_is_left_alone_again() -> None:
     played = Played([], node_pools=[node_pool(boot_s=25.0)], listener=Witness(1.0))
     played.cluster.deploy(workload("filler", cpu_m=12000), 1)

@@ -55,8 +55,19 @@ def test_the_heavier_pool_comes_first_and_what_it_cannot_take_goes_to_the_next()
     assert launched(played.at(10)) == ["heavy/large", "light/xlarge"]
 
 
-@pytest.mark.parametrize("limits", [{"nodes": 2}, {"cpu_m": 5000}])
-def test_pods_above_a_limit_wait_until_there_is_room(limits: dict[str, int]) -> None:
+def test_one_batch_may_exceed_a_limit_of_nodes_and_later_pods_get_no_more() -> None:
+    played = Played([], node_pools=[node_pool(sizes=["large"], limits={"nodes": 2})])
+    played.cluster.deploy(workload(), 3)
+    assert launched(played.at(10)) == ["general/large"] * 3
+
+    played.cluster.scale("api", 5)
+
+    assert launched(played.at(60)) == ["general/large"] * 3
+    assert len(waiting(played.cluster, "api")) == 2
+
+
+@pytest.mark.parametrize("limits", [{"cpu_m": 5000}, {"nodes": 2, "cpu_m": 4000}])
+def test_pods_above_a_limit_of_cpu_wait_until_there_is_room(limits: dict[str, int]) -> None:
     played = Played([], node_pools=[node_pool(sizes=["large"], limits=limits)])
     played.cluster.deploy(workload(), 3)
     played.cluster.deploy(workload("other", category="x"), 0)

@@ -54,7 +54,7 @@ def test_our_nodes_are_those_of_the_stack_file_and_those_of_the_defaults_have_an
     assert {pool.name: types(ours, pool.name) for pool in ours.node_pools} == {
         name: set(stack.node_groups[name].instance_types) for name in ("flexible", "gpu")
     }
-    assert {pool.name: pool.limits for pool in ours.node_pools}["gpu"] == {"nodes": 4}
+    assert {pool.name: pool.limits for pool in ours.node_pools}["gpu"] == {"nodes": 4, "cpu_m": 4 * 8000}
     assert {"m7i.large", "c7i.2xlarge", "r7i.4xlarge", "m7i.24xlarge"} <= types(defaults, "flexible")
     assert "m6i.large" not in types(defaults, "flexible")
     assert "g5.12xlarge" in types(defaults, "gpu")
@@ -146,7 +146,7 @@ def test_a_group_with_karpenter_is_a_node_pool_of_its_list_in_the_products_own_r
 
     (pool,) = plan.node_pools
     assert [group.name for group in plan.groups] == ["fixed"]
-    assert (pool.name, pool.limits, pool.budgets) == ("flexible", {"nodes": 7}, BY_DAY)
+    assert (pool.name, pool.limits, pool.budgets) == ("flexible", {"nodes": 7, "cpu_m": 7 * 16000}, BY_DAY)
     assert types(plan, "flexible") == set(LISTED)
     assert plan.rates["flexible/m7i.2xlarge"].usd_per_hour(1) == on_demand("us-east-1", "m7i.2xlarge")
 

@@ -30,7 +30,7 @@ from ebbtide.vocabulary.labels import GPU_RESOURCE
 NODE_POOLS, NODE_CLAIMS = "/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1/nodeclaims"
 POOL_LABEL = "karpenter.sh/nodepool"
 DISRUPTED = "karpenter.sh/disrupted"
-_NODE_CLASSES = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
+NODE_CLASS = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/default"
 _CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 _NODES = "/api/v1/nodes"
 _REGION, _ZONE = "us-east-1", "us-east-1a"
@@ -61,6 +61,9 @@ class NodePool:
     budgets: Sequence[Mapping[str, Any]] | None = None
     template: Mapping[str, str] = field(default_factory=dict[str, str])  # annotations of its nodes; a change is drift
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
+    weight: int = 0  # 0: none
+    consolidate_after: str = "0s"
+    policy: str = "WhenEmptyOrUnderutilized"
 
     def body(self) -> dict[str, Any]:
         one_of = {
@@ -73,7 +76,7 @@ class NodePool:
             "taints": [dict(taint) for taint in self.taints],
             "expireAfter": "Never",
         }
-        disruption = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
+        disruption = {"consolidationPolicy": self.policy, "consolidateAfter": self.consolidate_after}
         return {
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodePool",
@@ -84,6 +87,7 @@ class NodePool:
                     "spec": spec,
                 },
                 "limits": dict(self.limits),
+                **({"weight": self.weight} if self.weight else {}),
                 "disruption": disruption if self.budgets is None else {**disruption, "budgets": [*self.budgets]},
             },
         }
@@ -173,7 +177,7 @@ def define(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--server-side", *(f"--filename={folder}" for folder in folders))
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     body = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}}
-    plane.api.apply(f"{_NODE_CLASSES}/default", body, manager="kubectl")
+    plane.api.apply(NODE_CLASS, body, manager="kubectl")
 
 
 def _machine(name: str) -> dict[str, Any]:
