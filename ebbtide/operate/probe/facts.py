@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from components.cluster.karpenter.pools import CLASS_API, class_name
 from components.definitions import crds
 from controllers.adapters.kube_api import ApiError, Json
+from ebbtide.operate.objects import at
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.file.keys import REDIS_PASSWORD
 from ebbtide.settings.sections.redis import token_fault
@@ -171,6 +172,7 @@ class Facts:
     gateway_class: Answer = None
     node_pools: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name
     node_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by the name of a stack's NodePool
+    pool_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name: of existing NodePools
     karpenter: Answer = None  # a list of its Deployments
 
 
@@ -212,6 +214,9 @@ def facts_of(
         classes = {name: pool.submit(read, api, f"{_NODE_CLASSES}/{class_name(name)}") for name in created}
         karpenter = pool.submit(read, api, "/apis/apps/v1/deployments", labelSelector=_KARPENTER) if pools else None
         answers = {name: read.result() for name, read in reads.items()}
+        existing = [pools[want.name].result() for want in node_pools if want.node_set]
+        named = {name for item in existing if isinstance(item, dict) and (name := ec2_class(item))}
+        of_existing = {name: pool.submit(read, api, f"{_NODE_CLASSES}/{name}") for name in sorted(named)}
         return Facts(
             version=version,
             apis=_versions(answers["groups"]),
@@ -234,8 +239,15 @@ def facts_of(
             gateway_class=answers.get("class"),
             node_pools={name: read.result() for name, read in pools.items()},
             node_classes={name: read.result() for name, read in classes.items()},
+            pool_classes={name: read.result() for name, read in of_existing.items()},
             karpenter=karpenter and karpenter.result(),
         )
+
+
+def ec2_class(pool: Json) -> str:
+    """Return the name of a NodePool's EC2NodeClass; empty if it names none of this kind."""
+    reference: Json = at(pool, "spec", "template", "spec", "nodeClassRef") or {}
+    return str(reference.get("name", "")) if reference.get("group") == CLASS_API.partition("/")[0] else ""
 
 
 def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor) -> RayFacts:

@@ -1,4 +1,5 @@
-"""Check that Karpenter's NodePools leave their disruption budgets to Ebbtide, and never end a worker. Pure.
+"""Check that Karpenter's NodePools leave their disruption budgets to Ebbtide, never end a worker, and have nodes that
+suit their pods. Pure.
 
 Karpenter ends a node after `expireAfter` whatever its budgets are, and `terminationGracePeriod` deletes pods that no
 budget releases.
@@ -12,8 +13,11 @@ from components.cluster.karpenter.pools import class_name
 from controllers.adapters.kube_api import Json
 from controllers.workloads.nodes.budgets import conflict, observed
 from ebbtide.operate.objects import at, labels_of, quantity, rows_at
-from ebbtide.operate.probe.facts import Denied, NodePoolWant
+from ebbtide.operate.probe.facts import Denied, NodePoolWant, ec2_class
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
+from ebbtide.operate.probe.node_classes import class_faults
+from ebbtide.operate.probe.node_templates import requirements_of, template_faults
+from ebbtide.prices import InstanceType
 from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 from ebbtide.vocabulary.node_pools import API
@@ -42,8 +46,11 @@ def node_pools(probed: Probed) -> Iterator[Finding]:
         elif answer is None:
             yield missing(subject, f"not there; create it, or change cluster.nodePools.{want.node_set}")
         else:
-            faults = [*_faults(want, answer)]
-            yield from faults or [ok(subject, "its disruption budgets are free for Ebbtide")]
+            faults = [*_faults(want, answer), *template_faults(probed, want, answer)]
+            if name := ec2_class(answer):
+                shape = probed.wants.shapes.get(want.node_set)
+                faults += class_faults(want, name, facts.pool_classes.get(name), shape)
+            yield from faults or [ok(subject, f"its budgets are free for Ebbtide, and its nodes suit {want.node_set}")]
 
 
 def _taken_names(probed: Probed) -> Iterator[Finding]:
@@ -88,13 +95,29 @@ def _limits(probed: Probed, wants: Sequence[NodePoolWant]) -> Iterator[Finding]:
             GPU_RESOURCE: (Decimal(sum(pod.gpu * pod.most for pod in pods)), "GPUs"),
         }
         for resource, (needed, unit) in needs.items():
-            limits = [at(pool, "spec", "limits", resource) for pool in pools.values()]
-            if None not in limits and (most := sum(map(quantity, limits), Decimal(0))) < needed:
+            limits = [_limit(pool, resource) for pool in pools.values()]
+            known = [limit for limit in limits if limit is not None]
+            if len(known) == len(limits) and (most := sum(known, Decimal(0))) < needed:
                 yield note(
                     f"nodepools {', '.join(pools)} limits",
                     f"wanted {resource} for {needed:f} {unit}, which all pods of {node_set} request at their most, "
                     f"found {most:f}: jobs will wait although their pool may still grow",
                 )
+
+
+def _limit(pool: Json | Denied | None, resource: str) -> Decimal | None:
+    """The most that a NodePool may have, by its own limit and by the limit of nodes of the types that it lists."""
+    if not isinstance(pool, dict):
+        return None
+    limits: Json = at(pool, "spec", "limits") or {}
+    most = [quantity(limits[resource])] if resource in limits else []
+    if "nodes" in limits and (types := requirements_of(pool).types):
+        most.append(quantity(limits["nodes"]) * max(_capacity(kind)[resource] for kind in types))
+    return min(most, default=None)
+
+
+def _capacity(kind: InstanceType) -> dict[str, int]:
+    return {"cpu": kind.vcpu, "memory": kind.memory_mib * 2**20, GPU_RESOURCE: kind.gpu}
 
 
 def _version(deployments: Json | Denied | None) -> Finding:
@@ -128,6 +151,11 @@ def _faults(want: NodePoolWant, item: Json) -> Iterator[Finding]:
         yield note(f"{subject} consolidateAfter", "Never, so nodes stay, empty ones too; write for example 0s")
     if disruption.get("consolidationPolicy") == "WhenEmpty":
         said = "WhenEmpty, so nodes with pods stay all night; write WhenEmptyOrUnderutilized"
+        yield note(f"{subject} consolidationPolicy", said)
+    if disruption.get("consolidationPolicy") == "Balanced":
+        said = (
+            "Balanced, so nodes whose move saves little stay at night; Ebbtide is tested with WhenEmptyOrUnderutilized"
+        )
         yield note(f"{subject} consolidationPolicy", said)
 
 

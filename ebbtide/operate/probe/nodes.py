@@ -63,7 +63,7 @@ class NodeCapacity(NamedTuple):
         return pod.cpu <= self.cpu and pod.memory <= self.memory and pod.gpu <= self.gpus(pod) and enough
 
     def accepts(self, pod: PodWant) -> bool:
-        return not self.cordoned and all(_tolerates(pod, taint) for taint in self.taints)
+        return not self.cordoned and all(tolerates(pod, taint) for taint in self.taints)
 
     def built_for(self, pod: PodWant) -> bool:
         return pod.arch in (None, self.arch)
@@ -78,7 +78,7 @@ class NodeCapacity(NamedTuple):
             yield "cordoned"
 
 
-def _tolerates(pod: PodWant, taint: Taint) -> bool:
+def tolerates(pod: PodWant, taint: Taint) -> bool:
     """Same rule as `components.pods.rules.tolerations`; a test compares both."""
     if not pod.gpu or taint.effect != "NoSchedule":
         return False

@@ -12,21 +12,46 @@ from tests.builders.settings import loaded, shortest
 from tests.unit.operate.test_probe import GROUPS, CannedCluster, findings, groups, wants
 
 POOL = "/apis/karpenter.sh/v1/nodepools/general"
+CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/workers"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 DENIED = 403
 
 
 def asked(tmp_path: Path) -> Wants:
-    return wants(tmp_path, "nodePools: { flexible: [general] }")
+    return wants(tmp_path, "nodePools: { flexible: [general] }, nodeSelectors: { flexible: { team: ml } }")
 
 
 def node_pool(manager: str = "kubectl", how: str = "Update", **changes: Any) -> dict[str, Any]:
     fields: Any = {"f:spec": {"f:disruption": {"f:budgets": {}}}}
     managed = [{"manager": manager, "operation": how, "fieldsV1": fields}]
-    node = {"expireAfter": "Never", **changes.pop("node", {})}
+    labels = changes.pop("labels", {"team": "ml"})
+    metadata = {"labels": labels, "annotations": changes.pop("annotations", {})}
+    node = {"expireAfter": "Never", "requirements": [*REQUIREMENTS.values()], **changes.pop("node", {})}
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"conditions": changes.pop("conditions", conditions)}
+    more = changes.pop("spec", {})
     disruption = {"budgets": [{"nodes": "10%"}], "consolidateAfter": "1m", **changes}
-    spec = {"template": {"spec": node}, "disruption": disruption}
-    return {"metadata": {"name": "general", "resourceVersion": "1", "managedFields": managed}, "spec": spec}
+    spec = {"template": {"metadata": metadata, "spec": node}, "disruption": disruption, **more}
+    own = {"name": "general", "resourceVersion": "1", "managedFields": managed}
+    return {"metadata": own, "spec": spec, "status": status}
+
+
+def one_of(key: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": [*values]}
+
+
+REQUIREMENTS = {
+    "arch": one_of("kubernetes.io/arch", "amd64"),
+    "capacity": one_of("karpenter.sh/capacity-type", "on-demand"),
+    "os": one_of("kubernetes.io/os", "linux"),
+    "types": one_of("node.kubernetes.io/instance-type", "m7i.xlarge", "m7i.2xlarge"),
+}
+
+
+def required(**changes: dict[str, Any] | None) -> dict[str, Any]:
+    """A NodePool with other requirements; None removes one."""
+    rows = (REQUIREMENTS | changes).values()
+    return node_pool(node={"requirements": [row for row in rows if row is not None]})
 
 
 def karpenter(version: str, policy: str | None = "Ignore") -> dict[str, Any]:
@@ -37,10 +62,17 @@ def karpenter(version: str, policy: str | None = "Ignore") -> dict[str, Any]:
 
 
 def said(
-    tmp_path: Path, pool: Any = None, version: str = "1.14.1", *, api: bool = True, policy: str | None = "Ignore"
+    tmp_path: Path,
+    pool: Any = None,
+    version: str = "1.14.1",
+    *,
+    api: bool = True,
+    policy: str | None = "Ignore",
+    of_class: Any = None,
 ) -> dict[str, str]:
     served = groups(*GROUPS, *(["karpenter.sh/v1"] if api else []))
     answers = {"/apis": served, POOL: pool or node_pool(), DEPLOYMENTS: karpenter(version, policy)}
+    answers |= {CLASS: of_class} if of_class is not None else {}
     return findings(CannedCluster(answers), asked(tmp_path))
 
 
@@ -106,6 +138,184 @@ def test_each_setting_that_contradicts_business_hours_is_one_line(
 
     assert [*lines] == [f"nodepool general {what}"]
     assert all(word in lines[f"nodepool general {what}"] for word in words)
+
+
+DEDICATED = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "what", "words"),
+    [
+        (
+            node_pool(annotations={"karpenter.sh/do-not-disrupt": "true"}),
+            "karpenter.sh/do-not-disrupt",
+            ("note: true",),
+        ),
+        (node_pool(labels={}), "label team", ("missing: wanted ml", "found none", "write team: ml into")),
+        (node_pool(labels={"team": "web"}), "label team", ("missing: wanted ml", "found web")),
+        (
+            required(team=one_of("team", "web", "ops")) | {"metadata": node_pool()["metadata"]},
+            "",
+            ("ok: ",),  # the label of the template stands beside the requirement
+        ),
+        (
+            node_pool(node={"taints": [DEDICATED]}),
+            "taint dedicated",
+            ("missing: wanted none", "dedicated=ml:NoSchedule"),
+        ),
+        (node_pool(node={"taints": [{**DEDICATED, "effect": "NoExecute"}]}), "taint dedicated", ("NoExecute",)),
+        (node_pool(node={"taints": [{**DEDICATED, "effect": "PreferNoSchedule"}]}), "", ("ok: ",)),
+        (node_pool(node={"startupTaints": [DEDICATED]}), "startupTaint dedicated", ("note: a node takes no pod",)),
+        (
+            required(arch=None, types=None),
+            "kubernetes.io/arch",
+            ("note: wanted one, found amd64 and arm64", "In [amd64]"),
+        ),
+        (
+            required(arch=one_of("kubernetes.io/arch", "amd64", "arm64"), types=None),
+            "kubernetes.io/arch",
+            ("found amd64 and arm64",),
+        ),
+        (required(arch=None), "", ("ok: ",)),  # the listed types have one processor
+        (required(os=one_of("kubernetes.io/os", "windows")), "kubernetes.io/os", ("missing: wanted linux",)),
+        (
+            required(capacity=one_of("karpenter.sh/capacity-type", "spot", "on-demand")),
+            "karpenter.sh/capacity-type",
+            ("missing: wanted on-demand, found spot, on-demand", "the jobs on it end"),
+        ),
+        (required(capacity=None), "karpenter.sh/capacity-type", ("found no requirement",)),
+        (
+            required(capacity={"key": "karpenter.sh/capacity-type", "operator": "NotIn", "values": ["spot"]}),
+            "",
+            ("ok: ",),
+        ),
+        (
+            required(types=one_of("node.kubernetes.io/instance-type", "m7i.large")),
+            "node.kubernetes.io/instance-type",
+            ("missing: wanted a type with", "found m7i.large"),
+        ),
+        (
+            required(types={**REQUIREMENTS["types"], "minValues": 3}),
+            "minValues node.kubernetes.io/instance-type",
+            ("missing: 3 of 2 listed",),
+        ),
+        (
+            required(types={**REQUIREMENTS["types"], "minValues": 2}),
+            "minValues node.kubernetes.io/instance-type",
+            ("note: 2: Karpenter launches no node",),
+        ),
+        (node_pool(spec={"replicas": 3}), "replicas", ("missing: wanted none, found 3",)),
+        (node_pool(spec={"limits": {"nodes": "50"}}), "limits.nodes", ("note: 50 without limits.cpu",)),
+        (
+            node_pool(conditions=[{"type": "Ready", "status": "False", "message": "NodeClass is not ready"}]),
+            "Ready",
+            ("missing: NodeClass is not ready: Karpenter launches no node",),
+        ),
+        (node_pool(consolidationPolicy="Balanced"), "consolidationPolicy", ("note: Balanced",)),
+    ],
+)
+def test_each_field_whose_nodes_do_not_suit_the_pods_is_one_line(
+    tmp_path: Path, pool: dict[str, Any], what: str, words: tuple[str, ...]
+) -> None:
+    lines = {subject: line for subject, line in said(tmp_path, pool).items() if subject.startswith("nodepool")}
+
+    subject = f"nodepool general {what}".strip()
+    assert [*lines] == [subject]
+    assert all(word in lines[subject] for word in words), lines[subject]
+
+
+def test_a_node_pool_that_is_being_deleted_is_named(tmp_path: Path) -> None:
+    pool = node_pool()
+    pool["metadata"]["deletionTimestamp"] = "2026-11-29T10:00:00Z"
+
+    assert said(tmp_path, pool)["nodepool general"].startswith("missing: is being deleted")
+
+
+def test_a_limit_of_nodes_counts_as_the_largest_types_that_are_listed(tmp_path: Path) -> None:
+    def limited(nodes: str) -> dict[str, str]:
+        return said(tmp_path, node_pool(spec={"limits": {"nodes": nodes, "cpu": "1k"}}))
+
+    assert "found 0: jobs will wait" in limited("0")["nodepools general limits"]
+    assert "nodepools general limits" not in limited("100")
+
+
+SOUND_CLASS: dict[str, Any] = {
+    "amiSelectorTerms": [{"alias": "al2023@v20260903"}],
+    "role": "nodes",
+    "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
+    "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "50Gi", "encrypted": True}}],
+    "kubelet": {"maxPods": 110},
+}
+OF_CLASS = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "workers"}}
+
+
+def with_class(tmp_path: Path, of_class: Any) -> dict[str, str]:
+    lines = said(tmp_path, node_pool(node={**OF_CLASS}), of_class=of_class)
+    return {subject: line for subject, line in lines.items() if "general" in subject or "workers" in subject}
+
+
+def test_a_sound_node_pool_with_a_sound_class_is_one_line(tmp_path: Path) -> None:
+    lines = with_class(tmp_path, {"spec": SOUND_CLASS})
+
+    assert [*lines] == ["nodepool general"]
+    assert lines["nodepool general"] == "ok: its budgets are free for Ebbtide, and its nodes suit flexible"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(404, "missing: not there, so Karpenter"), (DENIED, "note: cannot be read")]
+)
+def test_a_class_that_cannot_be_read_is_named(tmp_path: Path, answer: int, words: str) -> None:
+    lines = with_class(tmp_path, answer)
+
+    assert [*lines] == ["ec2nodeclass workers"]
+    assert lines["ec2nodeclass workers"].startswith(words)
+
+
+def disk(**changes: bool) -> list[dict[str, Any]]:
+    return [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "50Gi", **changes}}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "words"),
+    [
+        ({"amiSelectorTerms": [{"alias": "al2023@latest"}]}, "amiSelectorTerms", ("note: al2023@latest", "drift")),
+        ({"amiSelectorTerms": [{"alias": "windows2022@latest"}]}, "amiSelectorTerms", ("missing: wanted Linux",)),
+        (
+            {"kubelet": {"evictionSoft": {"memory.available": "5%"}}},
+            "kubelet.evictionSoft",
+            ("note: memory.available 5%",),
+        ),
+        ({"metadataOptions": {"httpPutResponseHopLimit": 2}}, "metadataOptions", ("found required and 2",)),
+        ({"metadataOptions": {"httpTokens": "optional"}}, "metadataOptions", ("found optional and 1",)),
+        (
+            {"blockDeviceMappings": disk(deleteOnTermination=False)},
+            "blockDeviceMappings /dev/xvda",
+            ("note: deleteOnTermination: false", "is paid for"),
+        ),
+        ({"blockDeviceMappings": disk(encrypted=False)}, "blockDeviceMappings /dev/xvda encrypted", ("note: false",)),
+        ({"associatePublicIPAddress": True}, "associatePublicIPAddress", ("note: true",)),
+    ],
+)
+def test_each_field_of_a_class_that_costs_or_endangers_is_one_line(
+    tmp_path: Path, changes: dict[str, Any], what: str, words: tuple[str, ...]
+) -> None:
+    lines = with_class(tmp_path, {"spec": SOUND_CLASS | changes})
+
+    assert [*lines] == [f"ec2nodeclass workers {what}"]
+    assert all(word in lines[f"ec2nodeclass workers {what}"] for word in words)
+
+
+def test_what_aws_did_not_resolve_and_a_capacity_block_are_named(tmp_path: Path) -> None:
+    status = {
+        "conditions": [{"type": "Ready", "status": "False", "message": "SubnetsReady=False, no subnet matches"}],
+        "capacityReservations": [{"reservationType": "capacity-block", "endTime": "2026-12-24T12:00:00Z"}],
+    }
+
+    lines = with_class(tmp_path, {"spec": SOUND_CLASS, "status": status})
+
+    assert lines["ec2nodeclass workers Ready"].startswith("missing: SubnetsReady=False, no subnet matches")
+    assert "ends at 2026-12-24T12:00:00Z" in lines["ec2nodeclass workers capacityReservationSelectorTerms"]
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize(("policy", "found"), [(None, "none, which means Respect"), ("Respect", "found Respect")])

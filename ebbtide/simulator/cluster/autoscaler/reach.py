@@ -17,7 +17,7 @@ class MachineControl(Protocol):
         """Launched and not terminated machines of every group; always current."""
         ...
 
-    def launch(self, group: GroupModel, *, zone: str = "") -> object:
+    def launch(self, group: GroupModel, *, zone: str = "") -> Node:
         """`zone`: one of the group's; empty for the next one."""
         ...
 

@@ -46,13 +46,13 @@ class Removals:
         replacement = None if claim is None else self._reach.machines.launch(claim.cheapest.shape, zone=claim.zone)
         self._await(command, replacement)
 
-    def _await(self, command: Command, replacement: object) -> None:
-        if isinstance(replacement, Node) and replacement.name not in self._state.nodes:
+    def _await(self, command: Command, replacement: Node | None) -> None:
+        if replacement is not None and replacement.name not in self._state.nodes:
             for node in command.nodes:
                 self._fleet.going.pop(node.name, None)
                 if node.name in self._state.nodes:
                     self._reach.machines.reopen(node)
-        elif isinstance(replacement, Node) and not replacement.ready:
+        elif replacement is not None and not replacement.ready:
             self._timeline.after(POLL_S, lambda: self._await(command, replacement))
         else:
             for node in command.nodes:

@@ -1,0 +1,225 @@
+"""Check that the nodes of a NodePool suit the pods of their set, as `check` demands it of a node group. Pure.
+
+`weight` changes the order of NodePools alone, and `terminationGracePeriod`, `expireAfter` and the budgets are checked
+with the NodePool. Source of what follows: kubernetes-sigs/karpenter 1.14.1, `pkg/apis/v1/nodepool.go`,
+`pkg/controllers/state/statenode.go`, `pkg/controllers/static`, and docs/evidence/karpenter.md.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from controllers.adapters.kube_api import Json
+from ebbtide.operate.objects import at, rows_at, words_at
+from ebbtide.operate.probe.facts import NodePoolWant
+from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note
+from ebbtide.operate.probe.nodes import Taint, tolerates
+from ebbtide.operate.probe.wants import PodWant
+from ebbtide.operate.why.node_pins import DO_NOT_DISRUPT
+from ebbtide.prices import InstanceType, UnknownInstanceType, instance_type
+from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, Architecture, NodeKind
+from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.vocabulary.labels import GPU_RESOURCE
+
+_POOL_LABEL, _OS = "karpenter.sh/nodepool", "kubernetes.io/os"
+_ARCHITECTURES = tuple(each.value for each in Architecture if each is not Architecture.ANY)
+_KNOWN = (
+    *(ARCH, _OS, INSTANCE_TYPE, CAPACITY_TYPE, "topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+    *("topology.k8s.aws/zone-id", "karpenter.k8s.aws/", "eks.amazonaws.com/"),
+)
+"""Beginnings of labels that Karpenter gives to a node without being asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """`spec.template.spec.requirements`: what the labels of a node may be."""
+
+    rows: Sequence[Json]
+
+    def of(self, key: str) -> list[Json]:
+        return [row for row in self.rows if row.get("key") == key]
+
+    def allow(self, key: str, value: str) -> bool:
+        return all(_allows(row, value) for row in self.of(key))
+
+    def listed(self, key: str) -> list[str] | None:
+        """The values that stay of those listed with `In`; None without a list."""
+        lists = [row.get("values") or [] for row in self.of(key) if row.get("operator") == "In"]
+        return [value for value in lists[0] if self.allow(key, value)] if lists else None
+
+    @property
+    def types(self) -> list[InstanceType] | None:
+        """The instance types that are listed; None without a list, or if one of them is unknown."""
+        try:
+            names = self.listed(INSTANCE_TYPE)
+            return None if names is None else [instance_type(name) for name in names]
+        except UnknownInstanceType:
+            return None
+
+
+def requirements_of(pool: Json) -> Requirements:
+    return Requirements(rows_at(pool, "spec", "template", "spec", "requirements"))
+
+
+def _allows(row: Json, value: str) -> bool:
+    values = [f"{each}" for each in row.get("values") or ()]
+    match row.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "DoesNotExist":
+            return False
+        case "Gt" | "Lt" | "Gte" | "Lte":
+            return not value.isdecimal() or _compares(row["operator"], int(value), int(values[0]))
+        case _:
+            return True
+
+
+def _compares(operator: str, value: int, bound: int) -> bool:
+    return {"Gt": value > bound, "Lt": value < bound, "Gte": value >= bound, "Lte": value <= bound}[operator]
+
+
+def template_faults(probed: Probed, want: NodePoolWant, pool: Json) -> Iterator[Finding]:
+    subject, node = f"nodepool {want.name}", at(pool, "spec", "template", "spec") or {}
+    pods = probed.wants.pods.get(want.node_set, ())
+    yield from _not_launching(subject, pool)
+    yield from _labels(subject, want, pool, (probed.wants.nodes or {}).get(want.node_set, {}))
+    if words_at(pool, "spec", "template", "metadata", "annotations").get(DO_NOT_DISRUPT) == "true":
+        said = "true on each node, so none of them ever goes, empty ones neither; remove it from template.metadata"
+        yield note(f"{subject} {DO_NOT_DISRUPT}", said)
+    yield from _taints(subject, want, node, pods)
+    yield from _requirements(subject, want, requirements_of(pool), pods)
+    limits: Mapping[str, object] = at(pool, "spec", "limits") or {}
+    if "nodes" in limits and "cpu" not in limits:
+        yield note(
+            f"{subject} limits.nodes",
+            f"{limits['nodes']} without limits.cpu: Karpenter does not count the nodes that it plans in one batch, so "
+            "a burst of pods exceeds it; write limits.cpu, too",
+        )
+
+
+def _not_launching(subject: str, pool: Json) -> Iterator[Finding]:
+    if "deletionTimestamp" in pool["metadata"]:
+        yield missing(subject, "is being deleted with its nodes; create it again, or change cluster.nodePools")
+    if fault := unready(pool):
+        yield missing(f"{subject} Ready", f"{fault}: Karpenter launches no node; kubectl describe nodepool says more")
+    if (replicas := at(pool, "spec", "replicas")) is not None:
+        yield missing(
+            f"{subject} replicas",
+            f"wanted none, found {replicas}: it keeps so many nodes day and night and launches none for a pod; create "
+            "a NodePool without replicas, since the field cannot be removed",
+        )
+
+
+def unready(item: Json) -> str:
+    """The message of the condition `Ready`, if it is false; empty otherwise."""
+    false = [row for row in rows_at(item, "status", "conditions") if row.get("status") == "False"]
+    ready = next((row for row in false if row.get("type") == "Ready"), None)
+    return "" if ready is None else str(ready.get("message") or ready.get("reason") or "not ready")
+
+
+def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str, str]) -> Iterator[Finding]:
+    labels = words_at(pool, "spec", "template", "metadata", "labels")
+    requirements = requirements_of(pool)
+    for key, value in selector.items():
+        if key == _POOL_LABEL:
+            found, fits = want.name, value == want.name
+        elif key in labels:
+            found, fits = labels[key], labels[key] == value
+        else:
+            rows = requirements.of(key)
+            found = ", ".join(requirements.listed(key) or ()) or ("a requirement without it" if rows else "none")
+            fits = requirements.allow(key, value) and (bool(rows) or key.startswith(_KNOWN))
+        if not fits:
+            yield missing(
+                f"{subject} label {key}",
+                f"wanted {value}, which the pods of {want.node_set} select, found {found}: Karpenter launches no node "
+                f"of it for them; write {key}: {value} into spec.template.metadata.labels",
+            )
+
+
+def _taints(subject: str, want: NodePoolWant, node: Json, pods: Sequence[PodWant]) -> Iterator[Finding]:
+    for row in rows_at(node, "taints"):
+        taint = Taint(row.get("key", ""), row.get("value", ""), row.get("effect", ""))
+        kept_off = [] if taint.effect == "PreferNoSchedule" else [pod for pod in pods if not tolerates(pod, taint)]
+        if kept_off:
+            names = ", ".join(pod.name for pod in kept_off[:3]) + (" and others" if len(kept_off) > 3 else "")
+            yield missing(
+                f"{subject} taint {taint.key}",
+                f"wanted none that pods of {want.node_set} do not tolerate, found {taint}: {names} get no node of it; "
+                f"remove the taint, or take the NodePool out of cluster.nodePools.{want.node_set}",
+            )
+    for row in rows_at(node, "startupTaints"):
+        yield note(
+            f"{subject} startupTaint {row.get('key')}",
+            "a node takes no pod, and Karpenter removes none, until something takes it off: see that a DaemonSet does, "
+            "or remove it",
+        )
+
+
+def _requirements(
+    subject: str, want: NodePoolWant, requirements: Requirements, pods: Sequence[PodWant]
+) -> Iterator[Finding]:
+    yield from _architectures(subject, requirements, pods)
+    if not requirements.allow(_OS, "linux"):
+        yield missing(f"{subject} {_OS}", "wanted linux, found a requirement without it: no pod of Ebbtide starts")
+    if want.node_set != NodeKind.SPOT.value and requirements.allow(CAPACITY_TYPE, "spot"):
+        jobs = "the jobs on it end" if want.workers else "its pods move"
+        yield Finding(
+            State.MISSING if want.workers else State.NOTE,
+            f"{subject} {CAPACITY_TYPE}",
+            f"wanted on-demand, found {', '.join(requirements.listed(CAPACITY_TYPE) or ()) or 'no requirement'}: AWS "
+            f"may take a spot node back at any time, and {jobs}; write In [on-demand], or use the set spot",
+        )
+    for row in requirements.rows:
+        if (least := row.get("minValues")) is not None:
+            values = row.get("values") or ()
+            few = row.get("operator") == "In" and len(values) < least
+            yield Finding(
+                State.MISSING if few else State.NOTE,
+                f"{subject} minValues {row.get('key')}",
+                f"{least}{f' of {len(values)} listed' if few else ''}: Karpenter launches no node while fewer can be "
+                "had (MIN_VALUES_POLICY Strict); remove minValues, or list more values",
+            )
+    yield from _too_small(subject, want, requirements, pods)
+
+
+def _architectures(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[Finding]:
+    types = requirements.types
+    offered = _ARCHITECTURES if types is None else {kind.arch for kind in types}
+    found = sorted(arch for arch in offered if requirements.allow(ARCH, arch))
+    lacking = [pod for pod in pods if pod.arch is not None and pod.arch not in found]
+    if lacking:
+        yield missing(
+            f"{subject} {ARCH}",
+            f"wanted {lacking[0].arch} for {lacking[0].name}, found {', '.join(found) or 'none'}: its pods get no "
+            f"node; write In [{lacking[0].arch}]",
+        )
+    elif len(found) > 1 and any(pod.arch is None for pod in pods):
+        named = next(pod.name for pod in pods if pod.arch is None)
+        yield note(
+            f"{subject} {ARCH}",
+            f"wanted one, found {' and '.join(found)}: an image for one of them does not start on nodes of the other, "
+            f"and {named} names none; write In [{found[0]}]",
+        )
+
+
+def _too_small(
+    subject: str, want: NodePoolWant, requirements: Requirements, pods: Sequence[PodWant]
+) -> Iterator[Finding]:
+    types = requirements.types
+    for pod in pods if types is not None else ():
+        if not any(_holds(kind, pod) for kind in types or ()):
+            gpus = f", {pod.gpu} {pod.gpu_resource}" if pod.gpu else ""
+            yield missing(
+                f"{subject} {INSTANCE_TYPE}",
+                f"wanted a type with {cpu_text(pod.cpu)} CPU, {memory_text(pod.memory)}{gpus} for {pod.name}, found "
+                f"{', '.join(kind.name for kind in types or ()) or 'none'}: its pods get no node of it; list a larger "
+                f"one, or take the NodePool out of cluster.nodePools.{want.node_set}",
+            )
+            return
+
+
+def _holds(kind: InstanceType, pod: PodWant) -> bool:
+    gpus = kind.gpu if pod.gpu_resource in (GPU_RESOURCE, kind.device) or not kind.device else 0
+    return pod.cpu <= kind.allocatable_cpu and pod.memory <= kind.allocatable_memory and pod.gpu <= gpus
