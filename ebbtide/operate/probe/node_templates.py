@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controllers.adapters.kube_api import Json
-from ebbtide.operate.objects import at, rows_at, words_at
+from ebbtide.operate.objects import Document, at, rows_at, words_at
 from ebbtide.operate.probe.facts import NodePoolWant
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note
 from ebbtide.operate.probe.nodes import Taint, tolerates
@@ -33,9 +33,9 @@ _KNOWN = (
 class Requirements:
     """`spec.template.spec.requirements`: what the labels of a node may be."""
 
-    rows: Sequence[Json]
+    rows: Sequence[Document]
 
-    def of(self, key: str) -> list[Json]:
+    def of(self, key: str) -> list[Document]:
         return [row for row in self.rows if row.get("key") == key]
 
     def allow(self, key: str, value: str) -> bool:
@@ -43,7 +43,7 @@ class Requirements:
 
     def listed(self, key: str) -> list[str] | None:
         """The values that stay of those listed with `In`; None without a list."""
-        lists = [row.get("values") or [] for row in self.of(key) if row.get("operator") == "In"]
+        lists: list[list[str]] = [row.get("values") or [] for row in self.of(key) if row.get("operator") == "In"]
         return [value for value in lists[0] if self.allow(key, value)] if lists else None
 
     @property
@@ -60,7 +60,7 @@ def requirements_of(pool: Json) -> Requirements:
     return Requirements(rows_at(pool, "spec", "template", "spec", "requirements"))
 
 
-def _allows(row: Json, value: str) -> bool:
+def _allows(row: Document, value: str) -> bool:
     values = [f"{each}" for each in row.get("values") or ()]
     match row.get("operator"):
         case "In":
@@ -80,14 +80,13 @@ def _compares(operator: str, value: int, bound: int) -> bool:
 
 
 def template_faults(probed: Probed, want: NodePoolWant, pool: Json) -> Iterator[Finding]:
-    subject, node = f"nodepool {want.name}", at(pool, "spec", "template", "spec") or {}
-    pods = probed.wants.pods.get(want.node_set, ())
+    subject, pods = f"nodepool {want.name}", probed.wants.pods.get(want.node_set, ())
     yield from _not_launching(subject, pool)
     yield from _labels(subject, want, pool, (probed.wants.nodes or {}).get(want.node_set, {}))
     if words_at(pool, "spec", "template", "metadata", "annotations").get(DO_NOT_DISRUPT) == "true":
         said = "true on each node, so none of them ever goes, empty ones neither; remove it from template.metadata"
         yield note(f"{subject} {DO_NOT_DISRUPT}", said)
-    yield from _taints(subject, want, node, pods)
+    yield from _taints(subject, want, pool, pods)
     yield from _requirements(subject, want, requirements_of(pool), pods)
     limits: Mapping[str, object] = at(pool, "spec", "limits") or {}
     if "nodes" in limits and "cpu" not in limits:
@@ -138,8 +137,8 @@ def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str,
             )
 
 
-def _taints(subject: str, want: NodePoolWant, node: Json, pods: Sequence[PodWant]) -> Iterator[Finding]:
-    for row in rows_at(node, "taints"):
+def _taints(subject: str, want: NodePoolWant, pool: Json, pods: Sequence[PodWant]) -> Iterator[Finding]:
+    for row in rows_at(pool, "spec", "template", "spec", "taints"):
         taint = Taint(row.get("key", ""), row.get("value", ""), row.get("effect", ""))
         kept_off = [] if taint.effect == "PreferNoSchedule" else [pod for pod in pods if not tolerates(pod, taint)]
         if kept_off:
@@ -149,7 +148,7 @@ def _taints(subject: str, want: NodePoolWant, node: Json, pods: Sequence[PodWant
                 f"wanted none that pods of {want.node_set} do not tolerate, found {taint}: {names} get no node of it; "
                 f"remove the taint, or take the NodePool out of cluster.nodePools.{want.node_set}",
             )
-    for row in rows_at(node, "startupTaints"):
+    for row in rows_at(pool, "spec", "template", "spec", "startupTaints"):
         yield note(
             f"{subject} startupTaint {row.get('key')}",
             "a node takes no pod, and Karpenter removes none, until something takes it off: see that a DaemonSet does, "

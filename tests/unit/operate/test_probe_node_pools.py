@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from components.cluster.karpenter import pools as rendered
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.node_pools import CLOSED
@@ -269,6 +270,25 @@ def test_a_class_that_cannot_be_read_is_named(tmp_path: Path, answer: int, words
 
     assert [*lines] == ["ec2nodeclass workers"]
     assert lines["ec2nodeclass workers"].startswith(words)
+
+
+def test_what_the_stack_would_create_itself_has_no_finding(tmp_path: Path) -> None:
+    own = "{ flexible: { max: 4, provisioner: karpenter, instanceTypes: [m7i.2xlarge, m7i.4xlarge] } }"
+    group = loaded(shortest(more=f"ebbtide:nodeGroups: {own}"), tmp_path).node_groups["flexible"]
+    spec = rendered.node_pool("flexible", group, weight=1, zones=["a"], region="us-east-1")
+    spec["template"]["spec"]["nodeClassRef"] = OF_CLASS["nodeClassRef"]
+    answers = {
+        "/apis": groups(*GROUPS, "karpenter.sh/v1"),
+        POOL: {**node_pool(WORKLOADS, "Apply", budgets=CLOSED), "spec": spec},
+        CLASS: {"spec": rendered.node_class("flexible", group, tags={})},
+        DEPLOYMENTS: karpenter("1.14.1"),
+    }
+    selector = "nodePools: { flexible: [general] }, nodeSelectors: { flexible: { ebbtide.dev/node-group: flexible } }"
+
+    lines = findings(CannedCluster(answers), wants(tmp_path, selector))
+
+    mine = {subject: line for subject, line in lines.items() if "general" in subject or "workers" in subject}
+    assert mine == {"nodepool general": "ok: its budgets are free for Ebbtide, and its nodes suit flexible"}
 
 
 def disk(**changes: bool) -> list[dict[str, Any]]:
