@@ -12,8 +12,8 @@ from tests.fidelity.scenario import taints_of
 
 Found = Mapping[str, Any]
 
-START_S = 0.025
-"""From bound to ready: pods have no process."""
+START_S = 0.2
+"""From bound to ready, as budgets count it: three pods with a budget of one were evicted within 0.5 to 1.5 s."""
 POOL_LABEL = "karpenter.sh/nodepool"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 BOOT_S, BOOT_SPREAD_S = 1.3, 0.2

@@ -55,7 +55,7 @@ class ModelledKarpenter:
         self._fleet = Fleet(timeline, state, {pool.name: pool for pool in pools}, rng)
         self._provisioner = Provisioner(timeline, state, reach, self._fleet, rng)
         self._consolidation = Consolidation(timeline, state, reach.placement, self._fleet)
-        self._removals = Removals(timeline, state, reach, self._fleet)
+        self._removals = Removals(timeline, state, reach, self._fleet, rng)
         self._state = state
         first = rng.uniform(0.0, PERIOD_S) if first_pass_s is None else first_pass_s
         self._free_from = first - PERIOD_S - PASS_TAKES_S  # the end of the last pass

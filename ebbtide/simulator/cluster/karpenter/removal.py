@@ -1,15 +1,18 @@
 """The removal of nodes: tainted, replaced, drained and terminated.
 
 The replacement is ready before the first pod is evicted. An eviction that a budget refuses is tried again after 0.1 s,
-and twice as long each time up to 10 s. Nothing is taken back, unless the replacement never becomes a node. A node
-stays at least 5 s after its drain began.
+and twice as long each time up to 10 s; the first request of a pod may conflict with that of another pod of its budget,
+and the API server then tries it again half a second later. Nothing is taken back, unless the replacement never becomes
+a node. A node stays at least 5 s after its drain began.
 
 Source: kubernetes-sigs/karpenter 1.14.1, controllers/disruption/queue.go, controllers/node/termination/controller.go
 (`MinDrainTime`) and terminator/eviction.go.
 """
 
+import random
 from collections.abc import Callable
 
+from ebbtide.simulator.cluster.autoscaler.drains import CONFLICT_RETRY_S, CONFLICTS
 from ebbtide.simulator.cluster.autoscaler.reach import Reach
 from ebbtide.simulator.cluster.karpenter.consolidation import Command
 from ebbtide.simulator.cluster.karpenter.fleet import Fleet
@@ -26,7 +29,8 @@ Recordings show 0.3 to 0.5 s."""
 
 
 class Removals:
-    def __init__(self, timeline: Timeline, state: ClusterState, reach: Reach, fleet: Fleet) -> None:
+    def __init__(self, timeline: Timeline, state: ClusterState, reach: Reach, fleet: Fleet, rng: random.Random) -> None:
+        self._rng = rng
         self._timeline = timeline
         self._state = state
         self._reach = reach
@@ -65,16 +69,18 @@ class Removals:
 
     def _empty(self, node: Node) -> None:
         for pod in list(node.pods.values()):
-            self._evict(node, pod, FIRST_RETRY_S)
+            self._evict(node, pod, FIRST_RETRY_S, at_once=True)
         began = self._timeline.now
         self._timeline.after(LEAST_DRAIN_S, lambda: self._await_leaving(node, began))
 
-    def _evict(self, node: Node, pod: Pod, retry_s: float) -> None:
+    def _evict(self, node: Node, pod: Pod, retry_s: float, *, at_once: bool = False) -> None:
         if pod.stopping or pod.name not in node.pods or node.name not in self._state.nodes:
             return
         if not pod.do_not_disrupt and self._reach.lifecycle.evict(pod, pod.spec.grace_s):
             spec = pod.spec
             self.evictions.append(Eviction(self._timeline.now, pod.name, spec.name, spec.category, node.name))
+        elif at_once and not pod.do_not_disrupt and self._rng.random() < CONFLICTS:
+            self._timeline.after(self._rng.uniform(*CONFLICT_RETRY_S), self._retrier(node, pod, retry_s))
         else:
             self._timeline.after(retry_s, self._retrier(node, pod, min(2 * retry_s, LONGEST_RETRY_S)))
 
