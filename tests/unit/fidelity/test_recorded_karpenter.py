@@ -17,25 +17,35 @@ from tests.fidelity.karpenter import KarpenterRun, differences, run_scenario
 from tests.fidelity.karpenter_reading import DO_NOT_DISRUPT, POOL_LABEL, left_out, node_pools, workload_of
 from tests.paths import DATA
 
-SCENARIOS: dict[str, Mapping[str, Any]] = {
-    scenario["name"]: scenario
-    for scenario in json.loads((DATA / "karpenter-scenarios" / "given.json").read_text(encoding="utf-8"))
-}
+
+def scenarios_of(name: str) -> dict[str, Mapping[str, Any]]:
+    text = (DATA / "karpenter-scenarios" / f"{name}.json").read_text(encoding="utf-8")
+    return {scenario["name"]: scenario for scenario in json.loads(text)}
+
+
+UNSEEN = scenarios_of("unseen")
+SCENARIOS = scenarios_of("given") | scenarios_of("recorded") | UNSEEN
 EVERY_DRAW = (
+    "apart-by-anti-affinity",
     "burst-in-batches-then-empty-default-budget",
     "daemonset-takes-its-share",
     "gpu-pool-beside-cpu-pool",
+    "heavier-pool-up-to-its-limit",
     "pdb-zero-blocks-then-opens",
+    "smaller-node-at-the-limit",
 )
 AMONG_THE_DRAWS = {  # for each recording, at least so many of eighty hold
     "mixed-sizes-cheapest-for-the-batch": (60, 60, 0),
     "day-budget-zero-then-open": (30, 6, 30),
+    "annotated-while-busy": (0, 5, 45),  # the first one: three nodes came 4.2 s after another, on a busy machine
+    "nodes-that-boot-for-25-seconds": (20, 5, 5),
+    "half-of-the-nodes-after-thirty-seconds": (10, 15, 10),
 }
 RARE = "mixed-sizes-cheapest-for-the-batch", 2
 UNSEEN_DRAWS, UNSEEN_HOLD = 200, 5
-"""Named before the model was compared with them: of six scenarios that the model was not built on, five hold. A scenario
-holds if each of its three recordings holds in at least one of 200 draws, by the rule of all recordings: times may
-differ by 2 s and 10 %.
+"""Named before the model was compared with them: of six scenarios that the model was not built on, five hold. A
+scenario holds if each of its three recordings holds in at least one of 200 draws, by the rule of all recordings: times
+may differ by 2 s and 10 %.
 """
 
 
@@ -63,11 +73,24 @@ def test_a_recording_with_chance_is_among_the_draws(name: str, number: int) -> N
     assert holding(name, number, 80) >= AMONG_THE_DRAWS[name][number]
 
 
-@pytest.mark.parametrize("name", AMONG_THE_DRAWS)
+@pytest.mark.parametrize("name", ["mixed-sizes-cheapest-for-the-batch", "day-budget-zero-then-open"])
 def test_the_draws_cost_what_the_recordings_cost(name: str) -> None:
     recorded = median(recording["dollars"] for recording in SCENARIOS[name]["runs"])
 
     assert median(run(name, seed).dollars for seed in range(80)) == pytest.approx(recorded, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [(name, number) for name, least in AMONG_THE_DRAWS.items() for number in range(3) if least[number]],
+)
+def test_a_draw_in_which_a_recording_holds_costs_what_it_cost(name: str, number: int) -> None:
+    """Where chance decides between two courses, so does it between their costs."""
+    recording = SCENARIOS[name]["runs"][number]
+    draws = [run(name, seed) for seed in range(80)]
+    dollars = [draw.dollars for draw in draws if not differences(SCENARIOS[name], recording, draw)]
+
+    assert median(dollars) == pytest.approx(recording["dollars"], rel=0.05)
 
 
 @pytest.mark.long
@@ -173,8 +196,15 @@ def test_an_annotation_of_the_first_pods_is_set_and_removed() -> None:
     assert commands[0][0] < 80 < commands[1][0]
 
 
+def test_the_model_holds_on_scenarios_that_it_was_not_built_on() -> None:
+    held = [name for name in UNSEEN if all(holding(name, number, UNSEEN_DRAWS) for number in range(3))]
+
+    assert (len(UNSEEN), len(held) >= UNSEEN_HOLD) == (6, True), held
+
+
 def test_every_recording_is_accounted_for() -> None:
-    assert sorted(SCENARIOS) == sorted([*EVERY_DRAW, *AMONG_THE_DRAWS])
+    assert sorted(SCENARIOS) == sorted([*EVERY_DRAW, *AMONG_THE_DRAWS, *UNSEEN])
+    assert all(len(scenario["runs"]) == 3 for scenario in SCENARIOS.values())
 
 
 def test_other_commands_evictions_and_nodes_are_differences() -> None:
