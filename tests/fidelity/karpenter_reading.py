@@ -75,9 +75,10 @@ def _unknown(found: Found, known: Sequence[str] | Mapping[str, Any], path: str) 
 
 
 def annotated(change: Found) -> Iterator[tuple[str, int, Mapping[str, str | None]]]:
-    """Yield workload, number of pods and annotations; None removes one."""
+    """Yield workload, number of pods and annotations, in a mapping of their own or beside `count`; None removes one."""
     for workload, found in change.get("annotate_pods", {}).items():
-        yield workload, found["count"], found["annotations"]
+        beside = {key: value for key, value in found.items() if key != "count"}
+        yield workload, found["count"], found.get("annotations", beside)
 
 
 def node_pools(scenario: Found) -> list[NodePoolModel]:
