@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
-# An idle worker looks after dead workers' jobs only between two pops, and a pop blocks for the worker's time to live
-# less 15 s: both must be short, or an abandoned job waits for minutes. The first is less than such a pop, or each other
-# one would end without a look.
+# For RQ's stock worker, which looks after dead workers' jobs only between two pops, and a pop blocks for the worker's
+# time to live less 15 s: both must be short, or an abandoned job waits for minutes. The safe worker looks more often by
+# itself; its commands keep both arguments, since a change would restart the pods.
 _MAINTENANCE_SECONDS = 40
 _WORKER_TTL_SECONDS = 60
 

@@ -35,6 +35,7 @@ from ebbtide.jobs.checkpoints.environment import pool_checkpoints
 from ebbtide.jobs.checkpoints.errors import NeverOpened, Paused, Superseded
 from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.shared_memory import StopFlag
+from ebbtide.jobs.last_chance import LastChance
 from ebbtide.jobs.list_checkpoints import PUT_BACK, HandledPayload, id_in
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
@@ -99,8 +100,8 @@ class ListWorker:
         self._unblocker = Unblocker(self._gate, connection.connection_pool, lambda _: None)
         self._over = threading.Event()
         self._doubt_until = 0.0
-        self._clean_at = 0.0
-        self._dead: dict[str, float] = {}  # name, and when its death was first seen
+        self._look_at = 0.0
+        self._chances = LastChance[str](LAST_CHANCE)
         self._log_from = 0.0
 
     def run(self) -> None:
@@ -135,10 +136,8 @@ class ListWorker:
             self._unblocker.ask()
 
     def _handle_next(self) -> None:
-        now = time.monotonic()
-        if now >= self._clean_at or now < self._doubt_until:
-            self._clean(own=now < self._doubt_until)
-            self._clean_at = now + (LAST_CHANCE if self._dead else CLEAN_EVERY)
+        if time.monotonic() < self._doubt_until:
+            self._clean(self._name)
         payload = self._pop()
         if payload is not None:
             self._do(payload)
@@ -194,7 +193,7 @@ class ListWorker:
         while not self._gate.closed:
             try:
                 self._beat()
-                self._clean(own=True)
+                self._clean(self._name)
             except RedisError as error:
                 self._wait_after(error)
             else:
@@ -212,17 +211,28 @@ class ListWorker:
         while not self._over.wait(BEAT):
             try:
                 self._beat()
+                self._look_for_the_dead()
             except RedisError as error:
+                self._chances.restart()
                 _log.warning("no heartbeat for %s: %s", self._queue, error)
 
-    def _clean(self, *, own: bool) -> None:
+    def _look_for_the_dead(self) -> None:
+        """Put the entries of dead consumers back; beside the heartbeat, since a payload may take hours."""
         now = time.monotonic()
-        expired = [name for name, since in self._dead.items() if now - since >= LAST_CHANCE] + [self._name] * own
-        back, *dead = cast("list[Any]", self._connection.eval(_CLEAN, 0, self._queue, self._name, *expired))
-        names = [name.decode() if isinstance(name, bytes) else str(name) for name in dead]
-        self._dead = {name: self._dead.get(name, now) for name in names}
+        if now < self._look_at:
+            return
+        dead = self._clean()
+        abandoned = self._chances.abandoned(dead, now, longest_gap=LAST_CHANCE + BEAT)
+        if abandoned:
+            self._clean(*abandoned)
+        self._look_at = now + (LAST_CHANCE if dead else CLEAN_EVERY)
+
+    def _clean(self, *consumers: str) -> list[str]:
+        """Put the entries of these consumers back, if they are dead or this worker. Return the other dead ones."""
+        back, *dead = cast("list[Any]", self._connection.eval(_CLEAN, 0, self._queue, self._name, *consumers))
         if back:
             _log.warning("put %s payloads of dead workers back on %s", back, self._queue)
+        return [name.decode() if isinstance(name, bytes) else str(name) for name in dead]
 
     def _leave(self) -> None:
         try:

@@ -9,14 +9,16 @@
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
 from redis import Redis
 from redis.exceptions import WatchError
 from rq import Queue, Retry, Worker
+from rq.intermediate_queue import IntermediateQueue
 from rq.job import Job
 from rq.registry import StartedJobRegistry
 from rq.utils import as_text, current_timestamp, now, parse_composite_key, utcformat
@@ -41,37 +43,62 @@ from ebbtide.jobs.checkpoints.shared_memory import StopFlag
 from ebbtide.jobs.checkpoints.stored import StoredCheckpoints
 
 SWEEP_EVERY = 3600.0  # seconds
+FAIL_WITHIN = 60  # seconds in which no other worker judges a job that this one is about to fail
 
 _log = logging.getLogger("rq.worker")
 
 # KEYS: the job, its attempts, its queue, the queue's intermediate list and started jobs, the job's executions.
-# ARGV: the job's id, the execution that is over ('' for a job that never began), why, the deadline that must have
-# passed ('' for none), the time for people, MOST_DEATHS, LIFE.
-# Reply: 'back', 'gone' (another worker has it, or it has ended), or 'hopeless' (it has died too often: it stays where
-# it is, and its deaths are cleared).
+# ARGV: the job's id, the execution that is over ('' for a job that never began), why, the latest deadline that it may
+# have ('' for any), the time for people, MOST_DEATHS, LIFE, the deadline by which this worker fails a hopeless job (''
+# if it may not), now in seconds.
+# Reply: 'back', 'gone' (another worker has it, it waits already, or it has ended: nothing is left of this execution),
+# 'hopeless' (it has died too often: it stays where it is with that deadline, and its deaths are cleared), or 'later'
+# (hopeless, but nothing is changed).
 _PUT_BACK = """
 local job, attempts, queue, popped, started, executions = unpack(KEYS)
 local id, execution, why, deadline = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local status = redis.call('HGET', job, 'status')
-if status ~= 'started' and status ~= 'queued' then return 'gone' end
 local member = id .. ':' .. execution
 local until_ = execution ~= '' and redis.call('ZSCORE', started, member)
 local held = until_ and (deadline == '' or tonumber(until_) <= tonumber(deadline))
 local never_begun = execution == '' and redis.call('LPOS', popped, id)
 if not held and not never_begun then return 'gone' end
+
+local function forget(other)
+  redis.call('ZREM', started, id .. ':' .. other)
+  redis.call('ZREM', executions, other)
+  redis.call('DEL', 'rq:execution:' .. id .. ':' .. other)
+end
+
+-- Executions of the same job, after a partition or a freeze. The one with the latest deadline decides about the job.
+local latest = tonumber(deadline ~= '' and until_ or ARGV[9])
+local others, replaced = {}, false
+local entries = redis.call('ZRANGE', started, 0, -1, 'WITHSCORES')
+for i = 1, #entries, 2 do
+  if entries[i] ~= member and string.sub(entries[i], 1, #id + 1) == id .. ':' then
+    others[#others + 1] = string.sub(entries[i], #id + 2)
+    replaced = replaced or tonumber(entries[i + 1]) > latest
+  end
+end
+local status = redis.call('HGET', job, 'status')
+local ended = status ~= 'started' and status ~= 'queued'
+if ended or replaced or (status == 'queued' and redis.call('LPOS', queue, id)) then
+  if held then forget(execution) else redis.call('LREM', popped, 1, id) end
+  return 'gone'
+end
 if why == 'died' then
-  local deaths = redis.call('HINCRBY', attempts, 'deaths', 1)
-  if deaths >= tonumber(ARGV[6]) then
-    redis.call('HSET', attempts, 'deaths', 0)
+  local deaths = tonumber(redis.call('HGET', attempts, 'deaths') or 0) + 1
+  local hopeless = deaths >= tonumber(ARGV[6])
+  if hopeless and ARGV[8] == '' then return 'later' end
+  redis.call('HSET', attempts, 'deaths', hopeless and 0 or deaths)
+  if hopeless then
+    redis.call('ZADD', started, 'XX', ARGV[8], member)
     return 'hopeless'
   end
 end
 redis.call('LREM', popped, 1, id)
-if held then
-  redis.call('ZREM', started, member)
-  redis.call('ZREM', executions, execution)
-  redis.call('DEL', 'rq:execution:' .. member)
-end
+redis.call('DEL', popped .. ':first_seen:' .. id)
+if held then forget(execution) end
+for _, other in ipairs(others) do forget(other) end
 redis.call('HSET', job, 'status', 'queued', 'enqueued_at', ARGV[5])
 redis.call('HINCRBY', attempts, 'token', 1)
 redis.call('EXPIRE', attempts, ARGV[7])
@@ -124,20 +151,60 @@ class _Running:
         note(self._quick, self.id, progress)
 
 
+Popped = tuple[str, str]  # the queue's key, the job's id
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An entry of a queue's started jobs, past its deadline. A living worker raises the deadline at each heartbeat."""
+
+    queue: str
+    member: str  # the job's id, a colon and the execution's
+    deadline: float  # seconds since 1970, whole ones if RQ wrote it
+
+
+def cleaning_limit(overdue: Collection[Start], abandoned: Container[Start]) -> float:
+    """Return the latest deadline that RQ's cleanup of one queue may take, which includes it; -1 if it may take none.
+
+    RQ fails all jobs up to there, so every job that still has time must have a later deadline.
+    """
+    first_in_time = min((start.deadline for start in overdue if start not in abandoned), default=float("inf"))
+    return max((start.deadline for start in overdue if start.deadline < first_in_time), default=-1)
+
+
 @contextmanager
-def _cleaning_started_jobs_as_of(deadline: int) -> Generator[None]:
-    """Make RQ's cleanup use this deadline; RQ itself uses the present instant."""
-    registry = cast("Any", StartedJobRegistry)
-    cleanup = registry.cleanup
+def _cleaning_only(limits: Mapping[str, float], stuck: Container[Popped]) -> Generator[None]:
+    """Make RQ's cleanup stop at the limit of each queue, and give up no popped jobs but these.
 
-    def as_of(self: Any, _timestamp: object = None, exception_handlers: object = None) -> None:
-        cleanup(self, deadline, exception_handlers)
+    RQ itself takes all deadlines until now. And it gives a popped job up if any worker saw it there more than a minute
+    ago, even if it has been begun, put back and popped again since.
+    """
+    started, popped = cast("Any", StartedJobRegistry), cast("Any", IntermediateQueue)
+    cleanup, stamp = started.cleanup, popped.set_first_seen
 
-    registry.cleanup = as_of
+    def limited(self: Any, _timestamp: object = None, exception_handlers: object = None) -> None:
+        cleanup(self, limits.get(self.name, -1), exception_handlers)
+
+    def is_new(self: Any, job_id: str) -> bool:
+        stamp(self, job_id)  # the controller reads it
+        return (self.queue_key, job_id) not in stuck
+
+    with (
+        _replaced(started, "cleanup", limited),
+        _replaced(popped, "set_first_seen", is_new),
+        _replaced(popped, "should_be_cleaned_up", lambda _self, _id: True),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, method: Callable[..., Any]) -> Generator[None]:
+    usual = getattr(owner, name)
+    setattr(owner, name, method)
     try:
         yield
     finally:
-        registry.cleanup = cleanup
+        setattr(owner, name, usual)
 
 
 class CheckpointWorker(Worker):
@@ -285,15 +352,9 @@ class CheckpointWorker(Worker):
             if final:
                 self._let_go(job.failure_ttl)
 
-    def clean_registries(self) -> None:
-        self.clean_expired(current_timestamp())
-
-    def clean_expired(self, deadline: int) -> None:
-        """Clean the jobs past this deadline. Later ones wait for the next time, since RQ would fail them directly."""
-        for queue in self.queues:
-            self._return_abandoned(queue, deadline)
-            self._return_popped(queue)
-        with _cleaning_started_jobs_as_of(deadline):
+    def clean_up_to(self, limits: Mapping[str, float], stuck: Container[Popped]) -> None:
+        """Run RQ's maintenance. It fails started jobs up to the limit of their queue, and these popped ones."""
+        with _cleaning_only(limits, stuck):
             super().clean_registries()
         if self._pool is not None and time.monotonic() - self._swept_at > SWEEP_EVERY:
             self._swept_at = time.monotonic()
@@ -301,34 +362,43 @@ class CheckpointWorker(Worker):
             if problem:
                 _log.warning("Worker %s: checkpoints of ended jobs stay: %s", self.name, problem)
 
-    def _return_abandoned(self, queue: Queue, deadline: int) -> None:
-        for job_id, execution in self._started(queue, deadline):
-            if not self._returns(job_id):
-                continue
-            outcome = self._put_back(job_id, queue, execution, "died", str(deadline))
-            if outcome == "back":
-                _log.warning("Worker %s: job %s goes on: its worker is gone", self.name, job_id)
-            elif outcome == "hopeless":
-                job = queue.fetch_job(job_id)
-                if job is not None:
-                    super().handle_job_failure(job, queue, exc_string=hopeless(job_id))
+    def overdue_starts(self, queue: Queue) -> list[Start]:
+        """Return the started jobs of a queue whose worker has missed its deadline."""
+        key = queue.started_job_registry.key
+        entries: Any = self.connection.zrangebyscore(key, 0, current_timestamp(), withscores=True)
+        return [Start(queue.name, as_text(member), deadline) for member, deadline in entries]
 
-    def _return_popped(self, queue: Queue) -> None:
-        """Return jobs whose worker died between taking and beginning them; RQ would fail them."""
-        popped, started = queue.intermediate_queue, {job for job, _ in self._started(queue)}
-        for job_id in popped.get_job_ids():
-            if job_id not in started and popped.should_be_cleaned_up(job_id) and self._returns(job_id):
-                self._put_back(job_id, queue, "", "never begun")
+    def return_abandoned(self, queue: Queue, start: Start, *, may_fail: bool) -> None:
+        """Put a job with checkpoints back, or fail it if it has died too often. One without is left to RQ's cleanup."""
+        job_id, execution = parse_composite_key(start.member)
+        if not self._returns(job_id):
+            return
+        outcome = self._put_back(job_id, queue, execution, "died", str(start.deadline), may_fail=may_fail)
+        if outcome == "back":
+            _log.warning("Worker %s: job %s goes on: its worker is gone", self.name, job_id)
+        elif outcome == "hopeless":
+            job = queue.fetch_job(job_id)
+            if job is not None:
+                super().handle_job_failure(job, queue, exc_string=hopeless(job_id))
+            # RQ 2 leaves the entry, and its cleanup would retry or fail the job a second time.
+            self.connection.zrem(queue.started_job_registry.key, start.member)
 
-    def _started(self, queue: Queue, until: float | str = "+inf") -> Iterator[tuple[str, str]]:
-        members: Any = self.connection.zrangebyscore(queue.started_job_registry.key, 0, until)
-        return (parse_composite_key(as_text(member)) for member in members)
+    def popped_jobs(self, queue: Queue) -> list[Popped]:
+        """Return the jobs that a worker has taken and not begun, usually for some milliseconds."""
+        return [(queue.key, job_id) for job_id in queue.intermediate_queue.get_job_ids()]
+
+    def return_popped(self, queue: Queue, job_id: str) -> None:
+        """Put a job with checkpoints back whose worker died before it began. One without is left to RQ's cleanup."""
+        if self._returns(job_id):
+            self._put_back(job_id, queue, "", "never begun")
 
     def _returns(self, job_id: str) -> bool:
         """Return True if a job restarts after a hard end: it has had a checkpoint, or its pool requires one."""
         return bool(self._pool and self._pool.required) or bool(self.connection.exists(attempt_key(job_id)))
 
-    def _put_back(self, job_id: str, queue: Queue, execution: str, why: str, deadline: str = "") -> str:
+    def _put_back(
+        self, job_id: str, queue: Queue, execution: str, why: str, deadline: str = "", *, may_fail: bool = True
+    ) -> str:
         keys = (
             self.job_class.key_for(job_id),
             attempt_key(job_id),
@@ -337,6 +407,8 @@ class CheckpointWorker(Worker):
             queue.started_job_registry.key,
             f"rq:executions:{job_id}",
         )
-        arguments = (job_id, execution, why, deadline, utcformat(now()), self.most_deaths, LIFE)
+        seconds = current_timestamp()
+        failed_by = seconds + FAIL_WITHIN if may_fail else ""
+        arguments = (job_id, execution, why, deadline, utcformat(now()), self.most_deaths, LIFE, failed_by, seconds)
         reply: Any = self.connection.eval(_PUT_BACK, len(keys), *(as_text(key) for key in keys), *arguments)
         return as_text(reply)

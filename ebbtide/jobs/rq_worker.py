@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import chain
 from types import FrameType
 from typing import Any, NoReturn, cast
 
@@ -38,26 +39,31 @@ try:
     _why = refusal(VERSION, os.environ)
     if _why:
         sys.exit(_why)  # before the first pop, and before imports that another RQ may lack
-    from rq import Queue, suspension, worker_registration
+    from rq import Queue, scheduler, suspension, worker_registration
     from rq.exceptions import DequeueTimeout, StopRequested
     from rq.job import Job
-    from rq.registry import StartedJobRegistry
+    from rq.scripts import release_lock  # pyright: ignore[reportUnknownVariableType] - its connection has no type
     from rq.timeouts import HorseMonitorTimeoutException
-    from rq.utils import current_timestamp, now
+    from rq.utils import now
 except ModuleNotFoundError as missing:
     if missing.name != "rq":
         raise
     raise ModuleNotFoundError("ebbtide.jobs.rq_worker needs RQ: install ebbtide-jobs[rq]", name="rq") from None
 
 from ebbtide.jobs.checkpoints.shared_memory import JobClock
+from ebbtide.jobs.last_chance import LastChance
 from ebbtide.jobs.patience import Patience, is_outage, make_patient
-from ebbtide.jobs.rq_checkpoints import CheckpointWorker
+from ebbtide.jobs.rq_checkpoints import CheckpointWorker, Popped, Start, cleaning_limit
 from ebbtide.jobs.stop_signals import COLD, WARM, stop_report
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 RESULT_PATIENCE = 30 * 60.0  # seconds that a finished job waits for Redis to take its result
 LAST_CHANCE = 30  # seconds that a worker has to send a heartbeat before its job is given up
-SCHEDULER_STOPS_WITHIN = 5.0  # seconds
+STUCK_AFTER = 60  # seconds between taking a job and beginning it, which take milliseconds
+LOOK_EVERY = 10  # seconds: the longest pop of an idle worker, which then looks for jobs and schedulers of dead workers
+MAINTENANCE_EVERY = 40  # seconds; RQ's default is ten minutes
+LATE = 5.0  # seconds that a look may come late without an outage
+SCHEDULER_STOPS_WITHIN = 5  # seconds
 REPORTED = ("burst", "max_jobs", "max_idle_time", "with_scheduler")  # arguments of `work` in the worker's report
 
 _RQ_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -108,11 +114,15 @@ class SafeWorker(CheckpointWorker):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._gate = PopGate(StopRequested)
         self._clock = JobClock()
-        self._overdue: dict[tuple[str, bytes, float], float] = {}  # starts past their deadline, and when first seen
         self._given_up = False
         self._monitored: Job | None = None
         self._options: dict[str, Any] = {}
+        self._chances = LastChance[Start](self.last_chance)
+        self._stuck = LastChance[Popped](STUCK_AFTER)
+        self._looked_at = float("-inf")
+        self._takes_over = False
         super().__init__(*args, **kwargs)
+        self.maintenance_interval = min(self.maintenance_interval, MAINTENANCE_EVERY)
 
     def _set_ip_address(self, connection: Redis) -> None:
         # A worker's first command. A copy that RQ creates only to inspect a worker never runs this.
@@ -177,19 +187,40 @@ class SafeWorker(CheckpointWorker):
             _log.warning("Worker %s: left without unsubscribing: %r", self.name, error)
 
     def stop_scheduler(self) -> None:
-        """Kill the scheduler, which may be waiting for Redis. It holds no work: another moves the due jobs later."""
-        process = self.scheduler and self.scheduler._process  # noqa: SLF001
-        if process and process.is_alive():
-            process.terminate()
-            process.join(SCHEDULER_STOPS_WITHIN)
+        """End the scheduler, which may be waiting for Redis, and release its locks. It holds no work.
+
+        Locks of a killed scheduler live for a minute, in which no other worker moves due jobs.
+        """
+        if self.scheduler is None:
+            return
+        process = self.scheduler._process  # noqa: SLF001
+        if process:
+            for _ in range(SCHEDULER_STOPS_WITHIN):
+                if process.is_alive():
+                    process.terminate()  # repeated: a signal before it has its own handler is lost
+                    process.join(1)
             process.kill()
             process.join()
+        for queue in self.queues:
+            release_lock(self.connection, scheduler.RQScheduler.get_locking_key(queue.name), self.scheduler.name)
+
+    def _start_scheduler(self, burst: bool = False, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001, FBT002 - RQ's signature
+        super()._start_scheduler(burst, *args, **kwargs)
+        self._takes_over = not burst
+
+    def _take_over_scheduling(self) -> None:
+        """Start a scheduler if the one of another worker, which held the locks, has ended."""
+        ours = self.scheduler
+        if ours and self._takes_over and not (ours._process and ours._process.is_alive()):  # noqa: SLF001
+            ours.acquire_locks(auto_start=True)
 
     # --- waiting for Redis ----------------------------------------------------------------------------------------
 
     def _on_outage(self, error: Exception, waited: float) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # the thread that receives commands must resume afterwards; it ends with the process
+        self._chances.restart()
+        self._stuck.restart()
         if self.is_horse:
             self._on_outage_in_horse(error, waited)
         elif self._gate.client_id is not None:
@@ -283,6 +314,9 @@ class SafeWorker(CheckpointWorker):
         super().heartbeat(timeout, pipeline)
         if pipeline is None and self._gate.empty_handed:  # a popped job must begin first
             self._stay_registered()
+            if time.monotonic() - self._looked_at >= self.dequeue_timeout / 2:  # not after each of many short jobs
+                self._take_over_scheduling()
+                self._return_abandoned(may_fail=True)
 
     def _stay_registered(self) -> None:
         if not self._is_registered():
@@ -310,6 +344,7 @@ class SafeWorker(CheckpointWorker):
     def maintain_heartbeats(self, job: Job, *execution: Any) -> None:
         super().maintain_heartbeats(job, *execution)
         self._stay_registered()
+        self._return_abandoned(may_fail=False)  # RQ 2 would end the present execution with the failed one
 
     def _listen_again(self) -> None:
         """Reconnect the connection for commands if it is dead: it only listens, so it may look healthy forever."""
@@ -320,27 +355,37 @@ class SafeWorker(CheckpointWorker):
                 with suppress(OSError, AttributeError):  # it has reconnected by itself
                     pubsub.connection._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - wakes the reader
 
-    def clean_registries(self) -> None:
-        """Clean expired jobs, but after an outage only when living workers had time to send a heartbeat."""
-        deadline = current_timestamp()
-        expired = self._starts_past(deadline)
-        first_seen = {start: self._overdue.get(start, time.monotonic()) for start in expired}
-        self._overdue = first_seen
-        if all(time.monotonic() - since >= self.last_chance for since in first_seen.values()):
-            self._overdue = {}
-            self.clean_expired(deadline)
+    # --- the dead -------------------------------------------------------------------------------------------------
 
-    def _starts_past(self, deadline: int) -> list[tuple[str, bytes, float]]:
-        overdue: list[tuple[str, bytes, float]] = []
+    def clean_registries(self) -> None:
+        """Run RQ's maintenance on abandoned jobs only: after an outage living workers need time for a heartbeat."""
+        self.clean_up_to(*self._return_abandoned(may_fail=True))
+
+    def _return_abandoned(self, *, may_fail: bool) -> tuple[dict[str, float], set[Popped]]:
+        """Put abandoned jobs with checkpoints back. Return what RQ may clean: deadlines by queue, and popped jobs."""
+        overdue = {queue.name: self.overdue_starts(queue) for queue in self.queues}
+        popped = {queue.name: self.popped_jobs(queue) for queue in self.queues}
+        self._looked_at = time.monotonic()
+        longest_gap = self.dequeue_timeout + self.job_monitoring_interval + LATE
+        abandoned = self._chances.abandoned(chain(*overdue.values()), self._looked_at, longest_gap=longest_gap)
+        stuck = self._stuck.abandoned(chain(*popped.values()), self._looked_at, longest_gap=longest_gap)
         for queue in self.queues:
-            key = StartedJobRegistry(queue.name, connection=self.connection).key
-            starts: Any = self.connection.zrangebyscore(key, 0, deadline, withscores=True)
-            overdue += [(key, start, deadline) for start, deadline in starts]
-        return overdue
+            for start in reversed(overdue[queue.name]):  # each goes to the head: the one lost first is to be in front
+                if start in abandoned:
+                    self.return_abandoned(queue, start, may_fail=may_fail)
+            for job in popped[queue.name]:
+                if job in stuck:
+                    self.return_popped(queue, job[1])
+        return {name: cleaning_limit(starts, abandoned) for name, starts in overdue.items()}, stuck
 
     @property
     def dequeue_timeout(self) -> int:
-        return min(super().dequeue_timeout, self.last_chance) if self._overdue else super().dequeue_timeout
+        return min(super().dequeue_timeout, LOOK_EVERY)
+
+    @property
+    def connection_timeout(self) -> int:
+        """Seconds until an unanswered command is repeated: RQ's, since the job's own commands use this connection."""
+        return super().dequeue_timeout + 10
 
 
 def _own_handler(handler: Any) -> str | None:
@@ -360,6 +405,9 @@ def _is_suspended(connection: Redis, worker: Any = None) -> Any:
 def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
 
+
+# A scheduler that has the locks of some of its queues tries the others this often; RQ's default is two minutes.
+scheduler.DEFAULT_SCHEDULER_FALLBACK_PERIOD = LOOK_EVERY  # pyright: ignore[reportPrivateImportUsage] - what it imported
 
 _command = sys.modules.get("rq.cli.workers")  # present if `rq` imports this module, which it does first
 if _command is not None:

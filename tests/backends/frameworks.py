@@ -78,6 +78,16 @@ RQ_SCHEDULING = _rq(
 RQ2_SCHEDULING = replace(RQ_SCHEDULING, name="rq 2, SafeWorker with a scheduler", environment="rq2")
 RQ2_STOCK = replace(RQ_STOCK, name="rq 2, stock worker", environment="rq2")
 RQ2_SAFE = replace(RQ_SAFE, name="rq 2, SafeWorker", environment="rq2")
+# As in a pool with its own command: RQ's intervals, ten minutes and seven.
+RQ_OWN_INTERVALS = _rq(
+    "rq, SafeWorker with a scheduler and RQ's intervals",
+    "ebbtide.jobs.rq_worker.SafeWorker",
+    *("--with-scheduler", "--worker-ttl", "420"),
+    safe_stop=True,
+)
+RQ2_OWN_INTERVALS = replace(
+    RQ_OWN_INTERVALS, name="rq 2, SafeWorker with a scheduler and RQ's intervals", environment="rq2"
+)
 CELERY_PREFORK = _celery("celery, prefork", "prefork", hooks=True)
 CELERY_SOLO = _celery("celery, solo", "solo", hooks=True)
 CELERY_BARE = _celery("celery without our hooks", "prefork", hooks=False)

@@ -23,8 +23,10 @@ from tests.backends.frameworks import (
     LIST_WORKER,
     POD,
     QUEUE,
+    RQ2_OWN_INTERVALS,
     RQ2_SAFE,
     RQ2_SCHEDULING,
+    RQ_OWN_INTERVALS,
     RQ_SAFE,
     RQ_SCHEDULING,
     RQ_STOCK,
@@ -34,6 +36,8 @@ from tests.builders.controllers import NOON, config, pool_policy
 from tests.builders.redis import wait_until
 
 pytestmark = pytest.mark.backends
+
+SCHEDULER_LOCK = "rq:scheduler-lock:train"
 
 
 def on(*frameworks: object) -> pytest.MarkDecorator:
@@ -72,13 +76,13 @@ def test_rq_job_that_is_due_soon_is_seen(scene: Scene) -> None:
 
 @on(RQ_SCHEDULING, RQ2_SCHEDULING)
 def test_rq_job_that_is_overdue_beside_a_busy_worker_brings_a_free_one_that_moves_it(scene: Scene) -> None:
-    scene.client.set("rq:scheduler-lock:train", "of a worker that is gone", ex=5)
+    scene.client.set(SCHEDULER_LOCK, "of a worker that is gone", ex=5)
     scene.worker()
     scene.enqueue(("a", 60))
     wait_until(lambda: scene.begun("a"), "the job to begin")
     queue = Queue(QUEUE, connection=scene.client)
     queue.enqueue_at(datetime.now(UTC) - timedelta(seconds=40), "rq_app.job", "b", 0)
-    wait_until(lambda: not scene.client.exists("rq:scheduler-lock:train"), "the lock to be free")
+    wait_until(lambda: not scene.client.exists(SCHEDULER_LOCK), "the lock to be free")
     time.sleep(3)
 
     seen = scene.read()
@@ -91,6 +95,54 @@ def test_rq_job_that_is_overdue_beside_a_busy_worker_brings_a_free_one_that_move
     scene.start()
     wait_until(lambda: scene.ended("b"), "the second worker to move the job and to do it", limit=30)
     assert not scene.ended("a")
+
+
+def children(process: "subprocess.Popen[bytes]") -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+@on(RQ_OWN_INTERVALS, RQ2_OWN_INTERVALS)
+def test_rq_worker_that_ends_gives_up_the_lock_of_a_scheduler_that_does_not_stop(scene: Scene) -> None:
+    ending = scene.worker()
+    ours = scene.client.get(SCHEDULER_LOCK)
+    assert ours is not None
+    for scheduler in children(ending):
+        os.kill(scheduler, signal.SIGSTOP)
+
+    ending.send_signal(signal.SIGTERM)
+
+    assert ending.wait(30) == 0
+    assert scene.client.get(SCHEDULER_LOCK) is None
+
+
+@on(RQ_OWN_INTERVALS, RQ2_OWN_INTERVALS)
+def test_rq_worker_that_ends_keeps_the_lock_of_another(scene: Scene) -> None:
+    scene.client.set(SCHEDULER_LOCK, "another's", ex=600)
+    ending = scene.worker()
+
+    ending.send_signal(signal.SIGTERM)
+
+    assert ending.wait(30) == 0
+    assert scene.client.get(SCHEDULER_LOCK) == b"another's"
+
+
+@on(RQ_OWN_INTERVALS, RQ2_OWN_INTERVALS)
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_rq_idle_worker_takes_the_scheduling_over_from_one_that_ended(scene: Scene, end: signal.Signals) -> None:
+    leader = scene.worker()
+    leading = scene.client.get(SCHEDULER_LOCK)
+    scene.start()
+    wait_until(lambda: len(worker_states(scene)) == 2, "the second worker")
+    wait_until(lambda: scene.client.info("clients")["blocked_clients"] == 2, "its pop")  # pyright: ignore[reportIndexIssue] - no future
+
+    os.killpg(leader.pid, end)  # the scheduler gets the signal, too
+    leader.wait(30)
+    if end is signal.SIGKILL:
+        scene.client.expire(SCHEDULER_LOCK, 1)  # in place of the 61 s that RQ gives it
+    Queue(QUEUE, connection=scene.client).enqueue_at(datetime.now(UTC), "rq_app.job", "due", 0)
+
+    wait_until(lambda: scene.ended("due"), "the job that is due", limit=30)
+    assert scene.client.get(SCHEDULER_LOCK) not in (None, leading)
 
 
 @on(RQ_SCHEDULING, RQ2_SCHEDULING)

@@ -77,8 +77,8 @@ class DemandHistory:
     def chores(self, now: datetime, counts: Known, janitor: int = 1) -> int:
         """Return the number of jobs for which stale and soon-due entries count, since only a worker clears them.
 
-        A busy worker clears nothing before its job ends, so stale entries count for `janitor` jobs: as many as require
-        one worker more than the busy ones. Jobs that are due soon need any one worker.
+        A busy worker clears only jobs with checkpoints before its own job ends, so stale entries count for `janitor`
+        jobs: as many as require one worker more than the busy ones. Jobs that are due soon need any one worker.
         """
         if counts.stale and not self.is_out_of_patience(now):
             return janitor

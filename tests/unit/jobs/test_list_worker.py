@@ -37,11 +37,15 @@ class Worker(ListWorker):
         self.during()
 
 
-def watch_looks(monkeypatch: pytest.MonkeyPatch, worker: Worker, looks: list[bool]) -> None:
-    def look(*, own: bool) -> None:
-        looks.append(own)
+def watch_cleaning(monkeypatch: pytest.MonkeyPatch, worker: Worker) -> list[tuple[str, ...]]:
+    cleaned: list[tuple[str, ...]] = []
 
-    monkeypatch.setattr(worker, "_clean", look)
+    def clean(*consumers: str) -> list[str]:
+        cleaned.append(consumers)
+        return []
+
+    monkeypatch.setattr(worker, "_clean", clean)
+    return cleaned
 
 
 @pytest.fixture(autouse=True)
@@ -98,78 +102,113 @@ def test_what_it_left_in_an_earlier_life_comes_first(client: Redis) -> None:
     assert worker.handled == [b"old", b"older", b"new"]
 
 
+class Looks:
+    """The looks of one worker at the others, at instants that the test chooses."""
+
+    def __init__(self, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(list_worker.time, "monotonic", lambda: self.now)
+        self.worker = Worker(client)
+
+    def __call__(self, after: float = 0.0) -> None:
+        self.now += after
+        self.worker._look_at = 0.0
+        self.worker._look_for_the_dead()
+
+
+@pytest.fixture
+def look(client: Redis, monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(client, monkeypatch)
+
+
 def test_entries_of_the_dead_are_put_back_after_a_while_and_those_of_the_living_are_not(
-    client: Redis, monkeypatch: pytest.MonkeyPatch
+    client: Redis, look: Looks
 ) -> None:
-    now = 1000.0
-    monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
     client.sadd(CONSUMERS, "dead", "living")
     client.set("train:consumer:living", "host")
     client.rpush("train:processing:dead", "a", "b")
     client.rpush("train:processing:living", "c")
     client.rpush("train", "d")
-    worker = Worker(client)
 
-    worker._clean(own=True)
-    now += list_worker.LAST_CHANCE - 1
-    worker._clean(own=False)
+    look()
+    look(after=list_worker.LAST_CHANCE - 1)
     assert client.lrange("train", 0, -1) == [b"d"]
-    now += 1
-    worker._clean(own=False)
+    look(after=1)
 
     assert client.lrange("train", 0, -1) == [b"a", b"b", b"d"]
     assert client.lrange("train:processing:living", 0, -1) == [b"c"]
     assert client.smembers(CONSUMERS) == {b"living"}
 
 
-def test_one_that_beat_again_after_an_outage_keeps_its_payload(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
+def test_one_that_beat_again_after_an_outage_keeps_its_payload(client: Redis, look: Looks) -> None:
     client.sadd(CONSUMERS, "late")
     client.rpush("train:processing:late", "a")
-    worker = Worker(client)
-    worker._clean(own=False)
+    look()
 
     client.set("train:consumer:late", "host")
-    now += list_worker.LAST_CHANCE
-    worker._clean(own=False)
+    look(after=list_worker.LAST_CHANCE)
     client.delete("train:consumer:late")  # once more: its time begins anew
-    worker._clean(own=False)
+    look()
 
     assert client.lrange("train:processing:late", 0, -1) == [b"a"]
 
 
-def test_it_looks_sooner_for_one_who_seems_dead(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("noticed", [True, False], ids=["an outage", "a frozen server"])
+def test_one_that_looked_dead_before_an_outage_gets_its_whole_time_after_it(
+    client: Redis, monkeypatch: pytest.MonkeyPatch, look: Looks, noticed: bool
+) -> None:
+    client.sadd(CONSUMERS, "late")
+    client.rpush("train:processing:late", "a")
+    look()
+    if noticed:
+        turns = iter([False, True])
+        monkeypatch.setattr(look.worker._over, "wait", lambda _: next(turns))
+        failing(monkeypatch, look.worker, "_beat", 1)
+        look.worker._keep_beating()
+
+    look(after=list_worker.LAST_CHANCE + (0 if noticed else 6))
+    look(after=list_worker.LAST_CHANCE - 1)
+    assert client.lrange("train:processing:late", 0, -1) == [b"a"]
+    look(after=1)
+
+    assert client.lrange("train", 0, -1) == [b"a"]
+
+
+def test_it_looks_sooner_for_one_who_seems_dead(client: Redis, look: Looks) -> None:
+    look()
+    usual = look.worker._look_at - look.now
+    client.sadd(CONSUMERS, "dead")
+    look()
+
+    assert (usual, look.worker._look_at - look.now) == (list_worker.CLEAN_EVERY, list_worker.LAST_CHANCE)
+
+
+def test_it_looks_for_the_dead_after_a_while_and_not_at_each_heartbeat(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 1000.0
     monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
     worker = Worker(client)
-    monkeypatch.setattr(worker, "_pop", lambda: None)
-    worker._handle_next()
-    usual = worker._clean_at - now
+    cleaned = watch_cleaning(monkeypatch, worker)
+    for _ in range(4):
+        worker._look_for_the_dead()
+        now += list_worker.BEAT
+
+    assert cleaned == [(), ()]
+
+
+def test_a_worker_with_a_payload_puts_back_what_a_dead_one_had(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting, seconds in (("BEAT", 0.01), ("CLEAN_EVERY", 0.0), ("LAST_CHANCE", 0.1)):
+        monkeypatch.setattr(list_worker, setting, seconds)
     client.sadd(CONSUMERS, "dead")
-    worker._clean_at = now
-    worker._handle_next()
+    client.rpush("train:processing:dead", "b")
+    client.rpush("train", "a")
+    worker = Worker(client)
+    worker.during = lambda: wait_until(lambda: client.lrange("train", 0, -1) == [b"b"], "the payload to be put back")
 
-    assert (usual, worker._clean_at - now) == (list_worker.CLEAN_EVERY, list_worker.LAST_CHANCE)
-
-
-def test_it_looks_for_the_dead_again_after_a_while_and_not_at_each_payload(
-    client: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[bool] = []
-    client.rpush("train", "a", "b", "c")
-    worker = Worker(client, last=3)
-    watch_looks(monkeypatch, worker, looks)
     worker.run()
-    assert looks == [True, False]  # as it joins, and at its first turn
 
-    client.rpush("train", "a", "b", "c")
-    looks.clear()
-    monkeypatch.setattr(list_worker, "CLEAN_EVERY", 0.0)
-    worker = Worker(client, last=3)
-    watch_looks(monkeypatch, worker, looks)
-    worker.run()
-    assert looks == [True, False, False, False]
+    assert worker.handled == [b"a"]
 
 
 def test_a_late_heartbeat_does_not_announce_a_worker_that_has_left(
@@ -288,8 +327,7 @@ def test_a_payload_that_an_old_connection_still_moves_is_looked_for_a_while_long
     now = 1000.0
     monkeypatch.setattr(list_worker.time, "monotonic", lambda: now)
     worker = Worker(client, last=9)
-    owns: list[bool] = []
-    watch_looks(monkeypatch, worker, owns)
+    cleaned = watch_cleaning(monkeypatch, worker)
     worker._doubt_until = now + 2 * list_worker.POP_FOR
     monkeypatch.setattr(worker, "_pop", lambda: None)
 
@@ -297,10 +335,8 @@ def test_a_payload_that_an_old_connection_still_moves_is_looked_for_a_while_long
     worker._handle_next()
     now += 2 * list_worker.POP_FOR
     worker._handle_next()
-    now += list_worker.CLEAN_EVERY
-    worker._handle_next()
 
-    assert owns == [True, True, False]
+    assert cleaned == [("me",), ("me",)]
 
 
 def test_a_failed_pop_is_doubted_for_twice_its_length(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,16 +169,41 @@ def test_a_job_whose_machine_is_gone_resumes_at_the_next_worker(
     assert job.retries_left == 1
 
 
+def test_while_more_machines_are_lost_the_jobs_of_the_first_ones_go_on(
+    client: Redis, queue: Queue, start_worker: StartWorker
+) -> None:
+    """At each look of the idle worker there is one whose time is not up."""
+
+    def lose() -> Job:
+        lost = Job.create(plain_job, (0,), connection=client, origin=queue.name, status=JobStatus.STARTED)
+        lost.save()
+        client.hset(attempt_key(lost.id), "token", 1)
+        client.zadd("rq:wip:train", {f"{lost.id}:1": int(time.time()) - 1})
+        return lost
+
+    start_worker()
+    lost = [lose()]
+    until = time.monotonic() + 20
+    while not ended(lost[0]) and time.monotonic() < until:
+        lost.append(lose())
+        time.sleep(0.25)
+
+    assert lost[0].get_status() is JobStatus.FINISHED
+    assert lost[-1].get_status(refresh=True) is JobStatus.STARTED
+    wait_until(lambda: all(ended(job) for job in lost), "all of them")
+    assert client.llen("test:ended") == len(lost)
+
+
 def test_a_job_whose_deadline_passes_while_a_worker_looks_is_left_for_its_next_look(
     server: EmbeddedRedis, client: Redis, queue: Queue, store: str, start_worker: StartWorker
 ) -> None:
     class Slow(QuickSafeWorker):
         last_chance = 0
 
-        def _return_popped(self, queue: Queue) -> None:
+        def clean_up_to(self, *abandoned: Any) -> None:
             """Between our look at the deadlines and RQ's own, which fails jobs."""
             wait_until(lambda: not client.zrangebyscore("rq:wip:train", time.time(), "+inf"), "the deadline to pass")
-            super()._return_popped(queue)
+            super().clean_up_to(*abandoned)
 
     first = start_worker()
     job = queue.enqueue(train, 30, 0.05, store)

@@ -7,29 +7,32 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from redis import Redis, exceptions
-from rq import Queue, Worker
+from rq import Queue, Retry, Worker
 from rq.exceptions import DequeueTimeout, StopRequested
 from rq.executions import Execution
-from rq.job import Job
+from rq.job import Job, JobStatus
 from rq.timeouts import HorseMonitorTimeoutException
 from rq.utils import now
 
 from ebbtide.jobs import rq_worker
+from ebbtide.jobs.checkpoints.attempts import MOST_DEATHS, attempt_key
 from ebbtide.jobs.patience import Patience
 from ebbtide.jobs.rq_checkpoints import CheckpointWorker
-from ebbtide.jobs.rq_worker import InterruptibleQueue, SafeWorker
+from ebbtide.jobs.rq_worker import LAST_CHANCE, LOOK_EVERY, MAINTENANCE_EVERY, InterruptibleQueue, SafeWorker
 from ebbtide.jobs.unblocking import PopGate
 from tests.builders.jobs import job
 
 pytestmark = pytest.mark.redis
 
+POPPED = "rq:queue:train:intermediate"
+LOCK = "rq:scheduler-lock:train"
 AWAY = exceptions.ConnectionError("Connection refused")
 
 
@@ -378,65 +381,278 @@ def test_a_connection_that_noticed_by_itself_is_no_error(worker: SafeWorker) -> 
 # --- the dead ---------------------------------------------------------------------------------------------------------
 
 
-def abandoned(client: Redis) -> Job:
-    """A job whose deadline has passed."""
-    lost = enqueued(client)
-    client.delete("rq:queue:train")
-    client.zadd("rq:wip:train", {f"{lost.id}:1": time.time() - 5})
-    return lost
+Lose = Callable[..., Job]
+
+
+@pytest.fixture
+def lose(client: Redis) -> Lose:
+    """Make a job whose worker has missed its deadline, some seconds ago."""
+
+    def make(late: float = 5.0, *, checkpoint: bool = False, **options: Any) -> Job:
+        lost = Queue("train", connection=client).enqueue(job, 1, **options)
+        lost.set_status(JobStatus.STARTED)
+        client.lrem("rq:queue:train", 1, lost.id)
+        client.zadd("rq:wip:train", {f"{lost.id}:1": int(time.time()) - late})
+        if checkpoint:
+            client.hset(attempt_key(lost.id), "token", 1)
+        return lost
+
+    return make
+
+
+class Looks:
+    """The looks of one worker at the others, at instants that the test chooses."""
+
+    def __init__(self, worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.monotonic()
+        monkeypatch.setattr(rq_worker.time, "monotonic", lambda: self.now)
+        self.worker = worker
+
+    def __call__(self, after: float = 0.0) -> None:
+        self.now += after
+        self.worker.clean_registries()
+
+
+@pytest.fixture
+def look(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(worker, monkeypatch)
+
+
+def starts(client: Redis) -> list[str]:
+    found = cast("list[bytes]", client.zrange("rq:wip:train", 0, -1))
+    return [member.decode().partition(":")[0] for member in found]
 
 
 def test_a_job_past_its_deadline_is_given_up_only_at_a_second_look_a_while_later(
-    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
+    client: Redis, look: Looks, lose: Lose
 ) -> None:
-    now = time.monotonic()
-    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
-    lost = abandoned(client)
-    usual = worker.dequeue_timeout
+    lost = lose()
 
-    worker.clean_registries()
-    now += worker.last_chance - 1
-    worker.clean_registries()
-    assert client.zcard("rq:wip:train") == 1
-    assert (usual, worker.dequeue_timeout) == (405, worker.last_chance)  # it looks again soon
+    look()
+    look(after=LAST_CHANCE - 1)
+    assert starts(client) == [lost.id]
 
-    now += 1
-    worker.clean_registries()
-    assert client.zcard("rq:wip:train") == 0
+    look(after=1)
+    assert starts(client) == []
     assert lost.get_status() == "failed"
-    assert worker.dequeue_timeout == usual
 
 
-def test_a_job_that_beat_once_in_between_gets_another_chance(
-    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.monotonic()
-    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
-    lost = abandoned(client)
-    worker.clean_registries()
+def test_a_job_that_beat_once_in_between_gets_another_chance(client: Redis, look: Looks, lose: Lose) -> None:
+    lost = lose()
+    look()
 
-    now += worker.last_chance + 1
     client.zadd("rq:wip:train", {f"{lost.id}:1": time.time() - 4})
-    worker.clean_registries()
+    look(after=LAST_CHANCE + 1)
 
-    assert client.zcard("rq:wip:train") == 1
+    assert starts(client) == [lost.id]
 
 
-def test_a_job_that_runs_does_not_keep_a_dead_ones_from_being_given_up(
-    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.monotonic()
-    monkeypatch.setattr(rq_worker.time, "monotonic", lambda: now)
-    lost = abandoned(client)
+def test_a_job_that_runs_does_not_keep_a_dead_ones_from_being_given_up(client: Redis, look: Looks, lose: Lose) -> None:
+    lost = lose()
     client.zadd("rq:wip:train", {"running:1": time.time() + 60})
-    worker.clean_registries()
+    look()
 
-    now += worker.last_chance
     client.zadd("rq:wip:train", {"running:1": time.time() + 90})
-    worker.clean_registries()
+    look(after=LAST_CHANCE)
 
     assert lost.get_status() == "failed"
-    assert client.zrange("rq:wip:train", 0, -1) == [b"running:1"]
+    assert starts(client) == ["running"]
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_in_a_stream_of_deaths_each_job_is_judged_alone(
+    client: Redis, look: Looks, lose: Lose, checkpoint: bool
+) -> None:
+    """One more is seen dead at each look, so that there is always one with time left."""
+    lost = [lose(late=90, checkpoint=checkpoint, retry=Retry(max=1))]
+    went_on: list[int] = []
+    for number in range(1, 8):
+        look(after=LAST_CHANCE / 3)
+        went_on.append(client.llen("rq:queue:train"))  # pyright: ignore[reportArgumentType] - no future
+        lost.append(lose(late=90 - number, checkpoint=checkpoint, retry=Retry(max=1)))
+
+    assert went_on == [0, 0, 0, 1, 2, 3, 4]
+    assert set(Queue("train", connection=client).job_ids) == {job.id for job in lost[:4]}
+    assert starts(client) == [job.id for job in lost[4:]]
+
+
+def test_of_two_with_the_same_deadline_only_the_one_that_used_its_time_up_goes_on(
+    client: Redis, look: Looks, lose: Lose
+) -> None:
+    """RQ's cleanup includes its limit, and deadlines are whole seconds."""
+    second = time.time() // 1 - 5
+    plain, saved = lose(retry=Retry(max=1)), lose(checkpoint=True, retry=Retry(max=1))
+    for each in (plain, saved):
+        client.zadd("rq:wip:train", {f"{each.id}:1": second})
+    look()
+
+    late = lose(retry=Retry(max=1))
+    client.zadd("rq:wip:train", {f"{late.id}:1": second})
+    look(after=LAST_CHANCE)
+    assert Queue("train", connection=client).job_ids == [saved.id]
+    assert set(starts(client)) == {plain.id, late.id}
+
+    look(after=LAST_CHANCE)
+    assert set(Queue("train", connection=client).job_ids) == {saved.id, plain.id, late.id}
+
+
+def test_jobs_that_were_lost_together_go_on_in_their_order(client: Redis, look: Looks, lose: Lose) -> None:
+    lost = [lose(late=20 - number, checkpoint=True) for number in range(3)]
+    look()
+    look(after=LAST_CHANCE)
+
+    assert Queue("train", connection=client).job_ids == [job.id for job in lost]
+
+
+def test_a_heartbeat_between_the_look_and_the_return_keeps_the_job(
+    worker: SafeWorker, client: Redis, lose: Lose
+) -> None:
+    """Even one whose deadline has already passed, as of a worker whose clock is behind."""
+    lost, [queue] = lose(late=20, checkpoint=True), worker.queues
+    [seen] = worker.overdue_starts(queue)
+
+    client.zadd("rq:wip:train", {f"{lost.id}:1": time.time() - 10})
+    worker.return_abandoned(queue, seen, may_fail=True)
+
+    assert starts(client) == [lost.id]
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["an outage", "a frozen server"])
+def test_after_an_outage_a_living_worker_has_its_whole_time_whatever_was_seen_before(
+    worker: SafeWorker, client: Redis, look: Looks, lose: Lose, noticed: bool
+) -> None:
+    lost = lose(checkpoint=True)
+    look()
+
+    if noticed:
+        worker._on_outage(AWAY, 0.0)
+    look(after=LAST_CHANCE if noticed else 60)
+    look(after=LAST_CHANCE - 1)
+    assert starts(client) == [lost.id]
+
+    look(after=1)
+    assert Queue("train", connection=client).job_ids == [lost.id]
+
+
+@pytest.mark.parametrize(("deaths", "goes_on"), [(0, True), (MOST_DEATHS - 1, False)])
+def test_a_busy_worker_puts_dead_ones_jobs_back_and_fails_none(
+    worker: SafeWorker, client: Redis, look: Looks, lose: Lose, deaths: int, goes_on: bool
+) -> None:
+    """RQ 2 would end the present job's execution with the one that failed."""
+    running = Queue("train", connection=client).enqueue(job, 1)
+    worker.prepare_execution(running)
+    worker._gate.empty_handed = False
+    client.delete("rq:queue:train")
+    lost, plain = lose(checkpoint=True), lose()
+    client.hset(attempt_key(lost.id), "deaths", deaths)
+
+    worker.maintain_heartbeats(running)
+    look.now += LAST_CHANCE
+    worker.maintain_heartbeats(running)
+
+    assert Queue("train", connection=client).job_ids == [lost.id] * goes_on
+    assert set(starts(client)) == {running.id, plain.id} | (set() if goes_on else {lost.id})
+    assert lost.get_status() == ("queued" if goes_on else "started")
+    if not goes_on:
+        worker._gate.empty_handed = True
+        look()
+        assert lost.get_status() == "failed"
+
+
+def test_a_job_that_has_died_too_often_is_failed_or_retried_once(client: Redis, look: Looks, lose: Lose) -> None:
+    lost = lose(checkpoint=True, retry=Retry(max=5))
+    client.hset(attempt_key(lost.id), "deaths", MOST_DEATHS - 1)
+    look()
+    look(after=LAST_CHANCE)
+    look(after=LAST_CHANCE)
+
+    lost.refresh()
+    assert Queue("train", connection=client).job_ids == [lost.id]
+    assert (lost.retries_left, starts(client)) == (4, [])
+
+
+def test_while_one_worker_fails_a_job_that_has_died_too_often_another_leaves_it_alone(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, lose: Lose
+) -> None:
+    lost, [queue], other = lose(checkpoint=True), worker.queues, SafeWorker(["train"], connection=client)
+    client.hset(attempt_key(lost.id), "deaths", MOST_DEATHS - 1)
+    [seen] = worker.overdue_starts(queue)
+
+    def fail(*_: object, **__: object) -> None:
+        other.return_abandoned(queue, seen, may_fail=True)
+        assert other.overdue_starts(queue) == []
+
+    monkeypatch.setattr(Worker, "handle_job_failure", fail)
+    worker.return_abandoned(queue, seen, may_fail=True)
+
+    assert Queue("train", connection=client).job_ids == []
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_a_job_that_is_popped_again_is_not_taken_for_one_that_was_never_begun(
+    client: Redis, look: Looks, lose: Lose, checkpoint: bool
+) -> None:
+    """RQ remembers for a day that it saw a job popped. A job that was put back may be there again, for milliseconds."""
+    again = lose(checkpoint=checkpoint, retry=Retry(max=1))
+    client.delete("rq:wip:train")
+    again.set_status(JobStatus.QUEUED)
+    client.set(f"{POPPED}:first_seen:{again.id}", time.time() - 600)
+    client.rpush(POPPED, again.id)
+
+    look()
+    assert (client.lrange(POPPED, 0, -1), Queue("train", connection=client).job_ids) == ([again.id.encode()], [])
+    assert again.get_status() == "queued"
+
+    for _ in range(4):
+        look(after=15)
+    assert (client.lrange(POPPED, 0, -1), Queue("train", connection=client).job_ids) == ([], [again.id])
+
+
+@pytest.mark.parametrize(
+    ("other", "status", "waits", "back"),
+    [
+        (60, "started", False, False),
+        (-90, "started", False, True),
+        (None, "finished", False, False),
+        (None, "queued", True, False),
+        (None, "queued", False, True),
+    ],
+    ids=["replaced", "two dead", "ended", "waits already", "died as it began"],
+)
+def test_a_start_that_no_longer_matters_goes_without_its_job(
+    worker: SafeWorker, client: Redis, lose: Lose, other: int | None, status: str, waits: bool, back: bool
+) -> None:
+    """After a freeze or a partition a job may have several."""
+    lost, [queue] = lose(checkpoint=True), worker.queues
+    lost.set_status(JobStatus(status))
+    if waits:
+        client.rpush("rq:queue:train", lost.id)
+    [seen] = worker.overdue_starts(queue)
+    if other is not None:
+        client.zadd("rq:wip:train", {f"{lost.id}:2": time.time() + other})
+
+    worker.return_abandoned(queue, seen, may_fail=True)
+
+    assert client.zrange("rq:wip:train", 0, -1) == ([f"{lost.id}:2".encode()] if other == 60 else [])
+    assert Queue("train", connection=client).job_ids == [lost.id] * (back or waits)
+    assert client.hget(attempt_key(lost.id), "token") == (b"2" if back else b"1")
+
+
+def test_an_idle_worker_looks_between_its_short_pops_whatever_its_command_says(
+    worker: SafeWorker, client: Redis, look: Looks, lose: Lose
+) -> None:
+    lost = lose(checkpoint=True)
+    assert SafeWorker(["train"], connection=client).maintenance_interval == MAINTENANCE_EVERY  # RQ's: 600
+    assert worker.worker_ttl == 420
+    pops = 0
+    while starts(client):
+        worker.heartbeat()
+        look.now += worker.dequeue_timeout
+        pops += 1
+
+    assert pops * worker.dequeue_timeout <= LAST_CHANCE + 2 * LOOK_EVERY
+    assert Queue("train", connection=client).job_ids == [lost.id]
+    assert worker.connection_timeout == 415  # RQ's own, which the job's commands may count on
 
 
 # --- being told to stop -----------------------------------------------------------------------------------------------
@@ -512,16 +728,21 @@ def test_a_subscription_that_breaks_while_a_worker_leaves_is_no_error(
     assert not client.sismember("rq:workers", worker.key)
 
 
-def test_a_scheduler_that_does_not_stop_is_ended(worker: SafeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rq_worker, "SCHEDULER_STOPS_WITHIN", 0.2)
+@pytest.mark.parametrize("holder", ["ours", "another's"])
+def test_a_scheduler_that_does_not_stop_is_ended_and_only_its_own_lock_is_released(
+    worker: SafeWorker, client: Redis, monkeypatch: pytest.MonkeyPatch, holder: str
+) -> None:
+    monkeypatch.setattr(rq_worker, "SCHEDULER_STOPS_WITHIN", 1)
     deaf = multiprocessing.get_context("fork").Process(target=_without_subscription)
     deaf.start()
-    worker.scheduler = cast("Any", SimpleNamespace(_process=deaf))
+    worker.scheduler = cast("Any", SimpleNamespace(_process=deaf, name="ours"))
+    client.set(LOCK, holder, ex=61)
     time.sleep(0.3)
 
     worker.stop_scheduler()
 
     assert not deaf.is_alive()
+    assert client.get(LOCK) == (None if holder == "ours" else b"another's")
     worker.stop_scheduler()
     worker.scheduler = None
     worker.stop_scheduler()
