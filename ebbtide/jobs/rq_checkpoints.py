@@ -189,10 +189,13 @@ def _cleaning_only(limits: Mapping[str, float], stuck: Container[Popped]) -> Gen
         stamp(self, job_id)  # the controller reads it
         return (self.queue_key, job_id) not in stuck
 
+    def may_be_given_up(_self: Any, _job_id: str) -> bool:
+        return True
+
     with (
         _replaced(started, "cleanup", limited),
         _replaced(popped, "set_first_seen", is_new),
-        _replaced(popped, "should_be_cleaned_up", lambda _self, _id: True),
+        _replaced(popped, "should_be_cleaned_up", may_be_given_up),
     ):
         yield
 

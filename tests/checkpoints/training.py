@@ -33,6 +33,12 @@ class QuickSafeWorker(SafeWorker):
         return 1
 
 
+class UnhurriedSafeWorker(QuickSafeWorker):
+    """Gives a late worker time that a busy machine does not use up between two lines of a test."""
+
+    last_chance = 5
+
+
 class OftenKilledSafeWorker(QuickSafeWorker):
     """Its jobs may be killed more often before they save: here the cause is chance, not the job."""
 

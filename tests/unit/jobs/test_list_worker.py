@@ -162,7 +162,11 @@ def test_one_that_looked_dead_before_an_outage_gets_its_whole_time_after_it(
     look()
     if noticed:
         turns = iter([False, True])
-        monkeypatch.setattr(look.worker._over, "wait", lambda _: next(turns))
+
+        def over(_: float) -> bool:
+            return next(turns)
+
+        monkeypatch.setattr(look.worker._over, "wait", over)
         failing(monkeypatch, look.worker, "_beat", 1)
         look.worker._keep_beating()
 

@@ -42,13 +42,13 @@ StartWorker = Callable[..., WorkerProcess]
 def start_worker(server: EmbeddedRedis, tmp_path: Path, rq_program: Path) -> Iterator[StartWorker]:
     started: list[WorkerProcess] = []
 
-    def start(**pool: Any) -> WorkerProcess:
+    def start(kind: str = QUICK, **pool: Any) -> WorkerProcess:
         url = f"redis://{server.host}:{server.port}"
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         if pool:
             section = {"store": str(tmp_path), "every": 0, "saveWithin": 5, "required": False, "openWithin": 600}
             environment["EBBTIDE_CHECKPOINTS"] = json.dumps(section | pool)
-        command = [str(rq_program), "worker", "-w", QUICK, "-u", url, "train"]
+        command = [str(rq_program), "worker", "-w", kind, "-u", url, "train"]
         with (tmp_path / f"worker-{len(started)}.log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
         started.append(process)
@@ -169,29 +169,38 @@ def test_a_job_whose_machine_is_gone_resumes_at_the_next_worker(
     assert job.retries_left == 1
 
 
+def lost(queue: Queue, second: int, *, checkpoint: bool) -> Job:
+    """Make a job whose worker is gone and had until this second, which is over."""
+    job = Job.create(plain_job, (0,), connection=queue.connection, origin=queue.name, status=JobStatus.STARTED)
+    job.retries_left = 1
+    job.save()
+    if checkpoint:
+        queue.connection.hset(attempt_key(job.id), "token", 1)
+    queue.connection.zadd("rq:wip:train", {f"{job.id}:1": second})
+    return job
+
+
+@pytest.mark.parametrize("deadlines", ["later", "equal"])
 def test_while_more_machines_are_lost_the_jobs_of_the_first_ones_go_on(
-    client: Redis, queue: Queue, start_worker: StartWorker
+    client: Redis, queue: Queue, start_worker: StartWorker, deadlines: str
 ) -> None:
-    """At each look of the idle worker there is one whose time is not up."""
+    """At each look of the idle worker there is one whose time is not up. RQ's cleanup must leave those alone."""
+    second = int(time.time()) - 5
+    start_worker(kind="tests.checkpoints.training.UnhurriedSafeWorker")
+    first, *others = [lost(queue, second, checkpoint=checkpoint) for checkpoint in (True, False)]
+    until = time.monotonic() + 30
+    while not ended(first) and time.monotonic() < until:
+        later = second if deadlines == "equal" else int(time.time()) - 1
+        others.append(lost(queue, later, checkpoint=len(others) % 2 == 0))
+        time.sleep(0.5)
 
-    def lose() -> Job:
-        lost = Job.create(plain_job, (0,), connection=client, origin=queue.name, status=JobStatus.STARTED)
-        lost.save()
-        client.hset(attempt_key(lost.id), "token", 1)
-        client.zadd("rq:wip:train", {f"{lost.id}:1": int(time.time()) - 1})
-        return lost
-
-    start_worker()
-    lost = [lose()]
-    until = time.monotonic() + 20
-    while not ended(lost[0]) and time.monotonic() < until:
-        lost.append(lose())
-        time.sleep(0.25)
-
-    assert lost[0].get_status() is JobStatus.FINISHED
-    assert lost[-1].get_status(refresh=True) is JobStatus.STARTED
-    wait_until(lambda: all(ended(job) for job in lost), "all of them")
-    assert client.llen("test:ended") == len(lost)
+    assert first.get_status() is JobStatus.FINISHED
+    assert others[-1].get_status(refresh=True) is JobStatus.STARTED
+    if deadlines == "equal":
+        assert others[0].get_status(refresh=True) is JobStatus.STARTED
+    wait_until(lambda: all(ended(job) for job in others), "all of them")
+    assert {job.get_status() for job in others} == {JobStatus.FINISHED}
+    assert client.llen("test:ended") == 1 + len(others)
 
 
 def test_a_job_whose_deadline_passes_while_a_worker_looks_is_left_for_its_next_look(
@@ -200,10 +209,10 @@ def test_a_job_whose_deadline_passes_while_a_worker_looks_is_left_for_its_next_l
     class Slow(QuickSafeWorker):
         last_chance = 0
 
-        def clean_up_to(self, *abandoned: Any) -> None:
+        def clean_up_to(self, limits: Any, stuck: Any) -> None:
             """Between our look at the deadlines and RQ's own, which fails jobs."""
             wait_until(lambda: not client.zrangebyscore("rq:wip:train", time.time(), "+inf"), "the deadline to pass")
-            super().clean_up_to(*abandoned)
+            super().clean_up_to(limits, stuck)
 
     first = start_worker()
     job = queue.enqueue(train, 30, 0.05, store)
