@@ -83,8 +83,6 @@ local function queue(name, place)
 end
 """
 
-CLEANED_WITHIN = 600.0  # seconds: a minute later the pool keeps no worker for the jobs of lost ones any more
-_POPS = 15.0  # seconds by which an idle worker's pop is shorter than its time to live
 _ENDS = {"burst": "--burst", "max_jobs": "--max-jobs", "max_idle_time": "--max-idle-time"}
 
 
@@ -123,12 +121,6 @@ def _judged(report: str, ours: tuple[str, ...], safe_stop: bool) -> tuple[bool, 
 
 
 def _unsafe_options(options: Mapping[str, Any]) -> Iterator[str]:
-    slow = max(number(options, "maintenance_interval"), number(options, "worker_ttl") - _POPS)
-    if slow > CLEANED_WITHIN:
-        yield (
-            f"an idle worker looks after jobs of lost workers every {slow:g} s, and the pool keeps it for that for "
-            f"{CLEANED_WITHIN + 60:g} s: lower --maintenance-interval or --worker-ttl"
-        )
     if number(options, "results_ttl") < 0:
         yield "workers keep results forever (--results-ttl), and a full Redis takes no job; write seconds"
 

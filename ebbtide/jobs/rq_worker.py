@@ -300,8 +300,6 @@ class SafeWorker(CheckpointWorker):
         """Add the report of this worker's options and handlers to the hash that RQ writes when a worker registers."""
         report = {
             **self._options,
-            "worker_ttl": self.worker_ttl,
-            "maintenance_interval": self.maintenance_interval,
             "results_ttl": self.default_result_ttl,
             **stop_report(_own_handler),
         }

@@ -181,6 +181,10 @@ def _one_name(seen: Seen) -> str:
 
 
 def _seldom_cleans(seen: Seen) -> str:
+    """Return a text for RQ's own class: the safe worker looks every few seconds, whatever its options are."""
+    worker_class = seen.values.get("--worker-class", "")
+    if worker_class is None or (worker_class and not _RQS_OWN_CLASS.fullmatch(worker_class)):
+        return ""
     most = CLEANED_WITHIN + (_POPS if seen.shown == "--worker-ttl" else 0)
     if seen.number is None or seen.number <= most:
         return ""

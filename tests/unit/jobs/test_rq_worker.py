@@ -211,19 +211,19 @@ def test_a_worker_that_redis_forgot_reports_again_that_it_is_idle(client: Redis,
 def test_a_worker_registers_its_options_and_handlers_before_its_first_job(
     server: EmbeddedRedis, client: Redis, start_worker: StartWorker
 ) -> None:
-    start_worker(SAFE, ONE_QUEUE, options=("--max-jobs", "5", "--results-ttl", "-1", "--worker-ttl", "900"))
+    start_worker(SAFE, ONE_QUEUE, options=("--max-jobs", "5", "--results-ttl", "-1"))
     key = client.smembers("rq:workers").pop()
 
     report = json.loads(cast("bytes", client.hget(key, "ebbtide")))
 
     assert report["signals"] == {"SIGTERM": "warm", "SIGQUIT": "default", "SIGINT": "warm"}
-    told = ("burst", "max_jobs", "max_idle_time", "with_scheduler", "worker_ttl", "results_ttl")
-    assert [report[name] for name in told] == [False, 5, None, False, 900, -1]
+    told = ("burst", "max_jobs", "max_idle_time", "with_scheduler", "results_ttl")
+    assert [report[name] for name in told] == [False, 5, None, False, -1]
     policy = pool_policy()
     with connect(endpoint(server), {}) as reader:
         seen = RedisDemand(reader, RQ, {"train": ("train",)}, {"train": policy}).read(["train"])["train"]
     assert isinstance(seen, Known)
-    assert all(told in seen.warning for told in ("--max-jobs", "no worker has --with-scheduler", "885 s", "--results"))
+    assert all(told in seen.warning for told in ("--max-jobs", "no worker has --with-scheduler", "--results"))
 
 
 def test_a_handler_that_replaced_the_workers_is_registered_by_its_name(

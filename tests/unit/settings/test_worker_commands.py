@@ -53,9 +53,20 @@ def cautions(keys: str, folder: Path, *, source: str = "queues: [train]", more: 
         ("[rq, worker-pool, -w, app.Safe, -n, '4', train]", {"source.tasks-at-once": "runs 4 jobs at once"}),
         ("[rq, worker-pool, -w, app.Safe, train]", {}),
         ("[./manage.py, rqworker-pool, --num-workers, '2', train]", {"source.tasks-at-once": "write --num-workers 1"}),
-        (f"[rq, worker, {SAFE}, --worker-ttl, '616', train]", {"command.seldom-cleans": "at most 615"}),
-        (f"[rq, worker, {SAFE}, --worker-ttl, '615', --maintenance-interval, '600', train]", {}),
-        (f"[rq, worker, {SAFE}, --maintenance-interval, '601', train]", {"command.seldom-cleans": "at most 600"}),
+        (
+            "[rq, worker, -s, --worker-ttl, '616', train]",
+            {"command.seldom-cleans": "at most 615", "safe-stop.own-class": ""},
+        ),
+        (
+            "[rq, worker, -s, --worker-ttl, '615', --maintenance-interval, '600', train]",
+            {"safe-stop.own-class": ""},
+        ),
+        (
+            "[rq, worker, -s, -w, rq.worker.Worker, --maintenance-interval, '601', train]",
+            {"command.seldom-cleans": "at most 600", "safe-stop.own-class": ""},
+        ),
+        (f"[rq, worker, {SAFE}, --worker-ttl, '616', --maintenance-interval, '601', train]", {}),
+        ("[rq, worker, -s, -w, team.Worker, --worker-ttl, '616', train]", {}),
         (f"[rq, worker, {SAFE}, --results-ttl, '-1', train]", {"command.results-stay": "keeps every result forever"}),
         (f"[rq, worker, {SAFE}, --sentry-dsn, x, train]", {"command.no-such-option": "--sentry-dsn"}),
         (f"[rq, worker, {SAFE}, -u, 'redis://other:6379/1', train]", {"command.other-redis": "other:6379, database 1"}),

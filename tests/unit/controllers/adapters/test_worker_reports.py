@@ -22,8 +22,6 @@ GOOD = {
     "max_jobs": None,
     "max_idle_time": None,
     "with_scheduler": True,
-    "worker_ttl": 60,
-    "maintenance_interval": 40,
     "results_ttl": 500,
     "signals": {"SIGTERM": "warm", "SIGQUIT": "default", "SIGINT": "warm"},
 }
@@ -57,8 +55,6 @@ def warning(reader: Redis, *queues: str, **changes: Any) -> str:
         ({"max_jobs": 10}, "workers have --max-jobs"),
         ({"max_idle_time": 60}, "workers have --max-idle-time"),
         ({"with_scheduler": False}, "no worker has --with-scheduler"),
-        ({"maintenance_interval": 601}, "every 601 s, and the pool keeps it for that for 660 s"),
-        ({"worker_ttl": 630}, "every 615 s"),
         ({"results_ttl": -1}, "keep results forever"),
         ({"signals": {"SIGTERM": "default"}}, "the SIGTERM of a stopping worker kills it with its job"),
         ({"signals": {"SIGTERM": "ignored"}}, "is ignored, so it is killed when its grace period ends"),
@@ -125,7 +121,7 @@ def test_a_worker_of_another_class_may_have_a_scheduler(client: Redis, reader: R
     assert warning(reader) == ""
 
 
-@pytest.mark.parametrize("text", ["", "not JSON", "[]", "x" * 5000, '{"signals": 1, "worker_ttl": "60"}', "[" * 4000])
+@pytest.mark.parametrize("text", ["", "not JSON", "[]", "x" * 5000, '{"signals": 1, "results_ttl": "60"}', "[" * 4000])
 def test_a_report_that_no_worker_writes_says_nothing(client: Redis, reader: Redis, text: str) -> None:
     register(client, "a", report=text)
 
