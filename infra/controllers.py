@@ -34,7 +34,7 @@ def workload_controller(site: Site, ray: RaySpaces | None, options: pulumi.Resou
     settings = site.settings
     if not has_workloads(settings):
         return
-    hubs = {name: pod.sleep.hub for name, pod in settings.all_workloads.items() if pod.sleep.sleeps}
+    hubs = {name: pod.sleep.hub for name, pod in settings.all_workloads.items() if pod.sleep and pod.sleep.sleeps}
     args = WorkloadControllerArgs(
         stack=site.stack,
         config=_document(settings),

@@ -167,10 +167,7 @@ def _starts_later(args: WorkloadArgs) -> bool:
     settings = args.settings
     bought = bool(settings.gpu.count) or settings.on_spot
     return (
-        bought
-        or settings.replicas == 0
-        or settings.sleep.sleeps
-        or needs_external_objects(settings, args.stack.secrets.keys)
+        bought or settings.replicas == 0 or settings.sleeps or needs_external_objects(settings, args.stack.secrets.keys)
     )
 
 

@@ -34,6 +34,7 @@ class Writer(NamedTuple):
     name: str
     through_scale: bool
     after_creation: bool
+    at: datetime | None  # of its last change to any of its fields, by the API server's clock
 
     def __str__(self) -> str:
         return f"{self.name} (through scale)" if self.through_scale else self.name
@@ -65,10 +66,17 @@ def writers_of(metadata: Mapping[str, Any]) -> tuple[Writer, ...]:
             name=entry.get("manager", ""),
             through_scale=entry.get("subresource") == "scale",
             after_creation=_is_later(entry.get("time"), metadata.get("creationTimestamp")),
+            at=datetime.fromisoformat(entry["time"]) if entry.get("time") else None,
         )
         for entry in metadata.get("managedFields", ())
         if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {})
     )
+
+
+def has_put_to_sleep(manager: str, item: Json) -> bool:
+    """True if the object has no replicas and the manager is among the owners of that number."""
+    asleep = not (item.get("spec") or {}).get("replicas")
+    return asleep and any(writer.name == manager for writer in writers_of(item["metadata"]))
 
 
 def conflicting_manager(writers: Sequence[Writer], *, adopted: bool, differs: bool) -> str:

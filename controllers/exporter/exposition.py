@@ -18,6 +18,7 @@ class ClusterObjects:
     pods: Collection[Pod] | None
     hpas: Collection[Hpa] | None
     cronjobs: Collection[ClosingJob] | None
+    workloads: Collection[str] | None  # those that the workload controller put to sleep
 
 
 def text(
@@ -25,6 +26,7 @@ def text(
     tally: Tally,
     dollars_per_hour: Mapping[str, float],
     rules: Collection[AdoptedRule] = (),
+    sleepers: Collection[str] = (),
 ) -> str:
     """Render the families that describe the cluster."""
     sees = [({"what": kind}, getattr(objects, kind) is not None) for kind in KINDS]
@@ -37,6 +39,9 @@ def text(
         families += [*_pod_families(objects.pods), *_event_families(tally), *_rule_families(objects.pods, rules)]
     families += _hpa_families(objects.hpas or ())
     families += _closer_families(objects.cronjobs or ())
+    left: list[Sample] = [({"workload": name}, 1) for name in sorted({*(objects.workloads or ())} - {*sleepers})]
+    left_help = "1 for a workload that the workload controller put to sleep, and that no entry of its document wakes"
+    families.append(family("workload_left_asleep", left_help, left))
     return "".join(families)
 
 

@@ -73,9 +73,11 @@ class ExporterProcess(Process[ExporterConfig]):
             pods=_objects({"": sight.pods}, troubles["pods"]),
             hpas=_objects(sight.hpas, troubles["hpas"]),
             cronjobs=_objects(sight.cron_jobs, troubles["cronjobs"]),
+            workloads=_objects({**sight.deployments, **sight.stateful_sets}, troubles["workloads"]),
         )
         process_families = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
-        return super().metrics() + process_families + text(objects, self.tally, config.dollars_per_hour, config.adopted)
+        described = text(objects, self.tally, config.dollars_per_hour, config.adopted, config.sleepers)
+        return super().metrics() + process_families + described
 
 
 def _objects(caches: Mapping[str, KubeCache[T]], trouble: str) -> Collection[T] | None:

@@ -10,9 +10,10 @@ from sys import intern
 from typing import Any
 
 from controllers.adapters.kube_api import Json
+from controllers.adapters.replica_writers import has_put_to_sleep
 from controllers.exporter.requests import quantity, requested
 from ebbtide.vocabulary.exporter import AdoptedRule
-from ebbtide.vocabulary.labels import ADOPT, CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD
+from ebbtide.vocabulary.labels import ADOPT, CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD, WORKLOADS
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _CAPACITY_TYPES = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type")
@@ -131,6 +132,13 @@ def unlabelled(rule: AdoptedRule, pods: Collection[Pod]) -> int:
         and all(pod.labels.get(label.key) in label.values for label in rule.selector)
         for pod in pods
     )
+
+
+def asleep(kind: str, item: Json) -> str | None:
+    """Name a Deployment or StatefulSet that the workload controller put to sleep; return None for another one."""
+    metadata = item["metadata"]
+    named = f"{kind} {metadata.get('namespace', '')}/{metadata['name']}"
+    return named if has_put_to_sleep(WORKLOADS, item) else None
 
 
 def hpa(item: Json) -> Hpa:

@@ -5,17 +5,18 @@ of its cache are omitted. Nodes and pods are watched as long as the process runs
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
-from controllers.exporter.objects import ClosingJob, Hpa, Pod, closing_job, hpa, node, pod
+from controllers.exporter.objects import ClosingJob, Hpa, Pod, asleep, closing_job, hpa, node, pod
 from controllers.exporter.tally import Tally
 from ebbtide.vocabulary.exporter import ExporterConfig
 
 T = TypeVar("T")
 
-KINDS = ("nodes", "pods", "hpas", "cronjobs")
+KINDS = ("nodes", "pods", "hpas", "cronjobs", "workloads")
 
 
 class _Pods(KubeCache[Pod]):
@@ -46,6 +47,8 @@ class Sight:
         self.pods = _Pods(api, tally)
         self.hpas: Mapping[str, KubeCache[Hpa]] = {}
         self.cron_jobs: Mapping[str, KubeCache[ClosingJob]] = {}
+        self.deployments: Mapping[str, KubeCache[str]] = {}
+        self.stateful_sets: Mapping[str, KubeCache[str]] = {}
 
     def start(self) -> None:
         self.nodes.start()
@@ -58,6 +61,10 @@ class Sight:
         self.hpas = self._updated(self.hpas, hpas, hpa)
         cron_jobs = [f"/apis/batch/v1/namespaces/{config.namespace}/cronjobs"]
         self.cron_jobs = self._updated(self.cron_jobs, cron_jobs, closing_job)
+        apps = [f"/apis/apps/v1/namespaces/{namespace}" for namespace in config.workload_namespaces]
+        deployments, stateful_sets = ([f"{path}/{kind}s" for path in apps] for kind in ("deployment", "statefulset"))
+        self.deployments = self._updated(self.deployments, deployments, partial(asleep, "deployment"))
+        self.stateful_sets = self._updated(self.stateful_sets, stateful_sets, partial(asleep, "statefulset"))
 
     def _updated(
         self, previous: Mapping[str, KubeCache[T]], paths: list[str], slim: Callable[[Json], T | None]
@@ -76,6 +83,7 @@ class Sight:
             "pods": self.pods.trouble(),
             "hpas": _first(self.hpas),
             "cronjobs": _first(self.cron_jobs),
+            "workloads": _first({**self.deployments, **self.stateful_sets}),
         }
 
 

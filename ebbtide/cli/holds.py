@@ -26,7 +26,7 @@ from ebbtide.operate.ray.facts import ray_config_of, ray_facts, ray_targets
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.release import release as release_fields
 from ebbtide.operate.release import release_from_autoscaler
-from ebbtide.operate.sleepers import named_targets, sleeper_targets
+from ebbtide.operate.sleepers import ending_targets, named_targets, sleeper_targets
 from ebbtide.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL
@@ -126,8 +126,9 @@ def sleep(
     """Let workloads sleep until a given time, also in business hours."""
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
-        instant, sleepers = _instant(until, config), sleeper_targets(ray_config_of(api, namespace))
-        targets = named_targets(sleepers, names, "workload with the key sleep")
+        instant, document = _instant(until, config), ray_config_of(api, namespace)
+        sleepers = [target for target in sleeper_targets(document) if target not in ending_targets(document)]
+        targets = named_targets(sleepers, names, "workload that may sleep")
         title = f"asleep until {spoken(instant, config.hours.timezone)}, unless held:"
         _show(title, annotate(api, targets, {SLEEP_UNTIL: rfc3339(instant), WAKE_UNTIL: None}))
     _show_undo(names)
@@ -166,9 +167,9 @@ def release(
         if autoscaler:
             _show("", release_from_autoscaler(api, namespace, names or ()))
             return
-        sleepers = sleeper_targets(ray_config_of(api, namespace))
-        targets = targets_of(controller_config_of(api, namespace), names or (), sleepers)
-        _show("", release_fields(api, namespace, targets))
+        document = ray_config_of(api, namespace)
+        targets = targets_of(controller_config_of(api, namespace), names or (), sleeper_targets(document))
+        _show("", release_fields(api, namespace, targets, ending_targets(document)))
 
 
 def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:

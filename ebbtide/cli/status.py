@@ -23,7 +23,7 @@ from ebbtide.operate.ray.facts import ray_config_of, ray_facts
 from ebbtide.operate.ray.text import ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.operate.services import ServiceFacts, services_of
-from ebbtide.operate.sleepers import Row, sleeper_rows
+from ebbtide.operate.sleepers import LeftAsleep, Row, left_asleep, sleeper_rows
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, from_url, server_view
 from ebbtide.operate.status_text import budget_table, head_lines, pool_table, server_lines, server_tables, warning_lines
 from ebbtide.operate.why.service import rows_of
@@ -58,7 +58,8 @@ def status(
             document, reason = from_pods(api, namespace), ""
         except (NoStatus, ApiError) as error:
             document, reason = None, str(error)
-        parts = (*_of_workloads(api, namespace, config, document, now), _Services(*services_of(api, namespace)))
+        left = _left_asleep(api, namespace, config)
+        parts = (*_of_workloads(api, namespace, config, document, now), left, _Services(*services_of(api, namespace)))
         view = server_view(api, namespace, config, now) if document is None else None
     if document is not None:
         _show(document, parts, as_json=as_json)
@@ -164,6 +165,32 @@ class _Sleepers:
             out.print(table(("workload", "state", "pods", "until", "reason"), self.rows, fold=["reason"]))
         if self.unread:
             out.print(f"warning: workloads that sleep: {self.unread}", style="yellow")
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftAsleep:
+    """The workloads that sleep without an entry that wakes them."""
+
+    workloads: Sequence[LeftAsleep]
+    unread: Sequence[str]
+
+    @property
+    def document(self) -> dict[str, object]:
+        return {
+            **({"leftAsleep": [workload._asdict() for workload in self.workloads]} if self.workloads else {}),
+            **({"whyNoLeftAsleep": [*self.unread]} if self.unread else {}),
+        }
+
+    def show(self, out: Console) -> None:
+        for line in (*self.workloads, *(f"workloads that were left asleep: {why}" for why in self.unread)):
+            out.print(f"warning: {line}", style="yellow")
+
+
+def _left_asleep(api: OperatorApi, namespace: str, config: ControllerConfig) -> _LeftAsleep:
+    try:
+        return _LeftAsleep(*left_asleep(api, config, ray_config_of(api, namespace), namespace))
+    except (ApiError, CannotOperate) as error:
+        return _LeftAsleep([], [one_line(error)])
 
 
 def _of_workloads(

@@ -234,6 +234,14 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         runbook="hpa-blind",
     )
     yield Alert(
+        name="EbbtideWorkloadLeftAsleep",
+        expr=f"{of.highest('workload_left_asleep', 'workload')} == 1",
+        lasting=_SHORT,
+        severity=Severity.CRITICAL,
+        summary="The workload controller put {{ $labels.workload }} to sleep, and no entry of the stack file wakes it.",
+        runbook="workload-left-asleep",
+    )
+    yield Alert(
         name="EbbtideCertificateEnds",
         expr=f"{of.highest('certificate_end_timestamp_seconds', 'endpoint')} - time() < {_seconds(_CERTIFICATE)}",
         lasting=_HOUR,

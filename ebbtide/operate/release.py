@@ -10,11 +10,12 @@ The trap: the usual way to give up a field, an apply *without* it, resets the va
 subresource) or removes it (maxUnavailable). Editing `managedFields` leaves the value alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.replica_writers import has_put_to_sleep
 from ebbtide.operate.api import MANAGER, CannotOperate, Target, find, leader, one_line
 from ebbtide.operate.holds import Result
 from ebbtide.operate.objects import annotations_of
@@ -39,10 +40,20 @@ _WHOSE = {
 _TRIES = 5  # the object may change between read and write; each attempt reads it again
 
 
-def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator[Result]:
-    """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back."""
+def release(
+    api: KubeApi, namespace: str, targets: Sequence[Target], ending: Collection[Target] = ()
+) -> Iterator[Result]:
+    """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back.
+
+    `ending` are workloads with `when: never`: the workload controller takes nothing back of these, and wakes only those
+    whose number it owns. So those without pods are not released.
+    """
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
-    acting = {target: _OWNERS[target.kind] for target, item in objects.items() if PAUSED not in annotations_of(item)}
+    acting = {
+        target: _OWNERS[target.kind]
+        for target, item in objects.items()
+        if target not in ending and PAUSED not in annotations_of(item)
+    }
     for owner in sorted({*acting.values()}):  # a process, its Lease and its field manager have one name
         if holder := leader(api, namespace, datetime.now(UTC), owner):
             names = " ".join(target.name for target, its_owner in acting.items() if its_owner == owner)
@@ -51,7 +62,13 @@ def release(api: KubeApi, namespace: str, targets: Sequence[Target]) -> Iterator
                 f"or stop it with `kubectl --namespace {namespace} scale deployment {owner} --replicas 0`"
             )
     yield from (Result(target, done=True, detail="not in the cluster") for target in targets if target not in objects)
-    yield from (release_one(api, target) for target in objects)
+    for target, item in objects.items():
+        if target in ending and has_put_to_sleep(WORKLOADS, item):
+            yield Result(
+                target, done=False, detail="NOT released: it has no pods, and the workload controller wakes it"
+            )
+        else:
+            yield release_one(api, target)
 
 
 def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) -> Iterator[Result]:

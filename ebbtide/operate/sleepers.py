@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.replica_writers import has_put_to_sleep
 from controllers.workloads.sleep.calendar import sleep_at
-from ebbtide.operate.api import CannotOperate, Target, find, one_line
+from ebbtide.operate.api import CannotOperate, Target, find, items, one_line, readable
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import Document, annotations_of, parse_instant, rows_at
 from ebbtide.operate.status import NoStatus, from_pods, hold_text
 from ebbtide.operate.wording import reason_text
 from ebbtide.units.durations import format_duration
+from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.holds import hold_until
 from ebbtide.vocabulary.labels import SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
@@ -28,8 +32,32 @@ class Row(NamedTuple):
     reason: str
 
 
+class LeftAsleep(NamedTuple):
+    """A workload without pods that the workload controller put to sleep, and that no entry of its document wakes."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.namespace}/{self.name} was put to sleep by the workload controller, and no entry of "
+            "the stack file wakes it: write `sleep: { when: never }` for it and update, or "
+            f"`ebbtide release --autoscaler {self.name} --namespace {self.namespace}` and update"
+        )
+
+
 def sleeper_targets(config: WorkloadsConfig | None) -> list[Target]:
-    return [Target(KIND, policy.name, policy.path) for policy in (config.sleepers if config is not None else ())]
+    return [_target(policy) for policy in (config.sleepers if config is not None else ())]
+
+
+def ending_targets(config: WorkloadsConfig | None) -> list[Target]:
+    """Return those with `when: never`."""
+    return [_target(policy) for policy in (config.sleepers if config is not None else ()) if policy.never]
+
+
+def _target(policy: SleepPolicy) -> Target:
+    return Target(KIND, policy.name, policy.path)
 
 
 def named_targets(targets: Sequence[Target], names: Sequence[str], kinds: str) -> list[Target]:
@@ -87,3 +115,23 @@ def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> Row
         until="" if until is None else spoken(until, timezone),
         reason="; ".join(filter(None, dict.fromkeys([reason_text(report.get("why")), *details]))),
     )
+
+
+def left_asleep(
+    api: KubeApi, controller: ControllerConfig, config: WorkloadsConfig | None, namespace: str
+) -> tuple[list[LeftAsleep], list[str]]:
+    """Return the workloads that were left asleep, and why some namespaces are unknown.
+
+    The namespaces are those of the stack's budgets, which every workload has, without those of adopted pods.
+    """
+    entries = {policy.subject for policy in (config.sleepers if config is not None else ())}
+    budgets = (*controller.budgets, *controller.never_opened)
+    spaces = sorted({namespace, *(budget.namespace for budget in budgets if budget.object_name is None)})
+    left, unread = list[LeftAsleep](), list[str]()
+    for space, kind in product(spaces, ("Deployment", "StatefulSet")):
+        path = f"/apis/apps/v1/namespaces/{space}/{kind.lower()}s"
+        for item in readable(f"{kind.lower()}s of {space}", unread, partial(items, api, path)) or ():
+            name = item["metadata"]["name"]
+            if has_put_to_sleep(WORKLOADS, item) and f"{kind.lower()} {space}/{name}" not in entries:
+                left.append(LeftAsleep(kind, space, name))
+    return left, unread

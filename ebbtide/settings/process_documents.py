@@ -169,7 +169,7 @@ def workloads_config(
     settings: StackSettings, token_file: Callable[[str], str], years: Sequence[int] | None = None
 ) -> WorkloadsConfig:
     """Return the workload controller's config. `years` as for the controller."""
-    node_pools, sleepers = settings.budgeted_node_pools, tuple(sleepers_of(settings))
+    node_pools, sleepers = settings.budgeted_node_pools, tuple(sleep_policies(settings))
     return WorkloadsConfig(
         namespace=NAMESPACE,
         hours=settings.business_hours.hours(years),
@@ -205,11 +205,17 @@ def drain_guard(settings: StackSettings) -> timedelta:
 
 def has_workloads(settings: StackSettings) -> bool:
     """True if the stack needs the workload controller."""
-    return bool(settings.ray or settings.budgeted_node_pools) or any((*floors_of(settings), *sleepers_of(settings)))
+    return bool(settings.ray or settings.budgeted_node_pools) or any((*floors_of(settings), *sleep_policies(settings)))
 
 
 def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
-    """Yield the workloads and variants that sleep, by name, since Pulumi passes the file sorted.
+    """Yield the workloads and variants that sleep, by name."""
+    return (policy for policy in sleep_policies(settings) if not policy.never)
+
+
+def sleep_policies(settings: StackSettings) -> Iterator[SleepPolicy]:
+    """Yield the workloads and variants with `sleep`, also with `when: never`, by name, since Pulumi passes the file
+    sorted.
 
     The closing guard is long enough for the start of a node and a pod, unless the file states a longer start.
     """
@@ -220,24 +226,25 @@ def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
     }
     guard, startup = settings.controller.closing_guard, settings.controller.node_startup
     for name, workload in sorted(settings.all_workloads.items()):
-        if workload.sleep.sleeps:
-            hub = workload.sleep.hub
+        if (sleep := workload.sleep) is not None:
+            hub = sleep.hub if sleep.sleeps else None
             yield SleepPolicy(
                 name=name,
                 namespace=own_namespace(name) if workload.starts_pods else NAMESPACE,
                 kind="StatefulSet" if workload.kind is WorkloadKind.STATEFUL_SET else "Deployment",
                 replicas=workload.replicas,
-                asleep=workload.sleep.replicas,
+                asleep=sleep.replicas if sleep.sleeps else 0,
                 lead=max(guard, leads.get(name, startup)),
-                after=workload.sleep.delay,
-                manual=Wake.MANUAL in workload.sleep.wake,
+                after=sleep.delay,
+                manual=Wake.MANUAL in sleep.wake,
                 overnight=tuple(
                     PlannedNight(at=night.minutes, lasting=night.for_, pods=workload.replicas)
-                    for night in workload.sleep.overnight
+                    for night in sleep.overnight
                 ),
-                idle_after=workload.sleep.idle_for,
+                idle_after=sleep.idle_for,
                 hub=f"http://{name}.{NAMESPACE}.svc:{min(workload.ports.items())[1]}" if hub else "",
                 hub_token_file=f"{HUB_TOKENS}/{name}/{hub.key}" if hub else None,
+                never=not sleep.sleeps,
             )
 
 
@@ -304,6 +311,10 @@ def exporter_config(
             )
             for name, rule in sorted(settings.adopted.items())
         ),
+        workload_namespaces=tuple(
+            sorted({NAMESPACE, *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods)})
+        ),
+        sleepers=tuple(policy.subject for policy in sleep_policies(settings)),
     )
 
 

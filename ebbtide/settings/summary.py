@@ -34,9 +34,11 @@ def summary(settings: StackSettings) -> list[str]:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
     for name, workload in settings.all_workloads.items():
-        if (sleep := workload.sleep).sleeps:
+        if (sleep := workload.sleep) is not None and sleep.sleeps:
             when = ", when idle" if sleep.idle_for else f", {format_duration(sleep.delay)} later" if sleep.delay else ""
             lines.append(f"sleeps   {name}: {sleep.replicas} of {workload.replicas} outside business hours{when}")
+        elif sleep is not None:
+            lines.append(f"sleeps   {name}: never; once it is awake: ebbtide release {name}, then remove its key sleep")
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             by = ", ".join(variant.scale.metrics.keys)

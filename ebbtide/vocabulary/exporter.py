@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from ebbtide.vocabulary.documents import OMIT_DEFAULT, Document, UnreadableConfig
+from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, wall_to_instant
 
 
@@ -42,6 +43,10 @@ class ExporterConfig(Document):
     timezone: str = "UTC"
     holidays_until: date | None = None  # last day with known holidays; None: no calendar
     adopted: tuple[AdoptedRule, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    workload_namespaces: tuple[str, ...] = field(default=(NAMESPACE,), metadata=OMIT_DEFAULT)
+    """Namespaces of the stack's Deployments and StatefulSets that may sleep."""
+    sleepers: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    """Those with an entry, as "deployment ebbtide/api": the workload controller wakes them."""
 
     @property
     def dollars_per_hour(self) -> Mapping[str, float]:

@@ -93,7 +93,8 @@ class SleepPolicy:
     """One Deployment or StatefulSet with `replicas` pods while it is awake, and `asleep` pods while it sleeps.
 
     It is awake from `lead` before business hours until `after` their end, and for each planned night. With
-    `idle_after` it is also awake until it has been idle for so long.
+    `idle_after` it is also awake until it has been idle for so long. With `never` it is always awake: its number is
+    raised while the workload controller owns it, and left alone otherwise.
     """
 
     name: str
@@ -108,10 +109,16 @@ class SleepPolicy:
     idle_after: timedelta | None = field(default=None, metadata=OMIT_DEFAULT)
     hub: str = field(default="", metadata=OMIT_DEFAULT)  # the URL of its JupyterHub, if it is one
     hub_token_file: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    never: bool = field(default=False, metadata=OMIT_DEFAULT)
 
     @property
     def path(self) -> str:
         return f"/apis/apps/v1/namespaces/{self.namespace}/{self.kind.lower()}s/{self.name}"
+
+    @property
+    def subject(self) -> str:
+        """Return its name in metrics and notes."""
+        return f"{self.kind.lower()} {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,12 @@ trusted clock. In business hours only an operator lowers the number.
 
 A workload that sleeps when idle is awake until its use was measured and it is idle. Once asleep it cannot be measured,
 so it stays asleep until the calendar or an operator wakes it.
+
+Beside another writer of the number it holds, with one exception: a workload that another manager put to sleep is woken
+at the next opening. The time of that manager's last write shows whether an opening has passed since, so each opening
+takes the number over once, and a manager that writes it again keeps it until the next one.
+
+`when: never` is the first step of removing `sleep`: it wakes what the controller itself put to sleep, and nothing else.
 """
 
 from collections.abc import Iterator
@@ -43,7 +49,9 @@ class ScaleState:
     wake_asked: bool = False
     sleep_asked: bool = False
     doubt: str = ""  # why clock or config are distrusted
+    ours: bool = True  # the workload controller is among the owners of the number
     other_writer: str = ""  # a manager that writes another number
+    opened_since: bool = False  # the calendar has woken the workload since the number was last written
     changed_recently: bool = False
     use: Use = Use.IDLE  # of a workload that sleeps when idle and is not asleep
 
@@ -59,12 +67,14 @@ class ScaleDecision:
 def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> ScaleDecision:
     if state.paused:
         return ScaleDecision(state.replicas, "paused-by-an-operator")
+    if policy.never and not state.ours:
+        return ScaleDecision(state.replicas, calendar.reason)
     awake, reason = _wanted(state, policy, calendar)
     wanted = max(policy.replicas, state.replicas) if awake else policy.asleep
     if wanted == state.replicas:
         more = reason == calendar.reason and wanted > policy.replicas
         return ScaleDecision(wanted, "more-than-declared" if more else reason)
-    if state.other_writer:
+    if state.other_writer and not _opening_wakes(state, policy, calendar):
         return ScaleDecision(state.replicas, "another-writer-of-replicas")
     if wanted < state.replicas and state.doubt:
         return ScaleDecision(state.replicas, "clock-or-config-in-doubt")
@@ -73,7 +83,15 @@ def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) 
     return ScaleDecision(wanted, reason)
 
 
+def _opening_wakes(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> bool:
+    """A distrusted clock takes nothing over: if it is ahead, an opening to come would look like one that has passed."""
+    asleep = state.replicas <= policy.asleep
+    return asleep and calendar.awake and state.opened_since and not state.doubt
+
+
 def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple[bool, str]:
+    if policy.never:
+        return True, calendar.reason
     if state.kept:
         return True, "kept-awake"
     if state.wake_asked and policy.manual:
@@ -87,6 +105,8 @@ def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple
 
 def sleep_at(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> SleepNow:
     """Return the state at `now` (aware) by the calendar alone."""
+    if policy.never:
+        return SleepNow(awake=True, reason="never-sleeps", until=None)
     reason = _awake(now, policy, hours)
     until = _next_edge(now, policy, hours)
     for _ in range(_EDGES):
@@ -101,6 +121,14 @@ def awake_by_any(now: datetime, policy: SleepPolicy, hours: BusinessHours, doubt
     states = [sleep_at(instant, policy, hours) for instant in doubt.instants(now)]
     state = next((state for state in states if state.awake), states[0])
     return replace(state, until=None) if doubt.leads else state
+
+
+def opened_between(then: datetime, now: datetime, policy: SleepPolicy, hours: BusinessHours) -> bool:
+    """True if the calendar woke the workload after `then`, and no later than `now`."""
+    state = sleep_at(then, policy, hours)
+    if state.awake and state.until is not None:
+        state = sleep_at(state.until, policy, hours)
+    return not state.awake and state.until is not None and state.until <= now
 
 
 def _awake(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> str:

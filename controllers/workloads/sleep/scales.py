@@ -4,7 +4,7 @@
 that it was decided on: a change since then wins. When the process stops, the number stays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
-from controllers.adapters.replica_writers import conflicting_manager, writers_of
+from controllers.adapters.replica_writers import Writer, conflicting_manager, writers_of
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
@@ -22,12 +22,13 @@ from controllers.workloads.sleep.calendar import (
     SleepNow,
     awake_by_any,
     decide_replicas,
+    opened_between,
     sleep_at,
 )
 from controllers.workloads.sleep.idle import Use
 from controllers.workloads.sleep.use import Meter, Prometheus
 from ebbtide.vocabulary.holds import hold_of, hold_until
-from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL
+from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
 
@@ -40,19 +41,30 @@ BETWEEN_CHANGES = timedelta(minutes=1)  # longer than a cache may lag behind a w
 class Observed:
     annotations: dict[str, str]
     replicas: int
+    ours: bool
     other_writer: str
+    written: datetime | None  # by the last of its owners; None if that is not known
     version: str
 
 
 def observed(item: Json) -> Observed:
     metadata = item["metadata"]
     annotations: dict[str, str] = metadata.get("annotations") or {}
+    writers = writers_of(metadata)
     return Observed(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         replicas=item["spec"].get("replicas", 0),
-        other_writer=conflicting_manager(writers_of(metadata), adopted=False, differs=True),
+        ours=any(writer.name == WORKLOADS for writer in writers),
+        other_writer=conflicting_manager(writers, adopted=False, differs=True),
+        written=_last(writers),
         version=metadata["resourceVersion"],
     )
+
+
+def _last(writers: Sequence[Writer]) -> datetime | None:
+    """Return None if any time is missing: it may be the last one."""
+    times = [writer.at for writer in writers]
+    return None if None in times else max(filter(None, times), default=None)
 
 
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
@@ -71,7 +83,7 @@ class Sleeper:
 
     def __init__(self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[Observed], meter: Meter) -> None:
         self._policy, self._hours, self._cache, self._meter = policy, hours, cache, meter
-        self.subject = f"{policy.kind.lower()} {policy.namespace}/{policy.name}"
+        self.subject = policy.subject
         self.target: ObjectReference = ("apps/v1", policy.kind, policy.namespace, policy.name)
         self._refusal = ""
         self._now = self._changed = datetime.min.replace(tzinfo=UTC)
@@ -94,6 +106,9 @@ class Sleeper:
             use, known["activity"] = self._meter.read(workload.replicas, now)
             decision = decide_replicas(replace(state, use=use), self._policy, calendar)
             notes += [known["activity"]] if use is Use.UNKNOWN else []
+        if self._policy.never:
+            first = f"ebbtide release {self._policy.name}, then " if workload.ours else ""
+            known["activity"] = f"{first}remove its key sleep"
         if decision.replicas != workload.replicas:
             write = self._write(workload, decision.replicas, decision.reason)
             notes += [f"the write of {decision.replicas} was refused: {self._refusal}"] if self._refusal else []
@@ -131,7 +146,10 @@ class Sleeper:
             wake_asked=wake is not None and wake.holds_at(earliest),
             sleep_asked=sleep is not None and sleep.until is not None and sleep.holds_at(latest),
             doubt=doubt.why,
+            ours=workload.ours,
             other_writer=workload.other_writer,
+            opened_since=workload.written is not None
+            and opened_between(workload.written, now, self._policy, self._hours),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )
 

@@ -18,7 +18,7 @@ from ebbtide.recording.resources import name_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.placement import with_adopted_pools
 from ebbtide.settings.pods import gateway_entrance
-from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.process_documents import sleep_policies
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
 from ebbtide.units.durations import format_duration
@@ -74,21 +74,40 @@ def _moved(compared: Compared) -> Iterator[Danger]:
 
 
 def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger]:
-    """The workload controller stays among the owners of replicas, with its last number."""
-    for policy in sleepers_of(before):
+    """The end of a sleep takes two steps, `when: never` and, once the workload is awake and released, no key.
+
+    Without the first one the same update removes the workload controller's right to wake it.
+    """
+    for policy in sleep_policies(before):
         name, new = policy.name, after.all_workloads.get(policy.name)
-        if new is None or new.sleep.sleeps or new.kind is not before.all_workloads[name].kind:
+        ends = new is not None and new.kind is before.all_workloads[name].kind and not new.sleeps
+        if new is None or not ends or (policy.never and new.sleep is not None):
             continue
-        same = "" if new.replicas == policy.replicas else "change its replicas with a later update; "
+        same = "" if new.replicas == policy.replicas else "change its replicas after that; "
+        release = f"ebbtide release {name}"
+        conflict = "until then a change of its replicas is refused with a conflict"
+        if policy.never:
+            severity, what = Severity.NOTE, f"removes the sleep of {name}, the second step"
+            impact, fix = conflict, f"if it ever slept: {release} before this update"
+        elif new.sleep is not None:
+            severity, what = Severity.NOTE, f"ends the sleep of {name}, the first of two steps"
+            impact = (
+                "the workload controller wakes it and lowers it no more; an update while it sleeps may be refused "
+                "with a conflict for it: repeat the update once it is awake"
+            )
+            fix = f"{same}when it is awake (ebbtide status): {release}, then remove its key sleep and update"
+        else:
+            severity, what = Severity.WARNING, f"removes the sleep of {name} without its first step"
+            impact = (
+                f"if it sleeps during the update nothing may wake it: it stays at {policy.asleep} of "
+                f"{policy.replicas} pods, in business hours too"
+            )
+            fix = (
+                f"{same}write sleep: {{ when: never }} for it and update; when it is awake (ebbtide status): "
+                f"{release}; then remove its key sleep and update"
+            )
         yield Danger(
-            code=DangerCode.SLEEP_ENDED,
-            severity=Severity.WARNING,
-            subjects=(name,),
-            what=f"ends the sleep of {name}",
-            impact=f"an update while it sleeps is refused with a conflict, and then nothing wakes it: it stays at "
-            f"{policy.asleep} of {policy.replicas} pods",
-            fix=f"{same}ebbtide keep {name} --until 2h, pulumi up when it is awake (ebbtide status), "
-            f"then ebbtide release --autoscaler {name} --namespace {policy.namespace}",
+            code=DangerCode.SLEEP_ENDED, severity=severity, subjects=(name,), what=what, impact=impact, fix=fix
         )
 
 

@@ -19,7 +19,7 @@ from ebbtide.preview.nights.windows import (
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import on_one_line
 from ebbtide.settings.sections.business_hours import Overnight
-from ebbtide.settings.sections.sleep import AWAKE, WorkloadSleep
+from ebbtide.settings.sections.sleep import WorkloadSleep
 from ebbtide.settings.sections.week import MINUTES_PER_WEEK, format_interval
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, BusinessHours, DisruptionWindow, WeeklyInterval
 
@@ -220,10 +220,12 @@ def _workers(number: int) -> str:
 def _sleeps(before: StackSettings, after: StackSettings) -> Iterator[str]:
     former = {name: workload.sleep for name, workload in before.all_workloads.items()}
     for name, workload in after.all_workloads.items():
-        old, new = _sleep(former.get(name, AWAKE)), _sleep(workload.sleep)
+        old, new = _sleep(former.get(name)), _sleep(workload.sleep)
         if old != new:
             yield f"sleep of {name}: {new} instead of {old}"
 
 
-def _sleep(sleep: WorkloadSleep) -> str:
-    return on_one_line(sleep.model_dump(mode="json", by_alias=True, exclude_defaults=True)) if sleep.sleeps else "none"
+def _sleep(sleep: WorkloadSleep | None) -> str:
+    if sleep is None or not sleep.sleeps:
+        return "none"
+    return on_one_line(sleep.model_dump(mode="json", by_alias=True, exclude_defaults=True))

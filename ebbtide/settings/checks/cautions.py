@@ -330,7 +330,8 @@ def _about_readiness(settings: StackSettings) -> Iterator[Caution]:
 def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
     for name, service in settings.services.items():
         for variant, pods in service.variants.items():
-            if pods.category is Category.FLEXIBLE and pods.scale.min < 2 and not (pods.spot or pods.sleep.sleeps):
+            sleeps = pods.sleep is not None and pods.sleep.sleeps
+            if pods.category is Category.FLEXIBLE and pods.scale.min < 2 and not (pods.spot or sleeps):
                 path = f"services.{name}.variants.{variant}" if variant else f"services.{name}"
                 text = (
                     f"with {pods.scale.min} its last pod is never evicted at night, since requests would fail "

@@ -80,7 +80,7 @@ def _bad_nights(settings: StackSettings) -> Iterator[PolicyBreach]:
         if not isinstance(pod, WorkloadSettings):
             continue
         resources = _resource_names("Deployment", entry.namespace, name)
-        stays = pod.replicas_owner is not ReplicasOwner.HPA and not pod.sleep.gone_at_night
+        stays = pod.replicas_owner is not ReplicasOwner.HPA and not pod.gone_at_night
         if pod.opens and pod.replicas == 1 and stays:
             yield PolicyBreach("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", _ALONE)
         if _fixed_elsewhere(pod.category, pod.gpu, settings):

@@ -294,8 +294,8 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
 
 def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.pods:
-        idle = isinstance(placed.pod, WorkloadSettings) and placed.pod.sleep.idle_for is not None
-        if idle and not idle_prometheus(parsed.stack):
+        sleep = placed.pod.sleep if isinstance(placed.pod, WorkloadSettings) else None
+        if sleep is not None and sleep.idle_for is not None and not idle_prometheus(parsed.stack):
             yield Finding(
                 code="sleep.no-prometheus",
                 at=(*placed.at, "sleep", "when"),

@@ -30,8 +30,9 @@ class WorkloadSleep(Settings):
     checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
 
     when: Annotated[When, *acted_on(*When, planned={})] = Field(
-        description="never, whatever the other keys are; outsideBusinessHours: from the end of business hours until "
-        "shortly before they begin; idle: within this time, once it is idle",
+        description="outsideBusinessHours: from the end of business hours until shortly before they begin; idle: "
+        "within this time, once it is idle; never: it is woken and sleeps no more, whatever the other keys are, the "
+        "first of two steps to remove `sleep`",
         examples=["outsideBusinessHours"],
     )
     after: PositiveDuration | None = Field(
@@ -82,25 +83,26 @@ class WorkloadSleep(Settings):
 
 
 SleepKey: TypeAlias = Annotated[
-    WorkloadSleep,
+    WorkloadSleep | None,
     Field(
         description="when it has fewer pods, or none, outside business hours; default: never",
         examples=["{ when: outsideBusinessHours }"],
     ),
 ]
-AWAKE = WorkloadSleep(when=When.NEVER)
 
 
-def fewer_pods(sleep: WorkloadSleep, awake: int) -> None:
+def fewer_pods(sleep: WorkloadSleep | None, awake: int) -> None:
     """Require a number below the one while awake."""
-    if sleep.sleeps and sleep.replicas >= awake:
+    if sleep is not None and sleep.sleeps and sleep.replicas >= awake:
         expected = f"fewer pods than while it is awake, which are {awake}"
         raise wanted(
             "sleep.no-fewer", expected, found=str(sleep.replicas), example=str(awake - 1), at=("sleep", "replicas")
         )
 
 
-def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str, int]) -> None:
+def idle_suits_pod(category: Category, sleep: WorkloadSleep | None, ports: Mapping[str, int]) -> None:
+    if sleep is None:
+        return
     if category is Category.FIXED and sleep.when is When.IDLE:
         expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
         hint = "it sleeps by the clock, with connected users too: set `after` for those who work late, and no hub"
@@ -112,9 +114,9 @@ def idle_suits_pod(category: Category, sleep: WorkloadSleep, ports: Mapping[str,
         raise wanted("sleep.hub-alone", expected, found=actual, example="when: idle", at=("sleep", "hub"))
 
 
-def sleeps_alone(sleep: WorkloadSleep, owner: ReplicasOwner) -> None:
+def sleeps_alone(sleep: WorkloadSleep | None, owner: ReplicasOwner) -> None:
     """Refuse a second writer of replicas."""
-    if sleep.sleeps and owner is ReplicasOwner.HPA:
+    if sleep is not None and sleep.sleeps and owner is ReplicasOwner.HPA:
         expected = "no sleep beside replicasOwner: hpa: two writers of replicas would undo each other's changes"
         raise wanted("sleep.second-owner", expected, found="both", example="replicasOwner: pulumi", at="sleep")
 

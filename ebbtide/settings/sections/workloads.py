@@ -13,7 +13,7 @@ from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
 from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
 from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
-from ebbtide.settings.sections.sleep import AWAKE, SLEEP_CHECKS, SleepKey
+from ebbtide.settings.sections.sleep import SLEEP_CHECKS, SleepKey
 from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
 from ebbtide.units.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
@@ -169,7 +169,7 @@ class WorkloadSettings(ScrapedPodSettings):
         description="owner of the number of replicas; hpa: your own autoscaler, which starts at `replicas`",
         examples=["pulumi"],
     )
-    sleep: SleepKey = AWAKE
+    sleep: SleepKey = None
     kubernetes: KubernetesRights | None = Field(
         default=None,
         description="Kubernetes permissions of a workload that starts pods, limited to its own namespace; "
@@ -202,9 +202,22 @@ class WorkloadSettings(ScrapedPodSettings):
         return any(volume.per_pod is not None for volume in self.volumes.values())
 
     @property
+    def sleeps(self) -> bool:
+        return self.sleep is not None and self.sleep.sleeps
+
+    @property
+    def gone_at_night(self) -> bool:
+        """True if it has no pod while budgets are open."""
+        return self.sleep is not None and self.sleep.gone_at_night
+
+    @property
     def replicas_writer(self) -> ReplicasOwner:
-        """Return the writer of its replicas: the workload controller, if it sleeps."""
-        return ReplicasOwner.CONTROLLER if self.sleep.sleeps else self.replicas_owner
+        """Return the writer of its replicas: the workload controller, if it sleeps.
+
+        With `when: never` that is the declared owner: a workload that never slept keeps it, and a file without the
+        number would reset it to 1.
+        """
+        return ReplicasOwner.CONTROLLER if self.sleeps else self.replicas_owner
 
     @property
     def opens(self) -> bool:
@@ -232,7 +245,7 @@ class WorkloadSettings(ScrapedPodSettings):
 
     def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
         yield from super().secret_references()
-        if self.sleep.hub is not None:
+        if self.sleep is not None and self.sleep.hub is not None:
             yield ("sleep", "hub", "key"), self.sleep.hub.secret, self.sleep.hub.key
         if self.ingress is not None and self.ingress.tls is not None:
             for key in ("tls.crt", "tls.key"):

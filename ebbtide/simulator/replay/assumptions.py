@@ -185,7 +185,7 @@ def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
 
 
 def _sleep_sentences(settings: StackSettings) -> Iterator[str]:
-    sleeping = {name: spec.sleep.when for name, spec in settings.all_workloads.items() if spec.sleep.sleeps}
+    sleeping = {name: spec.sleep.when for name, spec in settings.all_workloads.items() if spec.sleep}
     if by_clock := [name for name, when in sleeping.items() if when is When.OUTSIDE_HOURS]:
         yield (
             f"{', '.join(by_clock)}: asleep by the workload controller's own calendar in all strategies but "

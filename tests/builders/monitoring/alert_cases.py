@@ -68,6 +68,7 @@ DUE, CLOSED = (f"ebbtide_closer_last_{what}_timestamp_seconds{{{CLOSER}}}" for w
 CERTIFICATE = 'ebbtide_certificate_end_timestamp_seconds{endpoint="redis:6379"}'
 HOLIDAYS = "ebbtide_holidays_end_timestamp_seconds"
 SEES_NODES = 'ebbtide_exporter_sees{what="nodes"}'
+LEFT_ASLEEP = 'ebbtide_workload_left_asleep{workload="deployment ebbtide/notes"}'
 LONG = "100000000"
 UNLABELLED = 'ebbtide_adopted_pods_unlabelled{workload="hub"}'
 OVERDUE = f'ebbtide_workload_workers_overdue{{{_WORKLOAD},group="gpu"}}'
@@ -109,6 +110,7 @@ WELL: Mapping[str, str] = {
     HOLIDAYS: LONG,
     OVERDUE: "0",
     UNLABELLED: "0",
+    LEFT_ASLEEP: GONE,
     SERVICE_SEES: "1",
     SERVICE_PODS: "4",
     ACTIVE: "10",
@@ -241,6 +243,12 @@ CASES = (
         wrong={HPA_SEES: "0"},
         labels={"namespace": "ebbtide", "hpa": "api"},
         says="The HPA api in ebbtide cannot read its metrics, and holds its replicas.",
+    ),
+    Case(
+        alert="EbbtideWorkloadLeftAsleep",
+        wrong={LEFT_ASLEEP: "1"},
+        labels={"workload": "deployment ebbtide/notes"},
+        says="The workload controller put deployment ebbtide/notes to sleep, and no entry of the stack file wakes it.",
     ),
     Case(
         alert="EbbtideCertificateEnds",

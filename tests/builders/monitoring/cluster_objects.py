@@ -76,6 +76,16 @@ def closing_job(workload: str = "ebbtide-closer", at: datetime = CLOSED_AT) -> J
     return {"metadata": {"name": "ebbtide-closer-0650", "namespace": "ebbtide"}, "spec": spec, "status": status}
 
 
+def deployment(name: str = "notes", replicas: int = 0, *owners: str) -> Json:
+    """Its number is the workload controller's, written through `scale`, unless others are named."""
+    entries: list[Json] = [
+        {"manager": owner, "subresource": "scale", "time": CREATED, "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+        for owner in owners or ("ebbtide-workloads",)
+    ]
+    metadata = {"name": name, "namespace": "ebbtide", "resourceVersion": "1", "creationTimestamp": CREATED}
+    return {"metadata": {**metadata, "managedFields": entries}, "spec": {"replicas": replicas}}
+
+
 def event(kind: str, item: Json) -> Json:
     return {"type": kind, "object": item}
 

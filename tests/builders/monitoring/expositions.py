@@ -10,7 +10,7 @@ from typing import Any
 from controllers.adapters.kube_cache import KubeCache
 from controllers.exporter import main as exporter
 from controllers.exporter.certificates import Certificates
-from controllers.exporter.objects import closing_job, hpa
+from controllers.exporter.objects import asleep, closing_job, hpa
 from controllers.exporter.sight import Sight
 from controllers.process import ConfigFile
 from controllers.scaler import main as scaler
@@ -89,7 +89,9 @@ def of_an_idle_ray_cluster() -> str:
 
 
 def of_the_exporter() -> str:
-    """Of one that sees a node, a pod and one that waits, an HPA, a closer that has just run, and then an eviction."""
+    """Of one that sees a node, a pod and one that waits, an HPA, a closer that has just run, a workload that was left
+    asleep, and then an eviction.
+    """
     now = datetime.now(UTC)  # Prometheus compares these instants with its own clock
     waiting = objects.pod("train-2", node="", phase="Pending")
     killed = objects.container_status(1, last=objects.ended("OOMKilled"))
@@ -100,6 +102,7 @@ def of_the_exporter() -> str:
             "/api/v1/pods": [objects.pod(containerStatuses=[objects.container_status()]), waiting],
             "hpas": [objects.hpa()],
             "cronjobs": [objects.closing_job(at=now)],
+            "deployments": [objects.deployment()],
         },
         {"/api/v1/pods": [objects.event("MODIFIED", evicted)]},
     )
@@ -120,7 +123,9 @@ def of_the_exporter() -> str:
     sight = process.sight = Sight(seen.api, process.tally)
     sight.hpas = {"hpas": KubeCache(seen.api, "hpas", hpa, lambda: None)}
     sight.cron_jobs = {"cronjobs": KubeCache(seen.api, "cronjobs", closing_job, lambda: None)}
-    for cache in (sight.nodes, sight.pods, *sight.hpas.values(), *sight.cron_jobs.values()):
+    sight.deployments = {"deployments": KubeCache(seen.api, "deployments", partial(asleep, "deployment"), lambda: None)}
+    watched = (sight.hpas, sight.cron_jobs, sight.deployments)
+    for cache in (sight.nodes, sight.pods, *(cache for caches in watched for cache in caches.values())):
         looked(cache)
     process.certificates = Certificates(read=lambda _: now + timedelta(days=90))
     process.certificates.follow(config.tls_endpoints)

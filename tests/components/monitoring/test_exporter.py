@@ -63,11 +63,12 @@ def rules(found: Recorded) -> Iterator[tuple[str, str, str]]:
                     yield from ((verb, f"{resource}.{group}".rstrip("."), where) for verb in rule["verbs"])
 
 
-def test_it_may_read_nodes_and_pods_everywhere_and_two_kinds_in_the_stacks_own_namespaces() -> None:
+def test_it_may_read_nodes_and_pods_everywhere_and_four_kinds_in_the_stacks_own_namespaces() -> None:
     spaces = ("ebbtide", "ebbtide-ray-flow", "ebbtide-workers")
     wanted = {(verb, kind, "") for verb in READ for kind in ("nodes", "pods")}
     wanted |= {(verb, "horizontalpodautoscalers.autoscaling", space) for verb in READ for space in spaces}
-    wanted |= {(verb, "cronjobs.batch", "ebbtide") for verb in READ}
+    kinds = ("cronjobs.batch", "deployments.apps", "statefulsets.apps")
+    wanted |= {(verb, kind, "ebbtide") for verb in READ for kind in kinds}
 
     assert {*rules(stack())} == wanted
 

@@ -12,6 +12,7 @@ from tests.builders.existing import stack_config
 from tests.builders.monitoring.alert_cases import STACK as ALERTING
 from tests.builders.rights import hub_stack
 from tests.builders.stack import stack_settings
+from tests.builders.workloads.sleeping import sleeping_stack
 from tests.components.ray.stack import ray_settings
 
 PLAIN = RedisEndpoint(host="redis.example.com")
@@ -65,3 +66,11 @@ def test_it_knows_the_rules_for_adopted_pods_and_a_stack_without_them_has_no_suc
     ]
     assert "adopted" not in dump(exporter_config(stack_settings(), PLAIN))
     assert load(ExporterConfig, dump(exporter_config(ALERTING, PLAIN))).adopted == adopted
+
+
+def test_it_looks_for_workloads_left_asleep_where_they_may_be_and_knows_those_with_an_entry() -> None:
+    ending = exporter_config(sleeping_stack(notes="sleep: { when: never }", rank="labels: {}"), PLAIN)
+
+    assert ending.sleepers == ("statefulset ebbtide/board", "deployment ebbtide/notes")
+    assert exporter_config(hub_stack(), PLAIN).workload_namespaces == ("ebbtide", "ebbtide-hub")
+    assert load(ExporterConfig, dump(ending)) == ending

@@ -7,17 +7,30 @@ from typing import Any
 
 import pytest
 
-from controllers.adapters.kube_api import ApiError
+from controllers.adapters.kube_api import ApiError, Json
 from controllers.workloads.sleep.calendar import ScaleState, decide_replicas, sleep_at
 from controllers.workloads.sleep.idle import Use
 from ebbtide.operate import sleepers as module
 from ebbtide.operate.api import CannotOperate
-from ebbtide.operate.sleepers import Row, explain_sleeper, named_targets, sleeper_rows, sleeper_targets
+from ebbtide.operate.release import release
+from ebbtide.operate.sleepers import (
+    LeftAsleep,
+    Row,
+    ending_targets,
+    explain_sleeper,
+    left_asleep,
+    named_targets,
+    sleeper_rows,
+    sleeper_targets,
+)
 from ebbtide.operate.status import NoStatus
 from ebbtide.operate.wording import REASONS
+from ebbtide.vocabulary.controller_config import BudgetPolicy
 from ebbtide.vocabulary.labels import PAUSED, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import PlannedNight, SleepPolicy, WorkloadsConfig
 from tests.builders.controllers import OFFICE
+from tests.builders.controllers import config as controller_config
+from tests.builders.monitoring.cluster_objects import deployment
 
 HUB = SleepPolicy(name="hub", namespace="ebbtide", kind="StatefulSet", replicas=2, asleep=0, lead=timedelta(minutes=15))
 CONFIG = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(HUB,))
@@ -101,6 +114,60 @@ def test_what_sleeps_when_idle_says_what_keeps_it_awake(monkeypatch: pytest.Monk
     assert sleeper_rows(Api(), config, "UTC")[0][0].reason.count("away") == 1  # pyright: ignore[reportArgumentType] - as above
 
 
+class Apps:
+    """The Deployments and StatefulSets of some namespaces, and a Lease that another process may hold."""
+
+    def __init__(self, holder: str = "", **deployments: Json) -> None:
+        self.deployments, self.patched = deployments, list[Json]()
+        now = datetime.now(UTC).isoformat()
+        self._lease = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": now}}
+
+    def get(self, path: str, **_: str) -> Any:
+        folder, name = path.rsplit("/", 1)
+        if folder.endswith("/leases"):
+            return self._lease
+        if "/namespaces/hidden/" in path:
+            raise ApiError(403, "forbidden")
+        if name in ("deployments", "statefulsets"):
+            mine = path == "/apis/apps/v1/namespaces/ebbtide/deployments"
+            return {"items": [*self.deployments.values()] if mine else []}
+        return self.deployments[name]
+
+    def patch(self, path: str, body: Json, **_: str) -> None:
+        self.patched.append({path: body})
+
+
+def test_a_workload_without_pods_and_without_an_entry_is_listed_with_what_to_do() -> None:
+    api: Any = Apps(
+        notes=deployment("notes"), hub=deployment("hub"), api=deployment("api", 2), parked=deployment("parked", 0, "me")
+    )
+    config = replace(CONFIG, sleepers=(replace(HUB, kind="Deployment"),))
+    chart = BudgetPolicy(name="chart", namespace="team", object_name="charts-own")
+    budgets = (BudgetPolicy(name="notes", namespace="ebbtide"), BudgetPolicy(name="lab", namespace="hidden"), chart)
+    left, unread = left_asleep(api, controller_config(budgets=budgets), config, "ebbtide")
+
+    assert left == [LeftAsleep("Deployment", "ebbtide", "notes")]
+    assert "sleep: { when: never }" in str(left[0])
+    assert "ebbtide release --autoscaler notes --namespace ebbtide" in str(left[0])
+    assert [line.partition(":")[0] for line in unread] == ["deployments of hidden", "statefulsets of hidden"]
+    assert [it.name for it in left_asleep(api, controller_config(), None, "ebbtide")[0]] == ["notes", "hub"]
+
+
+def test_what_sleeps_no_more_is_released_beside_a_running_controller_once_it_is_awake() -> None:
+    config = replace(CONFIG, sleepers=(replace(HUB, kind="Deployment", never=True),))
+    (target,) = targets = sleeper_targets(config)
+    awake, asleep = (Apps("ebbtide-workloads-a", hub=deployment("hub", replicas)) for replicas in (2, 0))
+
+    (released,) = release(awake, "ebbtide", targets, ending_targets(config))  # pyright: ignore[reportArgumentType] - its two methods suffice
+    assert released.done
+    assert awake.patched
+    (refused,) = release(asleep, "ebbtide", targets, ending_targets(config))  # pyright: ignore[reportArgumentType] - as above
+    assert (refused.done, asleep.patched) == (False, [])
+    assert "no pods" in refused.detail
+    with pytest.raises(CannotOperate, match="pause hub"):
+        next(release(awake, "ebbtide", [target]))  # pyright: ignore[reportArgumentType] - as above
+
+
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     with pytest.raises(CannotOperate, match=r"board.*there are: hub"):
         named_targets(sleeper_targets(CONFIG), ["board"], "workload")
@@ -110,7 +177,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
 
 def test_every_reason_has_words() -> None:
     midnight = PlannedNight(at=0, lasting=timedelta(hours=1), pods=2)
-    idler = replace(HUB, idle_after=timedelta(hours=2))
+    idler, ending = replace(HUB, idle_after=timedelta(hours=2)), replace(HUB, never=True)
     night = replace(HUB, overnight=(midnight,), after=timedelta(hours=1))
     hours = [datetime(2026, 3, 4, hour, minute, tzinfo=UTC) for hour, minute in product(range(24), (0, 50))]
     reasons = {"workload-unknown", "no-such-workload", *(sleep_at(now, night, OFFICE).reason for now in hours)}
@@ -129,6 +196,7 @@ def test_every_reason_has_words() -> None:
         reasons.add(decide_replicas(state, night, sleep_at(now, night, OFFICE)).reason)
         for use in Use:
             reasons.add(decide_replicas(replace(state, use=use), idler, sleep_at(now, idler, OFFICE)).reason)
+        reasons.add(decide_replicas(replace(state, ours=wake), ending, sleep_at(now, ending, OFFICE)).reason)
 
     assert reasons <= {*REASONS}
-    assert len(reasons) == 20
+    assert len(reasons) == 21

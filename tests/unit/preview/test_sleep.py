@@ -86,22 +86,38 @@ def dangers(before: StackSettings, after: StackSettings) -> list[Danger]:
     return [danger for danger in dangers_of(old, new, ()) if danger.code is DangerCode.SLEEP_ENDED]
 
 
-@pytest.mark.parametrize("notes", [AWAKE, "sleep: { when: never }", "replicasOwner: hpa"])
-def test_the_end_of_a_sleep_has_its_commands_since_at_night_the_update_would_leave_no_pods(notes: str) -> None:
-    (danger,) = dangers(sleeping_stack(), sleeping_stack(notes=notes))
-
-    assert (danger.severity, danger.subjects) == (Severity.WARNING, ("notes",))
-    assert "0 of 2 pods" in danger.impact
-    keep, update, release = ("ebbtide keep notes --until", "pulumi up", "ebbtide release --autoscaler notes")
-    assert danger.fix.index(keep) < danger.fix.index(update) < danger.fix.index(release)
-    assert danger.fix.endswith("--namespace ebbtide")
+NEVER = "sleep: { when: never }"
 
 
-def test_a_sleep_ends_with_the_same_number_of_pods_since_another_one_conflicts() -> None:
-    text = sleeping_text(notes=AWAKE).replace("replicas: 2", "replicas: 3")
+@pytest.mark.parametrize(
+    "keys", [{"notes": AWAKE}, {"notes": "replicasOwner: hpa"}, {"rank": AWAKE}, {"rank": "scale: { min: 1, max: 3 }"}]
+)
+def test_a_removal_without_the_first_step_has_its_commands_since_nothing_would_wake_it(keys: dict[str, str]) -> None:
+    scaled = {name: text.replace("max: 3", "max: 3, metrics: { cpu: 70% }") for name, text in keys.items()}
+    (name,) = keys
+    (danger,) = dangers(sleeping_stack(), sleeping_stack(**scaled))
+
+    assert (danger.severity, danger.subjects) == (Severity.WARNING, (name,))
+    assert "stays at 0 of" in danger.impact
+    steps = ("sleep: { when: never }", "and update", "ebbtide status", f"ebbtide release {name}", "remove its key")
+    assert [*steps] == sorted(steps, key=danger.fix.index)
+
+
+def test_each_step_of_a_removal_names_the_next_one() -> None:
+    (first,) = dangers(sleeping_stack(), sleeping_stack(notes=NEVER))
+    (second,) = dangers(sleeping_stack(notes=NEVER), sleeping_stack(notes=AWAKE))
+
+    assert (first.severity, second.severity) == (Severity.NOTE, Severity.NOTE)
+    assert first.fix.index("ebbtide release notes") < first.fix.index("remove its key")
+    assert "ebbtide release notes before this update" in second.fix
+
+
+@pytest.mark.parametrize("notes", [AWAKE, NEVER])
+def test_a_sleep_ends_with_the_same_number_of_pods_since_another_one_conflicts(notes: str) -> None:
+    text = sleeping_text(notes=notes).replace("replicas: 2", "replicas: 3")
     (danger,) = dangers(sleeping_stack(), stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"))
 
-    assert danger.fix.startswith("change its replicas with a later update; ebbtide keep")
+    assert danger.fix.startswith("change its replicas after that; w")
 
 
 def test_a_sleep_that_only_changes_or_whose_workload_goes_ends_without_a_word() -> None:
@@ -109,3 +125,5 @@ def test_a_sleep_that_only_changes_or_whose_workload_goes_ends_without_a_word() 
     assert dangers(sleeping_stack(), sleeping_stack(notes=later)) == []
     assert dangers(sleeping_stack(), stack_of_text(shortest(), stack="acme", file="Pulumi.acme.yaml")) == []
     assert dangers(sleeping_stack(notes=AWAKE), sleeping_stack()) == []
+    assert dangers(sleeping_stack(notes=NEVER), sleeping_stack(notes=NEVER)) == []
+    assert dangers(sleeping_stack(notes=NEVER), sleeping_stack()) == []

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.pods import needs_external_objects
-from ebbtide.settings.process_documents import sleepers_of, workloads_config
+from ebbtide.settings.process_documents import has_workloads, sleep_policies, sleepers_of, workloads_config
 from ebbtide.settings.summary import summary
+from ebbtide.vocabulary.documents import dump, load
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 from tests.builders.settings import loaded, problem_of, shortest
 from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack, sleeping_text
 
@@ -120,6 +123,29 @@ def test_nothing_sleeps_unless_the_file_says_so() -> None:
     never = "sleep: { when: never, after: 1h, replicas: 9, wake: [manual], hub: { secret: hub, key: token } }"
 
     assert [*sleepers_of(sleeping_stack(board=AWAKE, notes=never, rank=never))] == []
+    assert [*sleep_policies(sleeping_stack(board=AWAKE, notes=AWAKE, rank=AWAKE))] == []
+
+
+def test_what_sleeps_no_more_stays_in_the_document_so_that_it_is_woken() -> None:
+    never = "sleep: { when: never, after: 1h, replicas: 9, wake: [manual], hub: { secret: hub, key: token } }"
+    stack = sleeping_stack(board=AWAKE, notes=f"{never}, replicasOwner: hpa", rank=never)
+    notes, rank = load(WorkloadsConfig, dump(workloads_config(stack, str))).sleepers
+
+    assert [(it.name, it.never, it.replicas, it.asleep, it.hub, it.hub_token_file) for it in (notes, rank)] == [
+        ("notes", True, 2, 0, "", None),
+        ("rank", True, 1, 0, "", None),
+    ]
+    assert "sleeps   notes: never; once it is awake: ebbtide release notes, then remove its key sleep" in summary(stack)
+    assert not any("sleeps   board" in line for line in summary(stack))
+
+
+def test_an_entry_that_sleeps_no_more_keeps_the_declared_owner_of_its_number() -> None:
+    stack = sleeping_stack(notes="sleep: { when: never }, replicasOwner: hpa", board="sleep: { when: never }")
+
+    assert stack.workloads["notes"].replicas_writer is ReplicasOwner.HPA
+    assert stack.workloads["board"].replicas_writer is ReplicasOwner.PULUMI
+    assert has_workloads(sleeping_stack(board="sleep: { when: never }", notes=AWAKE, rank=AWAKE))
+    assert not has_workloads(sleeping_stack(board=AWAKE, notes=AWAKE, rank=AWAKE))
 
 
 @pytest.mark.parametrize(

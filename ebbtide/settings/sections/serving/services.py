@@ -43,7 +43,7 @@ from ebbtide.settings.sections.serving.spot import (
     spot_leaves_the_choice,
     spot_needs_no_gpu,
 )
-from ebbtide.settings.sections.sleep import AWAKE, SleepKey, WorkloadSleep, fewer_pods, idle_suits_pod
+from ebbtide.settings.sections.sleep import SleepKey, WorkloadSleep, fewer_pods, idle_suits_pod
 from ebbtide.settings.sections.types import (
     SHORT_NAME,
     Latency,
@@ -165,8 +165,8 @@ def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: s
         )
 
 
-def _sleeps_alone(sleep: WorkloadSleep, scale: ScaleSettings) -> None:
-    if sleep.sleeps and scale.grows:
+def _sleeps_alone(sleep: WorkloadSleep | None, scale: ScaleSettings) -> None:
+    if sleep is not None and sleep.sleeps and scale.grows:
         expected = "no sleep beside an autoscaler, which writes replicas: `scale.min: 0` lets it end all pods"
         actual = f"min: {scale.min}, max: {scale.max}"
         raise wanted("sleep.second-owner", expected, found=actual, example=f"max: {scale.min}", at="sleep")
@@ -248,7 +248,7 @@ class VariantSettings(ScrapedPodSettings):
     vertical_min: VerticalFloor | None = Field(
         default=None, description=VERTICAL_MIN, examples=["{ cpu: 250m, memory: 2Gi }"]
     )
-    sleep: SleepKey = AWAKE
+    sleep: SleepKey = None
     starts_within: PositiveDuration = Field(
         default=STARTS_WITHIN,
         description="time until a new pod is ready, including image pull and model load; scaling uses it",

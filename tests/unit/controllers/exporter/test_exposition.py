@@ -3,7 +3,7 @@
 import pytest
 
 from controllers.exporter.exposition import ClusterObjects, process_text, text
-from controllers.exporter.objects import Node, Pod, node, pod
+from controllers.exporter.objects import Node, Pod, asleep, node, pod
 from controllers.exporter.tally import Tally
 from ebbtide.vocabulary.exporter import AdoptedRule, LabelValues
 from tests.builders.monitoring import cluster_objects as objects
@@ -15,6 +15,7 @@ PARTS = {
     "pods": ("ebbtide_pod", "ebbtide_container_", "ebbtide_evictions_"),
     "hpas": "ebbtide_hpa_",
     "cronjobs": "ebbtide_closer_",
+    "workloads": "ebbtide_workload_left_asleep",
 }
 _CONTRACT = """
     node_info node group kind instance_type capacity_type zone
@@ -40,6 +41,7 @@ _CONTRACT = """
     hpa_max_replicas namespace hpa
     closer_last_success_timestamp_seconds cronjob
     closer_last_schedule_timestamp_seconds cronjob
+    workload_left_asleep workload
     certificate_end_timestamp_seconds endpoint
     holidays_end_timestamp_seconds
     exporter_config_good
@@ -52,7 +54,7 @@ _CONTRACT = """
 
 def told(*, nodes: list[Node] | None = None, pods: list[Pod] | None = None, **dollars: float) -> list[str]:
     prices = {name.replace("_", "."): price for name, price in dollars.items()}
-    seen = ClusterObjects(nodes=nodes, pods=pods, hpas=None, cronjobs=None)
+    seen = ClusterObjects(nodes=nodes, pods=pods, hpas=None, cronjobs=None, workloads=None)
     return [line for line in text(seen, Tally(), prices).splitlines() if line[0] != "#"]
 
 
@@ -66,7 +68,13 @@ def test_a_cluster_in_which_everything_is_known_has_each_metric_with_its_labels(
 @pytest.mark.parametrize("away", PARTS)
 def test_of_what_is_out_of_sight_nothing_is_told(away: str) -> None:
     """And of all else as before."""
-    everything = {"nodes": [node(objects.node())], "pods": [pod(objects.pod())], "hpas": (), "cronjobs": ()}
+    everything = {
+        "nodes": [node(objects.node())],
+        "pods": [pod(objects.pod())],
+        "hpas": (),
+        "cronjobs": (),
+        "workloads": ("deployment ebbtide/notes",),
+    }
     whole, tally = ClusterObjects(**everything), Tally()  # pyright: ignore[reportArgumentType] - by name
     tally.see(pod(objects.pod()), counted=True)
     before = text(whole, tally, {"g5.xlarge": 1.0})
@@ -120,7 +128,7 @@ def adopted(name: str, owner: str = "ReplicaSet", phase: str = "Running", **labe
 def unlabelled(*pods: Pod) -> list[str]:
     selector = (LabelValues(key="app", values=("hub", "proxy")),)
     rules = (AdoptedRule(name="hub", namespace="jupyter", selector=selector),)
-    seen = ClusterObjects(nodes=None, pods=pods, hpas=None, cronjobs=None)
+    seen = ClusterObjects(nodes=None, pods=pods, hpas=None, cronjobs=None, workloads=None)
     return [line for line in text(seen, Tally(), {}, rules).splitlines() if line.startswith("ebbtide_adopted")]
 
 
@@ -153,3 +161,21 @@ def test_without_rules_there_is_no_such_series() -> None:
 
 def test_without_a_calendar_and_without_tls_nothing_ends() -> None:
     assert process_text(holidays_end=None, certificate_ends={}) == ""
+
+
+def test_a_workload_that_sleeps_without_an_entry_is_reported() -> None:
+    items = [
+        objects.deployment("left"),
+        objects.deployment("slept"),
+        objects.deployment("awake", 2),
+        objects.deployment("parked", 0, "kubectl"),
+        objects.deployment("shared", 0, "argocd-controller", "ebbtide-workloads"),
+    ]
+    workloads = [named for item in items if (named := asleep("deployment", item)) is not None]
+    seen = ClusterObjects(nodes=None, pods=None, hpas=None, cronjobs=None, workloads=workloads)
+    lines = text(seen, Tally(), {}, sleepers=("deployment ebbtide/slept", "statefulset ebbtide/left")).splitlines()
+
+    assert [line for line in lines if line.startswith("ebbtide_workload")] == [
+        'ebbtide_workload_left_asleep{workload="deployment ebbtide/left"} 1.0',
+        'ebbtide_workload_left_asleep{workload="deployment ebbtide/shared"} 1.0',
+    ]

@@ -96,7 +96,14 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
     (old,) = process.sight.hpas.values()
     (jobs,) = process.sight.cron_jobs.values()
     (tmp_path / "exporter.json").write_text(
-        dump(ExporterConfig(namespace="ebbtide", hpa_namespaces=("two",), tls_endpoints=("redis:6379",)))
+        dump(
+            ExporterConfig(
+                namespace="ebbtide",
+                hpa_namespaces=("two",),
+                tls_endpoints=("redis:6379",),
+                workload_namespaces=("ebbtide", "hub"),
+            )
+        )
     )
     assert process.file.changed()
     process.follow()
@@ -104,6 +111,9 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
     assert 'ebbtide_exporter_sees{what="hpas"} 0.0' in process.metrics(), "the new namespace is not listed yet"
     assert [*process.sight.hpas] == ["/apis/autoscaling/v2/namespaces/two/horizontalpodautoscalers"]
     assert old._closed.is_set()
+    assert 'ebbtide_exporter_sees{what="workloads"} 0.0' in process.metrics()
+    assert [*process.sight.deployments] == [f"/apis/apps/v1/namespaces/{it}/deployments" for it in ("ebbtide", "hub")]
+    assert [*process.sight.stateful_sets][1] == "/apis/apps/v1/namespaces/hub/statefulsets"
     assert [*process.sight.cron_jobs.values()] == [jobs]
     assert not jobs._closed.is_set()
     assert process.certificates._endpoints == ("redis:6379",)

@@ -137,9 +137,11 @@ class Scene:
         """A process that remembers nothing."""
         return Sleeper(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache), cast("Meter", self.meter))
 
-    def is_now(self, replicas: int, *, writer: str = WORKLOADS, **annotations: str) -> None:
+    def is_now(
+        self, replicas: int, *, writer: str = WORKLOADS, written: str = "2026-01-02T00:00:00Z", **annotations: str
+    ) -> None:
         self.version += 1
-        self.cache.kept = {"hub": observed(stateful_set(replicas, writer, self.version, annotations))}
+        self.cache.kept = {"hub": observed(stateful_set(replicas, writer, self.version, annotations, written))}
 
     def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
         return self.sleeper.reconcile(now, doubt)
@@ -150,7 +152,7 @@ class Scene:
         return None if write is None else write.body["spec"]["replicas"], verdict.report["why"]
 
 
-def stateful_set(replicas: int, writer: str, version: int, annotations: dict[str, str]) -> Json:
+def stateful_set(replicas: int, writer: str, version: int, annotations: dict[str, str], written: str) -> Json:
     fields: Json = {"f:spec": {"f:replicas": {}}}
     through = {"subresource": "scale"} if writer == WORKLOADS else {}
     owners = [WORKLOADS, writer] if writer == "agreeing-by-day" else [writer]
@@ -159,9 +161,7 @@ def stateful_set(replicas: int, writer: str, version: int, annotations: dict[str
         "resourceVersion": str(version),
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "annotations": annotations,
-        "managedFields": [
-            {"manager": it, "time": "2026-01-02T00:00:00Z", "fieldsV1": fields, **through} for it in owners
-        ],
+        "managedFields": [{"manager": it, "time": written, "fieldsV1": fields, **through} for it in owners],
     }
     return {"metadata": metadata, "spec": {"replicas": replicas}}
 
@@ -287,6 +287,106 @@ def test_beside_another_writer_it_holds_and_says_so(writer: str, scene: Scene) -
     assert writer in scene.look(NIGHT).note
     assert scene.decides(DAY) == (None, "business-hours")
     assert not scene.look(DAY).note
+
+
+ARGO, DOWNSCALER = "argocd-controller", "kube-downscaler"
+
+
+@pytest.mark.parametrize("writer", [ARGO, DOWNSCALER, "agreeing-by-day"])
+def test_a_zero_that_another_manager_wrote_at_night_ends_at_the_opening(writer: str, scene: Scene) -> None:
+    scene.is_now(0, writer=writer, written="2026-01-05T03:00:00Z")
+    assert scene.decides(at(7, 44)) == (None, "outside-business-hours")
+    assert scene.decides(at(7, 45)) == (2, "before-business-hours")
+    assert scene.decides(DAY) == (2, "business-hours"), "after a start in business hours, too"
+    write = scene.look(DAY).write
+    assert write is not None
+    assert write.applied
+    assert write.forced, "it takes the field over: by the next night nothing is left to hold"
+
+
+@pytest.mark.parametrize(
+    ("written", "holds_until"),
+    [("2026-01-05T07:45:00Z", 6), ("2026-01-05T10:00:00Z", 6), ("2026-01-09T18:59:59Z", 12), ("", None)],
+)
+def test_a_zero_that_is_written_again_stays_with_a_condition_until_the_next_opening(
+    written: str, holds_until: int | None, scene: Scene
+) -> None:
+    """Without a time the write may be the last one. The tenth and the eleventh are a weekend."""
+    scene.is_now(0, writer=ARGO, written=written)
+    for now in (DAY, at(18, 59)) if written < "2026-01-06" else ():
+        assert scene.decides(now) == (None, "another-writer-of-replicas")
+        assert ARGO in scene.look(now).note
+    if holds_until is None:
+        assert scene.decides(at(12, day=20)) == (None, "another-writer-of-replicas")
+    else:
+        assert scene.decides(at(7, 44, day=holds_until)) == (None, "outside-business-hours")
+        assert scene.decides(at(7, 45, day=holds_until)) == (2, "before-business-hours")
+
+
+def test_neither_a_doubtful_clock_nor_a_pause_nor_a_sleep_by_command_takes_a_zero_from_another_manager(
+    scene: Scene,
+) -> None:
+    scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
+    assert scene.decides(DAY, "the clock jumped") == (None, "another-writer-of-replicas")
+    for annotation, why in ((PAUSED, "paused-by-an-operator"), (SLEEP_UNTIL, "sleep-asked")):
+        scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z", **{annotation: UNTIL["later"]})
+        assert scene.decides(DAY) == (None, why)
+
+
+def test_some_pods_of_another_manager_are_left_alone_at_the_opening() -> None:
+    scene = Scene(replace(POLICY, replicas=3))
+    scene.is_now(1, writer=ARGO, written="2026-01-05T03:00:00Z")
+    assert scene.decides(DAY) == (None, "another-writer-of-replicas")
+
+
+def test_without_a_closing_there_is_no_opening() -> None:
+    scene = Scene()
+    always = replace(OFFICE, week=tuple(WeeklyInterval(day, 0, 1440) for day in range(7)))
+    scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
+    sleeper = Sleeper(POLICY, always, cast("KubeCache[Observed]", scene.cache), cast("Meter", scene.meter))
+    assert sleeper.reconcile(DAY, "").report["why"] == "another-writer-of-replicas"
+
+
+# --- the end of a sleep -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ending() -> Scene:
+    return Scene(replace(POLICY, never=True))
+
+
+@pytest.mark.parametrize("now", [NIGHT, DAY])
+@pytest.mark.parametrize("doubt", ["", "the clock jumped"])
+def test_a_sleep_that_ends_is_woken_at_any_time_and_lowered_at_none(now: datetime, doubt: str, ending: Scene) -> None:
+    ending.is_now(0)
+    assert ending.decides(now, doubt) == (2, "never-sleeps")
+    ending.is_now(2)
+    assert ending.decides(now, doubt) == (None, "never-sleeps")
+    ending.is_now(3)
+    assert ending.decides(now, doubt) == (None, "more-than-declared")
+    ending.is_now(2, **{SLEEP_UNTIL: UNTIL["later"]})
+    assert ending.decides(now, doubt)[0] is None
+
+
+@pytest.mark.parametrize("writer", ["pulumi-kubernetes-1a2b", "kubectl", "kube-controller-manager", ARGO])
+@pytest.mark.parametrize("replicas", [0, 1, 7])
+def test_a_workload_that_never_slept_keeps_the_owner_of_its_number(writer: str, replicas: int, ending: Scene) -> None:
+    ending.is_now(replicas, writer=writer)
+    for now in (NIGHT, at(7, 45), DAY):
+        assert ending.decides(now) == (None, "never-sleeps")
+        assert not ending.look(now).note
+
+
+def test_a_sleep_that_ends_says_what_is_next(ending: Scene) -> None:
+    ending.is_now(2)
+    assert ending.look(DAY).report["activity"] == "ebbtide release hub, then remove its key sleep"
+    ending.is_now(2, writer="pulumi-kubernetes-1a2b")
+    assert ending.look(DAY).report["activity"] == "remove its key sleep"
+
+
+def test_a_paused_workload_is_not_woken_at_the_end_of_its_sleep(ending: Scene) -> None:
+    ending.is_now(0, **{PAUSED: "disk full"})
+    assert ending.decides(DAY) == (None, "paused-by-an-operator")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.REFUSED])
