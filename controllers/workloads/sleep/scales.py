@@ -43,7 +43,8 @@ class Observed:
     replicas: int
     ours: bool
     other_writer: str
-    written: datetime | None  # by the last of its owners; None if that is not known
+    agreed: bool  # the other owners only applied our number
+    written: datetime | None  # by the last of the other owners; None if that is not known
     version: str
 
 
@@ -51,20 +52,25 @@ def observed(item: Json) -> Observed:
     metadata = item["metadata"]
     annotations: dict[str, str] = metadata.get("annotations") or {}
     writers = writers_of(metadata)
+    ours, times = any(writer.name == WORKLOADS for writer in writers), _times_of_others(writers)
     return Observed(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         replicas=item["spec"].get("replicas", 0),
-        ours=any(writer.name == WORKLOADS for writer in writers),
+        ours=ours,
         other_writer=conflicting_manager(writers, adopted=False, differs=True),
-        written=_last(writers),
+        agreed=ours and not any(times),
+        written=max(filter(None, times), default=None) if ours or None not in times else None,
         version=metadata["resourceVersion"],
     )
 
 
-def _last(writers: Sequence[Writer]) -> datetime | None:
-    """Return None if any time is missing: it may be the last one."""
-    times = [writer.at for writer in writers]
-    return None if None in times else max(filter(None, times), default=None)
+def _times_of_others(writers: Sequence[Writer]) -> list[datetime | None]:
+    """Return when the other owners last changed the object.
+
+    The API server gives no time to an apply that changes nothing (kubernetes#127938): beside us, such an owner only
+    agreed with our number. Nor does it give one to our own writes, which go through `scale`.
+    """
+    return [writer.at for writer in writers if writer.name != WORKLOADS]
 
 
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
@@ -148,9 +154,14 @@ class Sleeper:
             doubt=doubt.why,
             ours=workload.ours,
             other_writer=workload.other_writer,
-            opened_since=workload.written is not None
-            and opened_between(workload.written, now, self._policy, self._hours),
+            opened_since=self._opened_since(workload),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
+        )
+
+    def _opened_since(self, workload: Observed) -> bool:
+        written = workload.written
+        return workload.agreed or (
+            written is not None and opened_between(written, self._now, self._policy, self._hours)
         )
 
     def _write(self, workload: Observed, replicas: int, reason: str) -> Write:

@@ -21,7 +21,9 @@ from controllers.workloads.sleep.scales import sleepers
 from ebbtide.cli.__main__ import app
 from ebbtide.operate.release import owners_of, release_from_autoscaler
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.recording.output import document
 from ebbtide.recording.resources import Resource, kind_of, name_of
+from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import CONTROLLER, NODE_KIND, WAKE_UNTIL, WORKLOAD, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
@@ -67,15 +69,56 @@ class Scene:
         return f"/apis/apps/v1/namespaces/{self.apps}/{KINDS[name].lower()}s/{name}"
 
     def config(self, hours: BusinessHours) -> WorkloadsConfig:
-        whole = load(WorkloadsConfig, self.rendered("ConfigMap", WORKLOADS)["data"]["workloads.json"])
-        sleepers = tuple(replace(policy, namespace=self.apps) for policy in whole.sleepers)
-        return replace(whole, namespace=self.apps, hours=hours, sleepers=sleepers)
+        return self.here(load(WorkloadsConfig, self.rendered("ConfigMap", WORKLOADS)["data"]["workloads.json"]), hours)
+
+    def here(self, config: WorkloadsConfig, hours: BusinessHours) -> WorkloadsConfig:
+        sleepers = tuple(replace(policy, namespace=self.apps) for policy in config.sleepers)
+        return replace(config, namespace=self.apps, hours=hours, sleepers=sleepers)
 
     def write(self, hours: BusinessHours) -> None:
+        self.mount(self.config(hours))
+
+    def mount(self, config: WorkloadsConfig) -> None:
         """Swapped, as Kubernetes does with a mounted ConfigMap."""
         new = self.file.with_suffix(".new")
-        new.write_text(dump(self.config(hours)))
+        new.write_text(dump(config))
         new.replace(self.file)
+
+    def apply_rendered(self, settings: StackSettings, hours: BusinessHours) -> str:
+        """Apply the rendered files that concern these workloads; return the conflicts. All else is applied.
+
+        The document is written and mounted with this namespace and these hours.
+        """
+        resources, wanted = record(settings), {("Role", WORKLOADS), *((kind, name) for name, kind in KINDS.items())}
+        of_these = [it for it in resources if (kind_of(it), name_of(it)) in wanted]
+        text = "".join(document(it) for it in of_these).replace("namespace: ebbtide\n", f"namespace: {self.apps}\n")
+        try:
+            self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+            conflicts = ""
+        except subprocess.CalledProcessError as error:
+            conflicts = error.stderr
+        (held,) = [it for it in resources if (kind_of(it), name_of(it)) == ("ConfigMap", WORKLOADS)]
+        config = self.here(load(WorkloadsConfig, held.inputs["data"]["workloads.json"]), hours)
+        written = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": WORKLOADS}}
+        written["data"] = {"workloads.json": dump(config)}
+        path = f"/api/v1/namespaces/{self.apps}/configmaps/{WORKLOADS}"
+        self.plane.api.patch(path, written, APPLY, fieldManager="kubectl")
+        self.mount(config)
+        return conflicts
+
+    def start_from_rendered_files(self) -> None:
+        """Replace the program's objects by those of rendered files, at night, with the scaler's document beside."""
+        scaler = {"metadata": {"name": CONTROLLER}, "data": {"config.json": dump(controller_config())}}
+        self.plane.api.create(f"/api/v1/namespaces/{self.apps}/configmaps", scaler)
+        made = [f"{kind.lower()}/{name}" for name, kind in KINDS.items()]
+        self.plane.kubectl("delete", f"--namespace={self.apps}", f"role/{WORKLOADS}", *made)
+        assert not self.apply_rendered(sleeping_stack(), ALWAYS_NIGHT)
+
+    def ebbtide(self, *arguments: str) -> str:
+        kubeconfig = ("--kubeconfig", str(self.plane.kubeconfig), "--namespace", self.apps)
+        result = CliRunner().invoke(app, [*arguments, *kubeconfig])
+        assert result.exit_code in (0, 1), result.output  # `status` ends with 1 without a scaler
+        return result.output
 
     def leader(self, name: str, server: str = "") -> AbstractContextManager[Process]:
         """`server`: the URL of a proxy before the API server."""
@@ -229,6 +272,103 @@ def test_an_owner_that_declares_the_number_by_day_keeps_it_by_night(scene: Scene
         assert ARGO in notes["note"]
 
 
+NEVER, NO_KEY = "sleep: { when: never }", "labels: {}"
+
+
+def with_three_pods(settings: StackSettings) -> StackSettings:
+    notes = settings.workloads["notes"].model_copy(update={"replicas": 3})
+    return settings.model_copy(update={"workloads": {**settings.workloads, "notes": notes}})
+
+
+def test_a_sleep_that_is_removed_in_two_steps_by_applied_files_is_awake_at_once_and_then_free(scene: Scene) -> None:
+    """At night, so that only the end of the sleep can wake it."""
+    scene.start_from_rendered_files()
+    with scene.leader("one"):
+        scene.become(ASLEEP)
+        conflicts = scene.apply_rendered(sleeping_stack(notes=NEVER), ALWAYS_NIGHT)
+        assert conflicts.count(f'1 conflict: conflict with "{WORKLOADS}" with subresource "scale": .spec.replicas') == 1
+        scene.become({**ASLEEP, "notes": 2})
+        assert not scene.apply_rendered(sleeping_stack(notes=NEVER), ALWAYS_NIGHT), "awake it is applied"
+        assert {*scene.owners("notes")} == {WORKLOADS, "kubectl"}
+        assert "owner now: kubectl" in scene.ebbtide("release", "notes")
+        assert not scene.apply_rendered(with_three_pods(sleeping_stack(notes=NO_KEY)), ALWAYS_NIGHT)
+        scene.become({**ASLEEP, "notes": 3})
+        assert scene.owners("notes") == ["kubectl"]
+    account = KubeApi(from_kubeconfig(str(scene.plane.kubeconfig_as(scene.apps, WORKLOADS))))
+    with pytest.raises(ApiError, match="forbidden"):
+        account.patch(f"{scene.path('notes')}/scale", {"spec": {"replicas": 0}})
+
+
+def test_a_sleep_that_is_removed_in_one_step_is_listed_until_an_entry_wakes_it(scene: Scene) -> None:
+    scene.start_from_rendered_files()
+    with scene.leader("one"):
+        scene.become(ASLEEP)
+        assert json.loads(scene.ebbtide("status", "--json")).get("leftAsleep") is None
+        assert WORKLOADS in scene.apply_rendered(sleeping_stack(notes=NO_KEY), ALWAYS_DAY)
+        scene.become({**AWAKE, "notes": 0})
+        listed = json.loads(scene.ebbtide("status", "--json"))["leftAsleep"]
+        assert listed == [{"kind": "Deployment", "namespace": scene.apps, "name": "notes"}]
+        assert WORKLOADS in scene.apply_rendered(sleeping_stack(notes=NEVER), ALWAYS_DAY)
+        scene.become(AWAKE)
+        assert json.loads(scene.ebbtide("status", "--json")).get("leftAsleep") is None
+
+
+@pytest.mark.parametrize("writer", ["kubectl", "kube-controller-manager"])
+def test_an_entry_that_never_slept_keeps_its_number_and_its_owner(scene: Scene, writer: str) -> None:
+    owner = "replicasOwner: hpa, " if writer == "kube-controller-manager" else ""
+    scale = {"spec": {"replicas": 0}}
+    scene.plane.api.patch(f"{scene.path('notes')}/scale", scale, fieldManager=writer)
+    scene.apply_rendered(sleeping_stack(notes=f"{owner}{NEVER}"), ALWAYS_DAY)
+    with scene.leader("one") as process:
+
+        def reported() -> bool:
+            notes = {it["name"]: it for it in process.status()["workloads"]}.get("notes", {})
+            return (notes.get("why"), notes.get("activity")) == ("never-sleeps", "remove its key sleep")
+
+        eventually(reported, what="the report")
+        _, metrics = process.get("/metrics")
+        assert "/notes" not in "".join(line for line in metrics.splitlines() if "writes_total" in line)
+    assert WORKLOADS not in scene.owners("notes")
+
+
+def test_a_zero_of_another_manager_ends_at_the_opening_and_one_that_it_writes_again_stays(scene: Scene) -> None:
+    """As Argo CD does whose Application has `replicas: 0`: once by a sync at night, and then with self-heal."""
+    zero = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "notes"}, "spec": {"replicas": 0}}
+
+    def argo() -> None:
+        scene.plane.api.patch(scene.path("notes"), zero, APPLY, fieldManager=ARGO, force="true")
+
+    def holds(process: Process) -> bool:
+        notes = {it["name"]: it for it in process.status()["workloads"]}.get("notes", {"why": ""})
+        return notes["why"] == "another-writer-of-replicas" and ARGO in notes["note"]
+
+    scene.write(ALWAYS_NIGHT)
+    with scene.leader("night"):
+        scene.become(ASLEEP)
+    argo()
+    now = datetime.now(UTC)
+    hour = (now + timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
+    minute = hour.hour * 60
+    hours = BusinessHours(timezone="UTC", week=(WeeklyInterval(hour.weekday(), minute, minute + 60),))
+    opening = now + timedelta(seconds=6)  # a week knows whole minutes, so the lead makes it so soon
+    config = scene.config(hours)
+    scene.mount(replace(config, sleepers=tuple(replace(it, lead=hour - opening) for it in config.sleepers)))
+    with scene.leader("opening") as process:
+        scene.become(AWAKE)
+        assert scene.owners("notes") == [WORKLOADS]
+        assert datetime.now(UTC) >= opening
+        argo()
+        eventually(lambda: holds(process), what="the condition")
+    with scene.leader("later") as process:  # it remembers nothing, and holds as well
+        eventually(lambda: holds(process), what="the condition")
+        assert scene.replicas() == {**AWAKE, "notes": 0}
+        assert scene.owners("notes") == [ARGO]
+        _, metrics = process.get("/metrics")
+        assert not [line for line in metrics.splitlines() if "writes_total{" in line]
+    reconcile_once(scene, config, hour + timedelta(days=7))
+    assert scene.replicas()["notes"] == 2, "each opening wakes it once"
+
+
 CLOCK_CHANGES = {  # Berlin's: the end of Saturday's hours, and Sunday's opening
     "autumn": (datetime(2026, 10, 24, 16, tzinfo=UTC), datetime(2026, 10, 25, 7, tzinfo=UTC)),
     "spring": (datetime(2027, 3, 27, 17, tzinfo=UTC), datetime(2027, 3, 28, 6, tzinfo=UTC)),
@@ -308,21 +448,15 @@ def test_an_operator_sends_a_workload_to_sleep_by_day_and_wakes_it(scene: Scene)
         body = {"metadata": {"name": name}, "data": {key: text}}
         api.create(f"/api/v1/namespaces/{scene.apps}/configmaps", body)
 
-    def ebbtide(*arguments: str) -> str:
-        kubeconfig = ("--kubeconfig", str(scene.plane.kubeconfig), "--namespace", scene.apps)
-        result = CliRunner().invoke(app, [*arguments, *kubeconfig])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    assert "asleep until" in ebbtide("sleep", "board", "--until", "2h")
+    assert "asleep until" in scene.ebbtide("sleep", "board", "--until", "2h")
     scene.write(ALWAYS_DAY)
     with scene.leader("one"):
         scene.become({**AWAKE, "board": 0})
-        assert "by the calendar: awake" in ebbtide("why", "workload", "board")
-    ebbtide("wake", "board", "--until", "2h")
+        assert "by the calendar: awake" in scene.ebbtide("why", "workload", "board")
+    scene.ebbtide("wake", "board", "--until", "2h")
     with scene.leader("two"):
         scene.become(AWAKE)
-    assert "board" in ebbtide("resume", "board")
+    assert "board" in scene.ebbtide("resume", "board")
 
 
 def test_its_account_may_write_nothing_but_these_scales(scene: Scene) -> None:

@@ -161,7 +161,10 @@ def stateful_set(replicas: int, writer: str, version: int, annotations: dict[str
         "resourceVersion": str(version),
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "annotations": annotations,
-        "managedFields": [{"manager": it, "time": written, "fieldsV1": fields, **through} for it in owners],
+        "managedFields": [
+            {"manager": it, "fieldsV1": fields, **through, **({} if it == WORKLOADS else {"time": written})}
+            for it in owners
+        ],
     }
     return {"metadata": metadata, "spec": {"replicas": replicas}}
 
@@ -321,6 +324,12 @@ def test_a_zero_that_is_written_again_stays_with_a_condition_until_the_next_open
     else:
         assert scene.decides(at(7, 44, day=holds_until)) == (None, "outside-business-hours")
         assert scene.decides(at(7, 45, day=holds_until)) == (2, "before-business-hours")
+
+
+def test_a_manager_that_only_applied_the_zero_of_the_night_has_no_time_and_ends_at_the_opening(scene: Scene) -> None:
+    scene.is_now(0, writer="agreeing-by-day", written="")
+    assert scene.decides(at(7, 44)) == (None, "outside-business-hours")
+    assert scene.decides(at(7, 45)) == (2, "before-business-hours")
 
 
 def test_neither_a_doubtful_clock_nor_a_pause_nor_a_sleep_by_command_takes_a_zero_from_another_manager(
