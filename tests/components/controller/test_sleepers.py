@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ebbtide.policies.judging import judge
-from ebbtide.recording.output import is_object
+from ebbtide.recording.output import document, is_object
 from ebbtide.recording.ownership import ownership_rows
 from ebbtide.recording.resources import Resource
 from ebbtide.vocabulary.documents import load
@@ -65,6 +65,24 @@ def test_without_sleep_nothing_changes() -> None:
 
     assert WORKLOADS not in named(awake, "Deployment")
     assert only(awake, "StatefulSet", "board").ignore_changes == ()
+
+
+def test_at_the_end_of_a_sleep_the_entry_and_its_right_stay_and_the_number_is_declared_again() -> None:
+    """A file without the number would reset that of a workload that never slept to 1."""
+    settings = sleeping_stack(notes="sleep: { when: never }", rank="labels: {}", board="labels: {}")
+    ending = record(settings)
+    text = only(ending, "ConfigMap", WORKLOADS).inputs["data"]["workloads.json"]
+    notes, rules = only(ending, "Deployment", "notes"), only(ending, "Role", WORKLOADS).inputs["rules"]
+    scales = [
+        rule.get("resourceNames") for rule in json.loads(json.dumps(rules, default=dict)) if "patch" in rule["verbs"]
+    ]
+
+    assert [(it.name, it.never) for it in load(WorkloadsConfig, text).sleepers] == [("notes", True)]
+    assert ["notes"] in scales
+    assert notes.ignore_changes == ()
+    assert "replicas: 2\n" in document(notes)
+    assert "replicas:" not in document(only(resources(), "Deployment", "notes"))
+    assert [hit.id for hit in judge(settings, ending, TODAY)] == []
 
 
 IDLE = "sleep: { when: idle, hub: { secret: hub, key: token } }"
