@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from controllers.adapters.kube_cache import KubeCache
+from controllers.doubt import TRUST
 from controllers.exporter import main as exporter
 from controllers.exporter.certificates import Certificates
 from controllers.exporter.objects import asleep, closing_job, hpa
@@ -65,7 +66,7 @@ def of_the_workload_controller(folder: Path) -> str:
     access = kubeconfig(folder)
     process = workloads.WorkloadProcess(ConfigFile(document, partial(load, WorkloadsConfig)), access)
     term = process.term = workloads.Term(process, wanted)
-    term.loop.reconcile(NOON, "")
+    term.loop.reconcile(NOON, TRUST)
     term.loop.close()
     return process.metrics()
 

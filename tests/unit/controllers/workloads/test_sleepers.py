@@ -336,7 +336,7 @@ def test_neither_a_doubtful_clock_nor_a_pause_nor_a_sleep_by_command_takes_a_zer
     scene: Scene,
 ) -> None:
     scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
-    assert scene.decides(DAY, "the clock jumped") == (None, "another-writer-of-replicas")
+    assert scene.decides(DAY, Doubt("the clock jumped")) == (None, "another-writer-of-replicas")
     for annotation, why in ((PAUSED, "paused-by-an-operator"), (SLEEP_UNTIL, "sleep-asked")):
         scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z", **{annotation: UNTIL["later"]})
         assert scene.decides(DAY) == (None, why)
@@ -353,7 +353,7 @@ def test_without_a_closing_there_is_no_opening() -> None:
     always = replace(OFFICE, week=tuple(WeeklyInterval(day, 0, 1440) for day in range(7)))
     scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
     sleeper = Sleeper(POLICY, always, cast("KubeCache[Observed]", scene.cache), cast("Meter", scene.meter))
-    assert sleeper.reconcile(DAY, "").report["why"] == "another-writer-of-replicas"
+    assert sleeper.reconcile(DAY, TRUST).report["why"] == "another-writer-of-replicas"
 
 
 # --- the end of a sleep -----------------------------------------------------------------------------------------------
@@ -365,8 +365,8 @@ def ending() -> Scene:
 
 
 @pytest.mark.parametrize("now", [NIGHT, DAY])
-@pytest.mark.parametrize("doubt", ["", "the clock jumped"])
-def test_a_sleep_that_ends_is_woken_at_any_time_and_lowered_at_none(now: datetime, doubt: str, ending: Scene) -> None:
+@pytest.mark.parametrize("doubt", [TRUST, Doubt("the clock jumped")], ids=["trust", "doubt"])
+def test_a_sleep_that_ends_is_woken_at_any_time_and_lowered_at_none(now: datetime, doubt: Doubt, ending: Scene) -> None:
     ending.is_now(0)
     assert ending.decides(now, doubt) == (2, "never-sleeps")
     ending.is_now(2)

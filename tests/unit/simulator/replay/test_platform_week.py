@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from ebbtide.settings.sections.sleep import AWAKE
 from ebbtide.simulator.replay import ReplayOptions, replay
 from ebbtide.simulator.results import Strategy, StrategyResult
 from ebbtide.simulator.trace.traces import find_trace
@@ -24,7 +23,7 @@ ROWS = re.findall(r"^ *\| (awake|asleep) \| (awake|asleep) \| ([\d,]+) \| ([\d.]
 def week(**states: str) -> StrategyResult:
     settings = example()
     awake = {
-        name: settings.workloads[name].model_copy(update={"sleep": AWAKE})
+        name: settings.workloads[name].model_copy(update={"sleep": None})
         for name, state in states.items()
         if state == "awake"
     }
