@@ -46,7 +46,9 @@ def node_pools(probed: Probed) -> Iterator[Finding]:
         elif answer is None:
             yield missing(subject, f"not there; create it, or change cluster.nodePools.{want.node_set}")
         else:
-            faults = [*_faults(want, answer), *template_faults(probed, want, answer)]
+            names = {other.name for other in wants if other.node_set == want.node_set} - {want.name}
+            others = [other for name in names if isinstance(other := facts.node_pools.get(name), dict)]
+            faults = [*_faults(want, answer), *template_faults(probed, want, answer, others)]
             if name := ec2_class(answer):
                 shape = probed.wants.shapes.get(want.node_set)
                 faults += class_faults(want, name, facts.pool_classes.get(name), shape)

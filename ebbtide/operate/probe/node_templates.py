@@ -5,6 +5,7 @@ with the NodePool. Source of what follows: kubernetes-sigs/karpenter 1.14.1, `pk
 `pkg/controllers/state/statenode.go`, `pkg/controllers/static`, and docs/evidence/karpenter.md.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,10 +22,15 @@ from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _POOL_LABEL, _OS = "karpenter.sh/nodepool", "kubernetes.io/os"
-_ARCHITECTURES = tuple(each.value for each in Architecture if each is not Architecture.ANY)
+_AMD64, _ARM64 = Architecture.AMD64.value, Architecture.ARM64.value
+_PROVIDERS = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
+_ARM_FAMILY = re.compile(r"a1|[a-z]+\d+g[a-z]*|p6e-gb\d+")  # of AWS: a `g` after the generation stands for Graviton
+_MANUFACTURERS = {"aws": _ARM64, "intel": _AMD64, "amd": _AMD64}
+_TAKEN_OFF = "/agent-not-ready"
+"""End of the startup taints that the DaemonSets of Cilium and of the CSI drivers of EBS, EFS and FSx remove."""
 _KNOWN = (
     *(ARCH, _OS, INSTANCE_TYPE, CAPACITY_TYPE, "topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-    *("topology.k8s.aws/zone-id", "karpenter.k8s.aws/", "eks.amazonaws.com/"),
+    *("topology.k8s.aws/zone-id", *_PROVIDERS),
 )
 """Beginnings of labels that Karpenter gives to a node without being asked."""
 
@@ -46,6 +52,21 @@ class Requirements:
         lists: list[list[str]] = [row.get("values") or [] for row in self.of(key) if row.get("operator") == "In"]
         return [value for value in lists[0] if self.allow(key, value)] if lists else None
 
+    def of_provider(self, name: str) -> Iterator[str]:
+        """Yield the keys of a provider's label that have a requirement."""
+        yield from (key for key in (provider + name for provider in _PROVIDERS) if self.of(key))
+
+    @property
+    def architectures(self) -> list[str]:
+        """The processors that nodes may have, by every requirement that says something about them, sorted."""
+        found = {arch for arch in (_AMD64, _ARM64) if self.allow(ARCH, arch)}
+        for key in (INSTANCE_TYPE, *self.of_provider("instance-family")):
+            if (names := self.listed(key)) is not None:
+                found &= {architecture_of(name) for name in names}
+        for key in self.of_provider("instance-cpu-manufacturer"):
+            found &= {arch for name, arch in _MANUFACTURERS.items() if self.allow(key, name)}
+        return sorted(found)
+
     @property
     def types(self) -> list[InstanceType] | None:
         """The instance types that are listed; None without a list, or if one of them is unknown."""
@@ -54,6 +75,11 @@ class Requirements:
             return None if names is None else [instance_type(name) for name in names]
         except UnknownInstanceType:
             return None
+
+
+def architecture_of(name: str) -> str:
+    """Return the processor of an instance type or family of AWS, by its name."""
+    return _ARM64 if _ARM_FAMILY.fullmatch(name.partition(".")[0]) else _AMD64
 
 
 def requirements_of(pool: Json) -> Requirements:
@@ -79,14 +105,17 @@ def _compares(operator: str, value: int, bound: int) -> bool:
     return {"Gt": value > bound, "Lt": value < bound, "Gte": value >= bound, "Lte": value <= bound}[operator]
 
 
-def template_faults(probed: Probed, want: NodePoolWant, pool: Json) -> Iterator[Finding]:
-    subject, pods = f"nodepool {want.name}", probed.wants.pods.get(want.node_set, ())
+def template_faults(probed: Probed, want: NodePoolWant, pool: Json, others: Sequence[Json]) -> Iterator[Finding]:
+    """Yield what keeps pods off the nodes of `pool`. `others`: the other NodePools of its set that were read."""
+    subject, of_set = f"nodepool {want.name}", probed.wants.pods.get(want.node_set, ())
+    pods = _dependent(of_set, pool, others)
     yield from _not_launching(subject, pool)
     yield from _labels(subject, want, pool, (probed.wants.nodes or {}).get(want.node_set, {}))
     if words_at(pool, "spec", "template", "metadata", "annotations").get(DO_NOT_DISRUPT) == "true":
         said = "true on each node, so none of them ever goes, empty ones neither; remove it from template.metadata"
         yield note(f"{subject} {DO_NOT_DISRUPT}", said)
     yield from _taints(subject, want, pool, pods)
+    yield from _mixed(subject, requirements_of(pool), of_set)
     yield from _requirements(subject, want, requirements_of(pool), pods)
     limits: Mapping[str, object] = at(pool, "spec", "limits") or {}
     if "nodes" in limits and "cpu" not in limits:
@@ -95,6 +124,29 @@ def template_faults(probed: Probed, want: NodePoolWant, pool: Json) -> Iterator[
             f"{limits['nodes']} without limits.cpu: Karpenter does not count the nodes that it plans in one batch, so "
             "a burst of pods exceeds it; write limits.cpu, too",
         )
+
+
+def _dependent(pods: Sequence[PodWant], pool: Json, others: Sequence[Json]) -> Sequence[PodWant]:
+    """Return the pods that no other NodePool of the set takes; all of them if this one takes none."""
+    if not any(_takes(pool, pod) for pod in pods):
+        return pods
+    return [pod for pod in pods if not any(_takes(other, pod) for other in others)]
+
+
+def _takes(pool: Json, pod: PodWant) -> bool:
+    requirements = requirements_of(pool)
+    types = requirements.types
+    return (
+        all(tolerates(pod, taint) for taint in _hard_taints(pool))
+        and (pod.arch is None or pod.arch in requirements.architectures)
+        and (types is None or any(_holds(kind, pod) for kind in types))
+    )
+
+
+def _hard_taints(pool: Json) -> list[Taint]:
+    rows = rows_at(pool, "spec", "template", "spec", "taints")
+    taints = [Taint(row.get("key", ""), row.get("value", ""), row.get("effect", "")) for row in rows]
+    return [taint for taint in taints if taint.effect != "PreferNoSchedule"]
 
 
 def _not_launching(subject: str, pool: Json) -> Iterator[Finding]:
@@ -138,10 +190,8 @@ def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str,
 
 
 def _taints(subject: str, want: NodePoolWant, pool: Json, pods: Sequence[PodWant]) -> Iterator[Finding]:
-    for row in rows_at(pool, "spec", "template", "spec", "taints"):
-        taint = Taint(row.get("key", ""), row.get("value", ""), row.get("effect", ""))
-        kept_off = [] if taint.effect == "PreferNoSchedule" else [pod for pod in pods if not tolerates(pod, taint)]
-        if kept_off:
+    for taint in _hard_taints(pool):
+        if kept_off := [pod for pod in pods if not tolerates(pod, taint)]:
             names = ", ".join(pod.name for pod in kept_off[:3]) + (" and others" if len(kept_off) > 3 else "")
             yield missing(
                 f"{subject} taint {taint.key}",
@@ -149,8 +199,11 @@ def _taints(subject: str, want: NodePoolWant, pool: Json, pods: Sequence[PodWant
                 f"remove the taint, or take the NodePool out of cluster.nodePools.{want.node_set}",
             )
     for row in rows_at(pool, "spec", "template", "spec", "startupTaints"):
+        key = row.get("key", "")
+        if key.endswith(_TAKEN_OFF):
+            continue
         yield note(
-            f"{subject} startupTaint {row.get('key')}",
+            f"{subject} startupTaint {key}",
             "a node takes no pod, and Karpenter removes none, until something takes it off: see that a DaemonSet does, "
             "or remove it",
         )
@@ -184,9 +237,7 @@ def _requirements(
 
 
 def _architectures(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[Finding]:
-    types = requirements.types
-    offered = _ARCHITECTURES if types is None else {kind.arch for kind in types}
-    found = sorted(arch for arch in offered if requirements.allow(ARCH, arch))
+    found = requirements.architectures
     lacking = [pod for pod in pods if pod.arch is not None and pod.arch not in found]
     if lacking:
         yield missing(
@@ -194,12 +245,15 @@ def _architectures(subject: str, requirements: Requirements, pods: Sequence[PodW
             f"wanted {lacking[0].arch} for {lacking[0].name}, found {', '.join(found) or 'none'}: its pods get no "
             f"node; write In [{lacking[0].arch}]",
         )
-    elif len(found) > 1 and any(pod.arch is None for pod in pods):
-        named = next(pod.name for pod in pods if pod.arch is None)
+
+
+def _mixed(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[Finding]:
+    found, unnamed = requirements.architectures, [pod.name for pod in pods if pod.arch is None and not pod.any_arch]
+    if len(found) > 1 and unnamed:
         yield note(
             f"{subject} {ARCH}",
             f"wanted one, found {' and '.join(found)}: an image for one of them does not start on nodes of the other, "
-            f"and {named} names none; write In [{found[0]}]",
+            f"and {unnamed[0]} names none; write In [{found[0]}], or arch: any for an image that is for both",
         )
 
 

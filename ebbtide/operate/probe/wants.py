@@ -45,8 +45,9 @@ class PodWant(NamedTuple):
     gpu: int
     gpu_resource: str = GPU_RESOURCE
     gpu_memory: int | None = None  # MiB of each
-    arch: str | None = None  # of its image; None for any
+    arch: str | None = None  # of its image; None for any, and if the file does not say
     most: int = 1  # of them at a time
+    any_arch: bool = False  # its image is for every processor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +77,15 @@ class Wants:
 def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
     size = pod_size(pod)
     arch = None if pod.arch in (None, Architecture.ANY) else pod.arch.value
-    return PodWant(name, size.cpu, size.memory, size.gpu, pod.gpu.resource, pod.gpu.memory, arch, most)
+    any_arch = pod.arch is Architecture.ANY
+    return PodWant(name, size.cpu, size.memory, size.gpu, pod.gpu.resource, pod.gpu.memory, arch, most, any_arch)
 
 
 def _own_pods(settings: StackSettings) -> Iterator[PodWant]:
     """Yield Ebbtide's own pods, without sizes since they are small, except for the memory of Redis."""
-    yield PodWant(CONTROLLER, 0, 0, 0)
+    yield PodWant(CONTROLLER, 0, 0, 0, any_arch=True)
     if settings.redis.kind is RedisKind.IN_CLUSTER:
-        yield PodWant(IN_CLUSTER_REDIS, 0, settings.redis.memory_mib, 0)
+        yield PodWant(IN_CLUSTER_REDIS, 0, settings.redis.memory_mib, 0, any_arch=True)
 
 
 def _objects(settings: StackSettings) -> Iterator[ObjectWant]:

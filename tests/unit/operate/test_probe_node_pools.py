@@ -1,12 +1,15 @@
 """What `ebbtide probe` reports on NodePools that get business hours."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.cluster.karpenter import pools as rendered
-from ebbtide.operate.probe.wants import Wants, wants_of
+from ebbtide.operate.probe.node_templates import architecture_of
+from ebbtide.operate.probe.wants import PodWant, Wants, wants_of
+from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.node_pools import CLOSED
 from tests.builders.settings import loaded, shortest
@@ -178,6 +181,37 @@ DEDICATED = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
             ("found amd64 and arm64",),
         ),
         (required(arch=None), "", ("ok: ",)),  # the listed types have one processor
+        (required(arch=None, types=one_of("node.kubernetes.io/instance-type", "m99i.xlarge")), "", ("ok: ",)),
+        (required(arch=None, types=one_of("karpenter.k8s.aws/instance-family", "m5", "g4dn", "c7i")), "", ("ok: ",)),
+        (required(arch=None, types=one_of("eks.amazonaws.com/instance-family", "m7g", "im4gn")), "", ("ok: ",)),
+        (
+            required(arch=None, types=one_of("karpenter.k8s.aws/instance-family", "m5", "m7g")),
+            "kubernetes.io/arch",
+            ("found amd64 and arm64",),
+        ),
+        (
+            required(arch=None, types=one_of("karpenter.k8s.aws/instance-cpu-manufacturer", "intel", "amd")),
+            "",
+            ("ok: ",),
+        ),
+        (
+            required(
+                arch=None,
+                types={"key": "karpenter.k8s.aws/instance-cpu-manufacturer", "operator": "NotIn", "values": ["aws"]},
+            ),
+            "",
+            ("ok: ",),
+        ),
+        (
+            node_pool(node={"startupTaints": [{"key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute"}]}),
+            "",
+            ("ok: ",),
+        ),
+        (
+            node_pool(node={"startupTaints": [{"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}]}),
+            "",
+            ("ok: ",),
+        ),
         (required(os=one_of("kubernetes.io/os", "windows")), "kubernetes.io/os", ("missing: wanted linux",)),
         (
             required(capacity=one_of("karpenter.sh/capacity-type", "spot", "on-demand")),
@@ -376,3 +410,77 @@ def test_objects_of_others_with_the_names_of_the_stacks_own_are_named(tmp_path: 
     assert set(others) == {"nodepool flexible", "ec2nodeclass ebbtide-flexible"}
     assert all("belongs to somebody else; rename the group flexible" in line for line in others.values())
     assert of_stack(tmp_path, loaded(shortest(), tmp_path).customer) == {}
+
+
+SECOND = "/apis/karpenter.sh/v1/nodepools/second"
+
+
+def of_two(tmp_path: Path, second: Any, first: Any = None) -> dict[str, str]:
+    """What is said of two NodePools of one set."""
+    served = groups(*GROUPS, "karpenter.sh/v1")
+    answers = {"/apis": served, POOL: first or node_pool(), SECOND: second, DEPLOYMENTS: karpenter("1.14.1")}
+    cluster = "nodePools: { flexible: [general, second] }, nodeSelectors: { flexible: { team: ml } }"
+    lines = findings(CannedCluster(answers), wants(tmp_path, cluster))
+    return {subject: line for subject, line in lines.items() if subject.startswith("nodepool")}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        required(types=one_of("node.kubernetes.io/instance-type", "m7i.large")),
+        node_pool(node={"taints": [DEDICATED]}),
+    ],
+)
+def test_a_pod_needs_one_node_pool_of_its_set(tmp_path: Path, second: dict[str, Any]) -> None:
+    """A NodePool that takes no pod at all is still named, and so is each that a pod depends on."""
+    small = required(types=one_of("node.kubernetes.io/instance-type", "m7i.large"))
+    lines = of_two(tmp_path, second)
+
+    assert [line[:7] for line in lines.values()] == ["ok: its", "missing"]
+    assert [line[:7] for line in of_two(tmp_path, second, small).values()] == ["missing", "missing"]
+
+
+def test_a_pod_that_another_node_pool_of_its_set_takes_is_not_missed_here(tmp_path: Path) -> None:
+    pods = (
+        PodWant("small", 500, 1024, 0),
+        PodWant("large", 14_000, 50_000, 0, arch="amd64"),
+        PodWant("arm", 500, 1024, 0, arch="arm64"),
+    )
+    pools = {
+        "general": node_pool(),
+        "second": required(types=one_of("node.kubernetes.io/instance-type", "m7i.4xlarge")),
+        "third": required(arch=one_of("kubernetes.io/arch", "arm64"), types=None),
+    }
+
+    def missed(*names: str) -> list[str]:
+        answers = {f"/apis/karpenter.sh/v1/nodepools/{name}": pools[name] for name in names}
+        answers |= {"/apis": groups(*GROUPS, "karpenter.sh/v1"), DEPLOYMENTS: karpenter("1.14.1")}
+        cluster = f"nodePools: {{ flexible: [{', '.join(names)}] }}, nodeSelectors: {{ flexible: {{ team: ml }} }}"
+        want = wants(tmp_path, cluster)
+        lines = findings(CannedCluster(answers), replace(want, pods={**want.pods, "flexible": pods}))
+        return [subject for subject, line in lines.items() if subject.startswith("nodepool") and line[:2] != "ok"]
+
+    assert missed("general", "second", "third") == []
+    assert missed("general", "third") == [
+        "nodepool general node.kubernetes.io/instance-type",
+        "nodepool third kubernetes.io/arch",
+    ]
+    assert missed("general", "second") == [f"nodepool {name} kubernetes.io/arch" for name in ("general", "second")]
+
+
+def test_an_image_for_every_processor_may_have_nodes_of_both(tmp_path: Path) -> None:
+    want, both = asked(tmp_path), required(arch=one_of("kubernetes.io/arch", "amd64", "arm64"), types=None)
+    answers = {"/apis": groups(*GROUPS, "karpenter.sh/v1"), POOL: both, DEPLOYMENTS: karpenter("1.14.1")}
+
+    def line(*pods: PodWant) -> str | None:
+        lines = findings(CannedCluster(answers), replace(want, pods={"flexible": pods}))
+        return lines.get("nodepool general kubernetes.io/arch")
+
+    assert line(PodWant("web", 0, 0, 0, any_arch=True)) is None
+    assert "api names none" in (line(PodWant("web", 0, 0, 0, any_arch=True), PodWant("api", 0, 0, 0)) or "")
+
+
+def test_the_processor_by_the_name_of_a_type_is_that_of_every_type_in_the_catalog() -> None:
+    assert {
+        kind.name for kind in map(instance_type, instance_type_names()) if architecture_of(kind.name) != kind.arch
+    } == set()
