@@ -12,9 +12,11 @@ so it stays asleep until the calendar or an operator wakes it.
 
 Beside another writer of the number it holds, with one exception: a workload that another manager put to sleep is woken
 at the next opening. The time of that manager's last write shows whether an opening has passed since, so each opening
-takes the number over once, and a manager that writes it again keeps it until the next one.
+takes the number over once, and a manager that writes it again keeps it until the next one. While clocks disagree, the
+opening counts when it has passed by all of them: by one that is ahead it would seem to pass after each write.
 
 `when: never` is the first step of removing `sleep`: it wakes what the controller itself put to sleep, and nothing else.
+It takes the number over from a manager that agreed with the controller's, once, since a later write ends the ownership.
 """
 
 from collections.abc import Iterator
@@ -51,7 +53,7 @@ class ScaleState:
     doubt: str = ""  # why clock or config are distrusted
     ours: bool = True  # the workload controller is among the owners of the number
     other_writer: str = ""  # a manager that writes another number
-    opened_since: bool = False  # the calendar has woken the workload since the number was last written
+    opened_since: bool = False  # by every clock the calendar has woken the workload since the number was last written
     changed_recently: bool = False
     use: Use = Use.IDLE  # of a workload that sleeps when idle and is not asleep
 
@@ -74,7 +76,7 @@ def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) 
     if wanted == state.replicas:
         more = reason == calendar.reason and wanted > policy.replicas
         return ScaleDecision(wanted, "more-than-declared" if more else reason)
-    if state.other_writer and not _opening_wakes(state, policy, calendar):
+    if state.other_writer and not (policy.never or _opening_wakes(state, policy, calendar)):
         return ScaleDecision(state.replicas, "another-writer-of-replicas")
     if wanted < state.replicas and state.doubt:
         return ScaleDecision(state.replicas, "clock-or-config-in-doubt")
@@ -84,9 +86,7 @@ def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) 
 
 
 def _opening_wakes(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> bool:
-    """A distrusted clock takes nothing over: if it is ahead, an opening to come would look like one that has passed."""
-    asleep = state.replicas <= policy.asleep
-    return asleep and calendar.awake and state.opened_since and not state.doubt
+    return state.replicas <= policy.asleep and calendar.awake and state.opened_since
 
 
 def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple[bool, str]:

@@ -154,14 +154,14 @@ class Sleeper:
             doubt=doubt.why,
             ours=workload.ours,
             other_writer=workload.other_writer,
-            opened_since=self._opened_since(workload),
+            opened_since=self._opened_since(workload, clocks),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )
 
-    def _opened_since(self, workload: Observed) -> bool:
+    def _opened_since(self, workload: Observed, clocks: Sequence[datetime]) -> bool:
         written = workload.written
         return workload.agreed or (
-            written is not None and opened_between(written, self._now, self._policy, self._hours)
+            written is not None and all(opened_between(written, now, self._policy, self._hours) for now in clocks)
         )
 
     def _write(self, workload: Observed, replicas: int, reason: str) -> Write:

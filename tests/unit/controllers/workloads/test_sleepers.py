@@ -332,11 +332,32 @@ def test_a_manager_that_only_applied_the_zero_of_the_night_has_no_time_and_ends_
     assert scene.decides(at(7, 45)) == (2, "before-business-hours")
 
 
-def test_neither_a_doubtful_clock_nor_a_pause_nor_a_sleep_by_command_takes_a_zero_from_another_manager(
+BEHIND, AHEAD = (Doubt("clock skew", (timedelta(minutes=sign * 40),)) for sign in (1, -1))
+
+
+@pytest.mark.parametrize(("doubt", "first"), [(BEHIND, at(7, 45)), (AHEAD, at(8, 25))], ids=["behind", "ahead"])
+def test_while_clocks_disagree_a_zero_of_another_manager_ends_when_all_of_them_have_passed_the_opening(
+    doubt: Doubt, first: datetime, scene: Scene
+) -> None:
+    """By a clock that is ahead, each write until the opening would lie before it: they would fight each minute."""
+    scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
+    before = first - timedelta(minutes=1)
+    assert scene.decides(before, doubt) == (None, "another-writer-of-replicas")
+    assert "clock skew" in scene.look(before, doubt).note
+    assert scene.decides(first, doubt)[0] == 2
+    assert scene.decides(DAY, doubt)[0] == 2
+    assert scene.decides(DAY, Doubt("the config document is bad"))[0] == 2
+
+
+def test_while_clocks_disagree_a_zero_of_ours_with_which_another_manager_agreed_ends_by_any_of_them(
     scene: Scene,
 ) -> None:
-    scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
-    assert scene.decides(DAY, Doubt("the clock jumped")) == (None, "another-writer-of-replicas")
+    scene.is_now(0, writer="agreeing-by-day", written="")
+    assert scene.decides(at(7, 10), BEHIND)[0] == 2
+    assert scene.decides(at(7, 50), AHEAD)[0] == 2
+
+
+def test_neither_a_pause_nor_a_sleep_by_command_takes_a_zero_from_another_manager(scene: Scene) -> None:
     for annotation, why in ((PAUSED, "paused-by-an-operator"), (SLEEP_UNTIL, "sleep-asked")):
         scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z", **{annotation: UNTIL["later"]})
         assert scene.decides(DAY) == (None, why)
@@ -384,6 +405,18 @@ def test_a_workload_that_never_slept_keeps_the_owner_of_its_number(writer: str, 
     for now in (NIGHT, at(7, 45), DAY):
         assert ending.decides(now) == (None, "never-sleeps")
         assert not ending.look(now).note
+
+
+@pytest.mark.parametrize("doubt", [TRUST, BEHIND, AHEAD], ids=["trust", "behind", "ahead"])
+@pytest.mark.parametrize("written", ["", "2026-01-05T10:00:00Z"])
+def test_a_sleep_that_ends_is_woken_although_another_manager_agreed_with_its_zero(
+    written: str, doubt: Doubt, ending: Scene
+) -> None:
+    """The agreeing manager has a time as soon as it has changed another field of the object."""
+    ending.is_now(0, writer="agreeing-by-day", written=written)
+    for now in (NIGHT, DAY):
+        assert ending.decides(now, doubt) == (2, "never-sleeps")
+        assert not ending.look(now, doubt).note
 
 
 def test_a_sleep_that_ends_says_what_is_next(ending: Scene) -> None:
