@@ -67,6 +67,10 @@ class Requirements:
             found &= {arch for name, arch in _MANUFACTURERS.items() if self.allow(key, name)}
         return sorted(found)
 
+    def most(self, key: str) -> int | None:
+        """The largest number that a label may have; 0 if a node may not have it, None without an upper bound."""
+        return min((bound for row in self.of(key) if (bound := _upper(row)) is not None), default=None)
+
     @property
     def types(self) -> list[InstanceType] | None:
         """The instance types that are listed; None without a list, or if one of them is unknown."""
@@ -99,6 +103,19 @@ def _allows(row: Document, value: str) -> bool:
             return not value.isdecimal() or _compares(row["operator"], int(value), int(values[0]))
         case _:
             return True
+
+
+def _upper(row: Document) -> int | None:
+    values = [int(each) for each in map(str, row.get("values") or ()) if each.isdecimal()]
+    match row.get("operator"):
+        case "In" | "Lte":
+            return max(values, default=None)
+        case "Lt":
+            return values[0] - 1 if values else None
+        case "DoesNotExist":
+            return 0
+        case _:
+            return None
 
 
 def _compares(operator: str, value: int, bound: int) -> bool:
@@ -140,6 +157,7 @@ def _takes(pool: Json, pod: PodWant) -> bool:
         all(tolerates(pod, taint) for taint in _hard_taints(pool))
         and (pod.arch is None or pod.arch in requirements.architectures)
         and (types is None or any(_holds(kind, pod) for kind in types))
+        and not any(_exceeded(requirements, pod))
     )
 
 
@@ -271,6 +289,25 @@ def _too_small(
                 f"one, or take the NodePool out of cluster.nodePools.{want.node_set}",
             )
             return
+    for pod in pods:
+        for key, wanted, most in _exceeded(requirements, pod):
+            yield missing(
+                f"{subject} {key}",
+                f"wanted at least {wanted} for {pod.name}, found at most {most}: its pods get no node of it; allow "
+                f"more, or take the NodePool out of cluster.nodePools.{want.node_set}",
+            )
+            return
+
+
+def _exceeded(requirements: Requirements, pod: PodWant) -> Iterator[tuple[str, int, int]]:
+    """Yield each label of a node's size that no node can have large enough: key, what the pod needs, and the most."""
+    gpus = pod.gpu if pod.gpu_resource == GPU_RESOURCE else 0
+    sizes = {"instance-cpu": -(-pod.cpu // 1000), "instance-memory": pod.memory, "instance-gpu-count": gpus}
+    for name, wanted in sizes.items():
+        for key in requirements.of_provider(name):
+            most = requirements.most(key)
+            if most is not None and most < wanted:
+                yield key, wanted, most
 
 
 def _holds(kind: InstanceType, pod: PodWant) -> bool:

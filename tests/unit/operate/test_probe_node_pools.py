@@ -212,6 +212,19 @@ DEDICATED = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
             "",
             ("ok: ",),
         ),
+        (
+            required(types={"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["2"]}),
+            "karpenter.k8s.aws/instance-cpu",
+            ("missing: wanted at least 4 for train, found at most 1", "cluster.nodePools.flexible"),
+        ),
+        (required(types=one_of("karpenter.k8s.aws/instance-cpu", "2", "16")), "", ("ok: ",)),
+        (required(types={"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["1"]}), "", ("ok: ",)),
+        (
+            required(types=one_of("eks.amazonaws.com/instance-memory", "2048", "4096")),
+            "eks.amazonaws.com/instance-memory",
+            ("missing: wanted at least", "found at most 4096"),
+        ),
+        (required(types={"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "DoesNotExist"}), "", ("ok: ",)),
         (required(os=one_of("kubernetes.io/os", "windows")), "kubernetes.io/os", ("missing: wanted linux",)),
         (
             required(capacity=one_of("karpenter.sh/capacity-type", "spot", "on-demand")),
