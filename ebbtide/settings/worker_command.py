@@ -45,12 +45,15 @@ class WorkerCommand:
 
 _UNREADABLE = re.compile(r"[$`*?]")
 """Characters that a shell or Kubernetes expands."""
-_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_SUBSTITUTION = re.compile(r"[$<>]\([^()]*\)|`[^`]*`")
+_LEFT_SUBSTITUTION = re.compile(r"[$<>]\(|`|<<")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SHELL = re.compile(r"sh|ash|dash|bash|zsh|ksh")
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 _REDIRECTION = re.compile(r"[<>]+[&|]?|&>+")
 _OPERATOR = re.compile(r"[();&|]+")
+_ONE_OPERATOR = re.compile(r"&&|\|\||\|&|;;|.")
+"""Of several that touch each other, as in `);`."""
 _TURNS_INTO_THE_LAST_COMMAND = ("bash", "zsh", "ksh")
 _DJANGO = ("manage.py", "django-admin", "django")
 
@@ -86,7 +89,7 @@ def _script_of(arguments: Sequence[str]) -> str | None:
 
 def _script(text: str, shell: str) -> Sequence[tuple[Sequence[str], bool]]:
     joined = _SUBSTITUTION.sub("$", text.replace("\\\n", " "))
-    if "$(" in joined or "`" in joined or "<<" in joined:
+    if _LEFT_SUBSTITUTION.search(joined):
         return ()
     try:
         tokens = [token for line in joined.splitlines() for token in (*_tokens(line), ";")]
@@ -94,14 +97,15 @@ def _script(text: str, shell: str) -> Sequence[tuple[Sequence[str], bool]]:
         return ()
     while tokens and tokens[-1] == ";":
         tokens.pop()
-    parts, operators = _split(tokens)
+    parts, operators, redirected = _split(tokens)
     trapped = any(part[:1] == ["trap"] for part in parts)
     commands: list[tuple[Sequence[str], bool]] = []
     for place, part in enumerate(parts):
         before, after = operators[place], operators[place + 1]
-        piped = "|" in (before, after)
+        in_child = {"|", "|&", "(", ")"} & {*before, *after} or "&" in after
         last = place == len(parts) - 1 and shell in _TURNS_INTO_THE_LAST_COMMAND
-        replaced = not piped and after != "&" and ("exec" in part or last)
+        becomes = last and place not in redirected and part[:1] != ["time"]  # these two bring bash back at the end
+        replaced = not in_child and ("exec" in part or becomes)
         commands.append((part, bool(shell) and not (replaced or trapped)))
     return commands
 
@@ -112,29 +116,30 @@ def _tokens(line: str) -> Sequence[str]:
     return [*lexer]
 
 
-def _split(tokens: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-    """Return the words of each simple command, without redirections, and the operators around them."""
+def _split(tokens: Sequence[str]) -> tuple[list[list[str]], list[list[str]], set[int]]:
+    """Return the words of each simple command, the operators around them, and which ones are redirected."""
     parts: list[list[str]] = [[]]
-    operators = [""]
+    operators: list[list[str]] = [[]]
+    redirected: set[int] = set()
     rest = iter(tokens)
     for token in rest:
         if _REDIRECTION.fullmatch(token):
             if parts[-1] and parts[-1][-1].isdecimal():
                 parts[-1].pop()  # the descriptor of `2>&1`
             next(rest, "")
+            redirected.add(len(parts) - 1)
         elif _OPERATOR.fullmatch(token):
             if parts[-1]:
                 parts.append([])
-                operators.append(token)
-            else:
-                operators[-1] = token
+                operators.append([])
+            operators[-1] += _ONE_OPERATOR.findall(token)
         else:
             parts[-1].append(token)
     if not parts[-1]:
         parts.pop()
     else:
-        operators.append("")
-    return parts, operators
+        operators.append([])
+    return parts, operators, redirected
 
 
 # --- the program ------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ _RQS_OWN_CLASS = re.compile(
     r"rq(\.worker)?(\.base|\.worker_classes)?\.((Simple|Spawn|Heroku|RoundRobin|Random)?Worker|BaseWorker)"
 )
 _UNTRIED_POOLS = ("eventlet", "gevent")
+_NOT_SET = frozenset({"0", "false", "f", "no", "n", "off"})
 _ONE_AT_ONCE = "solo"  # Celery's pool that runs one task, regardless of --concurrency
 _REMEDY = f"write --worker-class {SAFE_WORKER}, or safeStop: false"
 _KINDS = {SourceKind.RQ: ANY_RQ, SourceKind.CELERY: _CELERY}
@@ -56,6 +57,16 @@ class Row(Option):
 
     variable: str = ""
     code: str = ""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables with the option's meaning, the first one that is set counts: click derives one for Celery."""
+        if self.programs is not _CELERY or not self.names:
+            return (self.variable,) if self.variable else ()
+        if self.variable:  # an option of `celery` itself
+            return self.variable, f"CELERY_{_upper(self.names[0])}"
+        return (f"CELERY_WORKER_{_upper(self.names[0])}",)
+
     verdict: Callable[[Seen], str] = lambda _: ""
 
 
@@ -82,24 +93,35 @@ def _contradictions(
     entry: str, path: str, command: WorkerCommand | None, pool: WorkerSettings, settings: StackSettings
 ) -> Iterator[tuple[str, str, str]]:
     programs = _KINDS.get(pool.source.kind, Program(0)) if command is None else command.program
-    line: Mapping[str, str | None] = {} if command is None else command.options
-    assigned: Mapping[str, str | None] = {} if command is None else command.variables
-    for row in OPTIONS:
-        if not row.programs & programs or not row.code or (row.names and command is None):
+    stated = {
+        row: found
+        for row in OPTIONS
+        if row.programs & programs
+        and (command is not None or not row.names)
+        and (found := _stated(row, command, pool)) is not None
+    }
+    values = {row.names[0]: value for row, (_, value) in stated.items() if row.names}
+    for row, (shown, value) in stated.items():
+        if value is None or not row.code:
             continue
-        if row.names and row.names[0] in line:
-            at, shown, value = path, row.names[0], line[row.names[0]]
-        elif row.variable in assigned:
-            at, shown, value = path, row.variable, assigned[row.variable]
-        elif row.variable in pool.env:
-            at, shown, value = f"{entry}.env.{row.variable}", row.variable, pool.env[row.variable].value
-        else:
-            continue
-        if value is None:
-            continue
-        seen = Seen(value=value, shown=shown, pool=pool, settings=settings, values=line)
+        in_env = shown not in row.names and (command is None or shown not in command.variables)
+        seen = Seen(value=value, shown=shown, pool=pool, settings=settings, values=values)
         if text := row.verdict(seen):
-            yield row.code, at, text
+            yield row.code, f"{entry}.env.{shown}" if in_env else path, text
+
+
+def _stated(row: Row, command: WorkerCommand | None, pool: WorkerSettings) -> tuple[str, str | None] | None:
+    """Return the option or variable that counts for a row and its value, which is None if it cannot be read."""
+    if command is not None and row.names and row.names[0] in command.options:
+        return row.names[0], command.options[row.names[0]]
+    assigned: Mapping[str, str | None] = {} if command is None else command.variables
+    for name in row.variables:
+        if name in assigned or name in pool.env:
+            value = assigned[name] if name in assigned else pool.env[name].value
+            if value == "" or (row.is_flag and value is not None and value.lower() in _NOT_SET):
+                continue  # click ignores both
+            return name, "" if row.is_flag and value is not None else value
+    return None
 
 
 def _about_all_words(command: WorkerCommand, pool: WorkerSettings) -> Iterator[tuple[str, str]]:
@@ -132,7 +154,8 @@ def _about_all_words(command: WorkerCommand, pool: WorkerSettings) -> Iterator[t
 def _queues(command: WorkerCommand, pool: WorkerSettings) -> tuple[str, ...]:
     """Return the queues that its workers serve, or () if they cannot be read."""
     if command.program is _CELERY:
-        return _listed(command.options.get("--queues") or "")
+        _, queues = _stated(_CELERY_QUEUES, command, pool) or ("", None)
+        return _listed(queues or "")
     if command.arguments == () and not _has_no(command, pool, "--config", "RQ_CONFIG"):
         return ()
     return ("default",) if command.arguments == () else command.arguments or ()
@@ -140,6 +163,10 @@ def _queues(command: WorkerCommand, pool: WorkerSettings) -> tuple[str, ...]:
 
 def _has_no(command: WorkerCommand, pool: WorkerSettings, option: str, variable: str) -> bool:
     return not (option in command.options or variable in command.variables or variable in pool.env or pool.env_from)
+
+
+def _upper(option: str) -> str:
+    return option.strip("-").replace("-", "_").upper()
 
 
 def _listed(value: str) -> tuple[str, ...]:
@@ -349,6 +376,8 @@ def _harmless(programs: Program, *options: str, flags: tuple[str, ...] = ()) -> 
     return (*(_row(programs, names) for names in options), *(_row(programs, names, flag=True) for names in flags))
 
 
+_CELERY_QUEUES = _row(_CELERY, "--queues -Q")
+"""Compared with the pool's queues together with RQ's arguments."""
 _NO_SUCH_OPTION = _always("is no option of RQ 2.12 or newer, so no worker starts; leave it out")
 
 OPTIONS: tuple[Row, ...] = (
@@ -409,10 +438,10 @@ OPTIONS: tuple[Row, ...] = (
     ),
     _row(ANY_RQ, "", "command.other-keys", _other_prefix, variable="RQ_KEY_PREFIX"),
     # Celery; options of `celery` itself, in front of `worker`, too
-    _row(_CELERY, "--broker -b", "command.other-redis", _other_redis),
+    _row(_CELERY, "--broker -b", "command.other-redis", _other_redis, variable="BROKER_URL"),
     _row(_CELERY, "", "command.other-redis", _other_redis, variable="CELERY_BROKER_READ_URL"),
     _row(_CELERY, "", "command.other-redis", _other_redis, variable="CELERY_BROKER_WRITE_URL"),
-    _row(_CELERY, "--queues -Q"),  # compared with the pool's together with RQ's arguments
+    _CELERY_QUEUES,
     _row(_CELERY, "--exclude-queues -X", "source.other-queues", _excludes),
     _row(_CELERY, "--concurrency -c", "source.tasks-at-once", _concurrent),
     _row(_CELERY, "--autoscale", "source.tasks-at-once", _autoscaled),

@@ -104,6 +104,8 @@ def test_a_command_of_rq_that_contradicts_its_pool_is_warned_about(
         (f"exec rq worker {LINE} train | tee log", {"safe-stop.behind-shell"}),
         (f"trap 'kill -TERM 2' TERM; rq worker {LINE} train & wait", set[str]()),
         (f"exec rq worker {LINE} -n $(hostname) train", set[str]()),
+        (f"exec rq worker {LINE} train > >(tee log) 2>&1", set[str]()),
+        (f"exec rq worker {LINE} -b train > >(tee $(hostname).log)", set[str]()),
         (f"exec rq worker {LINE} $QUEUES", set[str]()),
         (f"exec rq worker {LINE} 'train", set[str]()),
         ("if [ -n $A ]; then exec rq worker -s high; else exec rq worker -s low; fi", set[str]()),
@@ -123,6 +125,11 @@ def test_a_shell_line_is_read_as_the_shell_reads_it(shell: str, script: str, war
         ("bash", "rq worker -s -w app.Safe train; echo over", True),
         ("bash", "rq worker -s -w app.Safe train | tee log", True),
         ("bash", "rq worker -s -w app.Safe train &", True),
+        ("bash", "rq worker -s -w app.Safe train 2>&1", True),  # it comes back to undo the redirection
+        ("bash", "exec rq worker -s -w app.Safe train 2>&1", False),
+        ("bash", "exec rq worker -s -w app.Safe train > >(tee log)", False),
+        ("bash", "(rq worker -s -w app.Safe train)", True),
+        ("bash", "time rq worker -s -w app.Safe train", True),
     ],
 )
 def test_a_shell_that_becomes_its_last_command_stands_in_nobodys_way(
@@ -196,6 +203,7 @@ def test_a_broker_is_compared_with_the_redis_of_the_stack(broker: str, other: bo
             "safe-stop.own-class",
             "env.RQ_WORKER_CLASS",
         ),
+        (CELERY, "command: [CELERY_WORKER_PREFETCH_MULTIPLIER=4, celery, worker]", "source.prefetch", "command"),
         ("queues: [train]", "args: [--burst]", "command.ends-by-itself", "args"),  # with Ebbtide's own command
     ],
 )  # fmt: skip
@@ -209,16 +217,42 @@ def test_variables_and_arguments_are_read_where_they_are_written(
 
 
 @pytest.mark.parametrize(
+    ("variable", "value", "code"),
+    [
+        ("CELERY_WORKER_CONCURRENCY", "4", "source.tasks-at-once"),
+        ("CELERY_WORKER_PREFETCH_MULTIPLIER", "4", "source.prefetch"),
+        ("CELERY_WORKER_QUEUES", "high,low", "source.other-queues"),
+        ("CELERY_WORKER_PURGE", "true", "command.purges-queue"),
+        ("BROKER_URL", "redis://a", "command.other-redis"),
+        ("CELERY_BROKER", "redis://a", "command.other-redis"),
+    ],
+)
+def test_the_variables_of_celerys_options_count_like_the_options(
+    variable: str, value: str, code: str, tmp_path: Path
+) -> None:
+    in_env = cautions(f"command: [celery, worker], env: {{ {variable}: '{value}' }}", tmp_path, source=CELERY)
+    in_front = cautions(f"command: [env, '{variable}={value}', celery, worker]", tmp_path, source=CELERY)
+
+    assert {*in_env} == {*in_front} == {code}
+
+
+@pytest.mark.parametrize(
     "keys",
     [
         "command: [rq, worker, -s, train], env: { RQ_WORKER_CLASS: { secret: s, key: k } }",
         "command: [rq, worker, -s, train], envFrom: [{ configMap: worker }]",
         "command: [rq, worker, -s, train], env: { RQ_WORKER_CLASS: app.Safe }",
+        "command: [celery, worker, -c, '1'], env: { CELERY_WORKER_CONCURRENCY: '4' }",
+        "command: [celery, worker], env: { CELERY_WORKER_CONCURRENCY: '4', CELERY_WORKER_POOL: solo }",
+        "command: [celery, worker], env: { CELERY_WORKER_PURGE: 'false', CELERY_WORKER_BEAT: '' }",
+        "command: [celery, worker], env: { CELERY_WORKER_CONCURRENCY: { secret: s, key: k } }",
+        "command: [/app/start.sh], env: { BROKER_URL: 'redis://a' }",
         "args: [worker, --burst, high], env: { REMAP_SIGTERM: SIGQUIT }",
     ],
 )
 def test_what_cannot_be_read_is_not_warned_about(keys: str, tmp_path: Path) -> None:
-    source = "kind: list, queues: [train]" if keys.startswith("args") else "queues: [train]"
+    lists = "kind: list, queues: [train]" if keys.startswith("args") else "queues: [train]"
+    source = CELERY if "celery" in keys or "BROKER" in keys else lists
 
     assert cautions(f"{keys}, safeStop: true", tmp_path, source=source) == {}
 
