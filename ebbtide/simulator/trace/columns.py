@@ -141,14 +141,14 @@ _OF_EXPORT: Mapping[Export, Mapping[str, Sequence[str]]] = {
 """Fields with several columns: the first one with a value counts, row by row."""
 _COUNTED = (
     r"(?:n|num|number|count|no|of|total|per|req|requests?|requested|required|demand|alloc|allocs|allocated|plan|planned|"
-    r"limits?|quota|jobs?|tasks?|nodes?|pods?|workers?|instances?|containers?|resources?|nvidiacom|amdcom|milli)*"
+    r"limits?|quota|amount|quantity|qty|cnt|cards?|slots?|jobs?|tasks?|nodes?|pods?|workers?|instances?|containers?|resources?|nvidiacom|amdcom|milli)*"
 )
 _AMOUNTS: Mapping[str, re.Pattern[str]] = {
-    CPU: re.compile(rf"{_COUNTED}(?:v?cpu|core|processor|tres)s?{_COUNTED}"),
+    CPU: re.compile(rf"{_COUNTED}(?:(?:v?cpu|core|processor|tres)s?)+{_COUNTED}"),
     GPU: re.compile(rf"{_COUNTED}(?:gpu|accelerator|tres|gres)s?{_COUNTED}"),
 }
-_NO_AMOUNTS = frozenset({"totalcpu"})
-"""Times of sacct: the CPU time that a job used."""
+_NO_AMOUNTS = frozenset({"totalcpu", "accelerator"})
+"""The CPU time that a job of sacct used, and the name of a model."""
 _HINTS: Mapping[str, re.Pattern[str]] = {
     CPU: re.compile("cpu|(?<!s)core|gpu|tres|gres|accel"),
     MEMORY: re.compile("mem|ram(?![a-z])|rss"),

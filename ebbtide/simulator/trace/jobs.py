@@ -378,6 +378,8 @@ class _Rows:
         if counts["cpu"]:
             jobs_without = several(counts["cpu"], "job")
             yield f"Without cpu: {jobs_without}; {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)."
+        if counts["gpu"]:
+            yield f"Without gpu: {several(counts['gpu'], 'job')} with cores alone; no GPU was assumed."
         if counts["memory"]:
             unread = ", ".join(self._columns.hints(MEMORY))
             yield (
@@ -442,7 +444,7 @@ class _Rows:
         stated = self._allocation(row) if self._allocated else _NO_SIZES
         gpu = stated.get(GPU)
         if gpu is None:
-            gpu = self._gpus_of_gres(row) if GRES in self._of else self._number(row, GPU) if GPU in self._of else 0.0
+            gpu = self._gpus_of_gres(row) if GRES in self._of else self._stated_gpus(row) if GPU in self._of else 0.0
         cpu = stated.get(CPU)
         if cpu is None and CPU in self._of and (self._cell(row, CPU)[1] or (gpu == 0 and not self._allocated)):
             cpu = self._number(row, CPU)  # without a GPU an empty cell is bad: cores cannot be derived
@@ -513,6 +515,12 @@ class _Rows:
         if isnan(sum(sizes.values())):
             self._table.bad_cell(row, Number(column, "Slurm's resources", "cpu=4,mem=16G,gres/gpu=2"), text)
         return sizes
+
+    def _stated_gpus(self, row: TraceRow) -> float:
+        if self._cell(row, GPU)[1] or not self._cell(row, CPU)[1]:
+            return self._number(row, GPU)
+        self._counts["gpu"] += 1
+        return 0.0
 
     def _gpus_of_gres(self, row: TraceRow) -> float:
         matches = map(_GRES_GPUS.fullmatch, re.sub(r"\(.*?\)", "", self._cell(row, GRES)[1]).split(","))

@@ -140,6 +140,9 @@ def test_older_slurm_states_gpus_as_generic_resources(tmp_path: Path, gres: str,
         ("nvidia.com/gpu", "gpu", "nvidia.com/gpu"),
         ("cpus,gpus_per_node", "gpu", "gpus_per_node"),
         ("gpus,requested_cores", "cpu", "requested_cores"),
+        ("cpu_cores", "cpu", "cpu_cores"),
+        ("cpus,gpu_cards", "gpu", "gpu_cards"),
+        ("cpus,accelerators", "gpu", "accelerators"),
     ],
 )
 def test_a_size_under_an_unknown_name_is_refused_and_never_replaced(
@@ -151,7 +154,7 @@ def test_a_size_under_an_unknown_name_is_refused_and_never_replaced(
     kind = field.upper()
     assert (
         f"row 1: wanted the {kind}s of a job in a column whose name is known, found {names} (for example --columns "
-        f"{field}={names}, if it has the {kind}s of the entire job)"
+        f"{field}={names}, if it has the {kind}s of the entire job; else leave that column out)"
     ) in refusal(path)
     assert [getattr(job, field) for job in find_trace(path, Reading(columns={field: names})).jobs] == [8]
 
@@ -166,6 +169,28 @@ def test_columns_about_gpus_that_are_no_amounts_are_named_and_the_file_is_not_sa
     assert "Columns not used: gpu_type, cpu_time, max_rss (--columns FIELD=NAME reads one as a field)." in summary
     assert "The file states no" not in summary
     assert "No column that was read states CPUs or GPUs: every job takes one worker" in summary
+
+
+def test_the_name_of_an_accelerator_is_no_amount(tmp_path: Path) -> None:
+    path = written(tmp_path, "created,duration,queue,cpus,accelerator\n5,20,a,8,A100\n")
+
+    assert "Columns not used: accelerator (" in find_trace(path).summary
+
+
+def test_an_empty_cell_of_gpus_beside_cores_is_none_and_said(tmp_path: Path) -> None:
+    text = PAI + "j2,ps,2,Terminated,2000,2500,600,29.5,,\n"
+    reading = Reading(columns={"submitted_at": "start_time", "queue": "task_name"})
+
+    trace = find_trace(written(tmp_path, text), reading)
+
+    assert [(job.cpu, job.gpu) for job in trace.jobs] == [(24, 2), (12, 0)]
+    assert "Without gpu: 1 job with cores alone; no GPU was assumed." in trace.summary
+
+
+def test_a_row_without_any_size_is_refused_where_gpus_are_stated(tmp_path: Path) -> None:
+    path = written(tmp_path, "created,duration,queue,cpus,gpus\n5,20,a,,\n")
+
+    assert "row 2, column gpus" in refusal(path)
 
 
 def test_unread_memory_is_named_where_a_rule_replaces_it(tmp_path: Path) -> None:
