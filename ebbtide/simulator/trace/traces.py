@@ -74,7 +74,8 @@ def _columns(table: Table, stated: Mapping[str, str]) -> Columns:
         table.note(
             field,
             f"row 1: wanted the {amount} of a job in a column whose name is known, found {', '.join(names)} (for "
-            f"example --columns {field}={names[0]}, if it has the {amount} of the entire job; else leave that column out)",
+            f"example --columns {field}={names[0]}, if it has the {amount} of the entire job; else leave that column "
+            "out)",
         )
     table.once(columns.names)
     return columns
