@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
+from textwrap import wrap
 from typing import Any
 
 from ebbtide.advice.floors import Means
@@ -13,6 +14,7 @@ from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.units.durations import format_duration
 
 SCHEMA = 1
+_NARROWEST = 79  # of terminals, and of output into a file
 
 
 def as_json(advice: FloorAdvice) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _advice(advice: FloorAdvice, adopted: Collection[str], overnight: Sequence[O
     for trial in advice.advised:
         if trial not in nights:
             pool = trial.floor.pool
-            yield f"# {trial.floor.reason(trial.rule, advice.weeks)}"
+            yield from _comment(trial.floor.reason(trial.rule, advice.weeks))
             yield f"{ADOPTED}, {pool}, pool:" if pool in adopted else f"{WORKERS}, {pool}:"
             yield f"  {trial.floor.line}"
     if nights:  # one list: a second key of this name is refused, and would replace the first
@@ -92,7 +94,7 @@ def _advice(advice: FloorAdvice, adopted: Collection[str], overnight: Sequence[O
         yield "  overnight:"
         yield from (f"    - {_entry(planned)}" for planned in overnight)
         for trial in nights:
-            yield f"    # {trial.floor.pool}: {trial.floor.reason(trial.rule, advice.weeks)}"
+            yield from _comment(f"{trial.floor.pool}: {trial.floor.reason(trial.rule, advice.weeks)}", "    ")
             yield f"    - {trial.floor.entry}"
     total = advice.total
     yield ""
@@ -101,6 +103,11 @@ def _advice(advice: FloorAdvice, adopted: Collection[str], overnight: Sequence[O
         f"{duration(total.p95_wait_s[1])}, the mean from {duration(total.mean_wait_s[0])} to "
         f"{duration(total.mean_wait_s[1])}, for {_a_month(total)} a month ({percent(total.cost_share)})."
     )
+
+
+def _comment(text: str, indent: str = "") -> Sequence[str]:
+    """Return lines that no terminal wraps, since the rest of a wrapped comment would be no comment."""
+    return wrap(text, _NARROWEST, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
 
 
 def _entry(planned: Overnight) -> str:

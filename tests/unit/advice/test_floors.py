@@ -257,7 +257,7 @@ def test_text_and_document_tell_the_same(habit: FloorAdvice) -> None:
     assert f"ebbtide:adopted, {pool}, pool:" in as_text(habit, [pool])
     (place,) = document["advised"]
     assert document["trials"][place]["line"] in text
-    assert document["trials"][place]["reason"] in text
+    assert document["trials"][place]["reason"] in text.replace("\n# ", " ")
     assert max(len(line) for line in text.splitlines() if "→" in line) <= 80
 
 
@@ -277,6 +277,16 @@ def test_nights_of_several_pools_are_one_list_that_keeps_those_of_the_file(habit
         {"pool": "train", "at": "23:00", "for": "2h", "workers": 2},
         {"pool": "prep", "at": "04:00", "for": "2h", "workers": 2},
     ]
+
+
+def test_comments_stay_comments_in_a_terminal_of_80_columns(habit: FloorAdvice) -> None:
+    (trial,) = habit.advised
+    both = [replace(trial, floor=a_floor(means, 2)) for means in (Means.MORNING, Means.OVERNIGHT)]
+
+    comments = [line for line in as_text(replace(habit, advised=tuple(both))).splitlines() if line.lstrip()[:1] == "#"]
+
+    assert len(comments) > len(both)
+    assert all(len(line) < 80 for line in comments)
 
 
 def test_a_floor_never_asks_for_more_workers_than_the_pool_may_have() -> None:
