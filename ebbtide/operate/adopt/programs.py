@@ -2,8 +2,9 @@
 
 Sources, read in 2026: Airflow, `build_labels_for_k8s_executor_pod` and `operators/pod.py` of its Kubernetes provider,
 and its chart's pod template; Argo Workflows, `workflowpod.go`; Spark, `deploy/k8s/Constants.scala`; Dask's operator;
-Kubeflow's training operator, `common_types.go`; Kubeflow's notebook-controller and workspace controller. JupyterHub
-needs no entry: its chart gives every user's server the same `component`.
+KubeRay, `utils/constant.go`; Coder's template for Kubernetes; Kubeflow's training operator, `common_types.go`;
+Kubeflow's notebook-controller and workspace controller. JupyterHub needs no entry: its chart gives every user's server
+the same `component`.
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ PROGRAMS = (
     ),
     Program("spark-role", "spark-{}", "by spark.kubernetes.driver.label.app and spark.kubernetes.executor.label.app"),
     Program("dask.org/component", "dask-{}", "to the labels of the DaskCluster, such as app"),
+    Program("ray.io/node-type", "ray-{}", "to the templates of the RayCluster or RayJob, such as app"),
+    Program("com.coder.resource", "coder", "to the pods of Coder's templates, such as app", value="true"),
     Program("training.kubeflow.org/operator-name", "training", "to the replicas' templates, such as app"),
     Program(
         "notebook-name", "notebooks", "to metadata.labels of each Notebook, such as role: notebook", kind="Notebook"

@@ -30,15 +30,20 @@ _NAMES_OF_PROGRAMS = ("app.kubernetes.io/name", "app.kubernetes.io/component", "
 _WEAK = ("app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "heritage", "role")
 
 _CHANGING = re.compile(
-    r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|timestamp|pod-name|pod-index|completion-index|replica-index"
-    r"|job-index|job-key|job-name|jobset-name|instanceName|instanceRole|restart-attempt|version|chart|dag[-_]id"
-    r"|task[-_]id|try[-_]number|map[-_]index|airflow-worker|(execution|logical)[-_]date|run[-_]?(id|name)|submission-id"
-    r"|execution-id|exec-id|exec-resourceprofile-id|app-selector|exec-inactive|user|username|servername|creator|trial"
-    r"|taskRun|pipelineRun|pipelineTask)$"
+    r"(^|[-_./])(hash|uid|uuid|checksum|revision|generation|timestamp|pod-name|index|replicas|job-key|job-name"
+    r"|jobset-name|group-key|pod-group-name|prebuilt-workload-name|instanceName|instanceRole|restart-attempt|version|chart"
+    r"|sha|commit|digest|tag|build([-_](id|number))?|dag[-_]id|task[-_]id|node-id|try[-_]number|map[-_]index"
+    r"|airflow-worker|(execution|logical)[-_]date|run[-_]?(id|name)|submission-id|execution-id|exec-id"
+    r"|exec-resourceprofile-id|app-selector|exec-inactive|user|username|servername|creator|(created|deployed)-by|session([-_]id)?"
+    r"|trial|experiment|taskRun|pipelineRun|pipelineTask)$"
     r"|^(spark-app-name|sparkoperator\.k8s\.io/app-name|workflows\.argoproj\.io/(workflow|[a-z-]*creator[a-z-]*)"
-    r"|airflow_kpo_in_cluster|dask\.org/(cluster|worker|workergroup)-name)$"
+    r"|airflow_kpo_in_cluster|dask\.org/(cluster|worker|workergroup)-name|tekton\.dev/(pipeline|task)"
+    r"|prefect\.io/(flow|deployment)-.*|shard-key|task-name|workflow-name|(job|project)\.runner\.gitlab\.com/.*|pod"
+    r"|serving\.knative\.dev/configurationGeneration|skypilot-cluster(-name)?)$"
 )
 """Keys of labels that differ from one object, run, user or version to the next."""
+_KNATIVES_REVISION = "serving.knative.dev/revision"
+"""Its value is the value of `app`, too."""
 _UUID = r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}"
 _OF_ONE_RUN = re.compile(rf"{_UUID}|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{{12,}}(?![0-9a-z])|20\d\d-[01]\d-[0-3]\d")
 _VERSION = re.compile(r"v?\d+(\.\d+)+([-+_.].*)?")
@@ -133,8 +138,11 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
     if owner is not None and not _is_task(pod, owner):
         objects.discard(owner.name)
     names = () if program is not None else _NAMES_OF_PROGRAMS  # a user's pod has no program's name
+    revision = labels.get(_KNATIVES_REVISION)
     return {
-        key: value for key, value in labels.items() if is_lasting(key, value) and (value not in objects or key in names)
+        key: value
+        for key, value in labels.items()
+        if is_lasting(key, value) and value != revision and (value not in objects or key in names)
     }
 
 

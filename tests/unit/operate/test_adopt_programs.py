@@ -221,3 +221,85 @@ def test_a_version_is_no_selector(key: str) -> None:
     cluster.workload("Deployment", "api", 2, labels={key: "v1.4.2-rc.1", "tier": "web"})
 
     assert yaml.safe_load("\n".join(lines_of(cluster)))["ebbtide:adopted"]["api"]["selector"] == {"tier": "web"}
+
+
+def rays_pods(cluster: Adoptable, name: str, job: str) -> None:
+    """A cluster that a RayJob makes for one run. Source: `utils/constant.go` of KubeRay."""
+    cluster.workload("RayCluster", name, 0, above=("RayJob", job))
+    for role in ("head", "worker"):
+        made = {"app.kubernetes.io/created-by": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
+        ray = {"ray.io/cluster": name, "ray.io/node-type": role, "ray.io/is-ray-node": "yes"}
+        cluster.pod(f"{name}-{role}", owner=("RayCluster", name), labels={**made, **ray})
+
+
+@pytest.mark.parametrize("names", [("etl-x7k2p",), ("etl-x7k2p", "ml-9m4zq")])
+def test_heads_and_workers_of_ray_are_no_flexible_replicas_and_have_a_rule_for_each_run(names: tuple[str, ...]) -> None:
+    """The loss of a head ends what its cluster runs."""
+    cluster = Adoptable()
+    for name in names:
+        rays_pods(cluster, name, name[:-6])
+
+    assert selectors(cluster) == {
+        "ray-head": {"ray.io/node-type": "head"},
+        "ray-worker": {"ray.io/node-type": "worker"},
+    }
+
+
+def test_workspaces_of_coder_have_one_rule_for_all_users() -> None:
+    cluster = Adoptable()
+    for user in ("ada", "bob"):
+        labels = {"app.kubernetes.io/name": "coder-workspace", "app.kubernetes.io/instance": f"coder-{user}"}
+        coder = {"com.coder.resource": "true", "com.coder.user.username": user}
+        cluster.workload("Deployment", f"coder-{user}", labels={**labels, **coder})
+
+    assert selectors(cluster) == {"coder": {"com.coder.resource": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changing", "lasting"),
+    [
+        ("FlyteWorkflow", "execution-id node-id shard-key task-name workflow-name", "team"),
+        (
+            "Job",
+            "prefect.io/flow-name prefect.io/flow-run-name prefect.io/deployment-name prefect.io/deployment-id",
+            "prefect.io/work-pool-name",
+        ),
+        (
+            "JobSet",
+            "jobset.sigs.k8s.io/global-replicas jobset.sigs.k8s.io/job-global-index jobset.sigs.k8s.io/jobset-name",
+            "jobset.sigs.k8s.io/replicatedjob-name",
+        ),
+        ("StatefulSet", "leaderworkerset.sigs.k8s.io/group-index leaderworkerset.sigs.k8s.io/group-key", "zone"),
+        ("", "kueue.x-k8s.io/pod-group-name kueue.x-k8s.io/prebuilt-workload-name", "kueue.x-k8s.io/queue-name"),
+        ("Trial", "katib.kubeflow.org/experiment katib.kubeflow.org/trial", "team"),
+        ("Job", "app.kubernetes.io/created-by deployed-by session-id", "team"),
+        ("Runner", "tekton.dev/pipeline tekton.dev/pipelineRun tekton.dev/task", "tekton.dev/z"),
+        (
+            "",
+            "job.runner.gitlab.com/id job.runner.gitlab.com/sha pod project.runner.gitlab.com/id",
+            "manager.runner.gitlab.com/name",
+        ),
+        ("Deployment", "build build-number commit git-sha image-tag", "tier"),
+    ],
+    ids=["flyte", "prefect", "jobset", "leaderworkerset", "kueue", "katib", "people", "tekton", "gitlab", "builds"],
+)
+def test_what_names_one_run_is_no_selector(kind: str, changing: str, lasting: str) -> None:
+    cluster = Adoptable()
+    labels = {**dict.fromkeys(changing.split(), "a1"), lasting: "all"}
+    if kind in ("Deployment", "StatefulSet"):
+        cluster.workload(kind, "one", 2, labels=labels)
+    else:
+        cluster.pod("one-1", owner=(kind, "one") if kind else None, labels=labels, restarts="Never")
+
+    (rule,) = yaml.safe_load("\n".join(lines_of(cluster)))["ebbtide:adopted"].values()
+    assert rule["selector"] == {lasting: "all"}
+
+
+def test_a_revision_of_knative_is_no_selector_though_app_has_its_name() -> None:
+    cluster, prefix = Adoptable(), "serving.knative.dev"
+    revision = {"app": "hello-00001", f"{prefix}/revision": "hello-00001", f"{prefix}/configurationGeneration": "1"}
+    labels = {**revision, f"{prefix}/service": "hello"}
+    cluster.workload("Deployment", "hello-00001-deployment", 2, labels=labels)
+
+    (rule,) = yaml.safe_load("\n".join(lines_of(cluster)))["ebbtide:adopted"].values()
+    assert rule["selector"] == {f"{prefix}/service": "hello"}
