@@ -18,6 +18,7 @@ Item: TypeAlias = Mapping[str, Any]
 
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 SYSTEM_NAMESPACE = "kube-system"
+_KNOWN_CONTROLLERS = ("ReplicaSet", "StatefulSet", "Job", "ReplicationController")
 
 
 class Pin(StrEnum):
@@ -25,6 +26,7 @@ class Pin(StrEnum):
 
     ANNOTATED = "annotated"
     BARE = "bare"  # no controller would create it again
+    CUSTOM = "custom"  # of a controller that the autoscaler does not know, such as an operator
     SYSTEM = "system"  # in kube-system, without a budget
     LOCAL_VOLUMES = "local-volumes"
 
@@ -35,6 +37,7 @@ class AutoscalerRules:
 
     local_storage_pins: bool = True
     system_pods_pin: bool = True
+    custom_controllers_pin: bool = True
 
 
 def pins(pod: Item, rules: AutoscalerRules, *, bare: bool, has_budget: bool) -> Iterator[Pin]:
@@ -44,12 +47,21 @@ def pins(pod: Item, rules: AutoscalerRules, *, bare: bool, has_budget: bool) -> 
         return
     if safe == "false":
         yield Pin.ANNOTATED
+    kind = controller_kind(pod)
     if bare:
         yield Pin.BARE
+    elif rules.custom_controllers_pin and kind and kind not in _KNOWN_CONTROLLERS:
+        yield Pin.CUSTOM
     if rules.system_pods_pin and not has_budget and value_at(pod, "metadata.namespace") == SYSTEM_NAMESPACE:
         yield Pin.SYSTEM
     if rules.local_storage_pins and local_volumes(pod):
         yield Pin.LOCAL_VOLUMES
+
+
+def controller_kind(pod: Item) -> str:
+    """The kind of the pod's controller; empty without one, as in a template."""
+    owners = mappings(value_at(pod, "metadata.ownerReferences"))
+    return next((str(owner.get("kind")) for owner in owners if owner.get("controller")), "")
 
 
 def local_volumes(pod: Item) -> list[str]:

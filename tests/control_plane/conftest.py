@@ -154,14 +154,15 @@ def planes(item: pytest.Item) -> list[ControlPlane]:
     return own if shared is None else [shared, *own]
 
 
+def folder_name(nodeid: str) -> str:
+    """Return a name that no file system refuses: a long one ends with a checksum in place of its end."""
+    name = re.sub(r"[^\w.-]+", "-", nodeid.removeprefix("tests/control_plane/"))
+    return name if len(name.encode()) <= _LONGEST_NAME else f"{name[:_KEPT_OF_NAME]}-{zlib.crc32(nodeid.encode()):08x}"
+
+
 def _keep_logs(item: pytest.Item) -> None:
     """What the control plane said during a test that failed goes to out/control-plane/, and nothing else."""
-    folder = (
-        item.config.rootpath
-        / "out"
-        / "control-plane"
-        / re.sub(r"[^\w.-]+", "-", item.nodeid.removeprefix("tests/control_plane/"))
-    )
+    folder = item.config.rootpath / "out" / "control-plane" / folder_name(item.nodeid)
     shutil.rmtree(folder, ignore_errors=True)
     sizes = item.stash[_LOG_SIZES]
     for number, plane in enumerate(planes(item)):

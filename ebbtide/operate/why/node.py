@@ -4,9 +4,11 @@ Uses the API alone, with the operator's own rights, since the controller may not
 objects, `explain_node` turns them into lines and is pure.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any, cast
 
 import yaml
@@ -26,6 +28,7 @@ from ebbtide.operate.why.node_pins import (
     Item,
     PodContext,
     PodVerdict,
+    is_on,
     judge,
     node_marks,
     pod_name,
@@ -34,7 +37,7 @@ from ebbtide.operate.why.node_pins import (
 )
 from ebbtide.operate.why.ray import reasons_on_node
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.units.durations import read_duration, whole_minutes
+from ebbtide.units.durations import whole_minutes
 from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NODE_GROUP, NODE_KIND
 from ebbtide.vocabulary.node_pools import PATH
 
@@ -43,6 +46,9 @@ _SYSTEM = "kube-system"
 _CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 _BEING_REMOVED = "ToBeDeletedByClusterAutoscaler"
 _EKS_GROUP = "eks.amazonaws.com/nodegroup"
+_EKS_SUFFIX = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # of an Auto Scaling group's name
+_SECONDS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_GO_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)(h|ms|m|us|ns|s)")
 _SHOWN = 8  # pods that do not pin; further ones are only counted
 
 
@@ -113,14 +119,19 @@ def autoscaler_flags(api: KubeApi) -> dict[str, str] | None:
     if item is None:
         return None
     containers: list[Json] = at(item, "spec", "template", "spec", "containers") or []
-    words = [word for container in containers for word in (*container.get("command", ()), *container.get("args", ()))]
-    pairs = [str(word).lstrip("-").partition("=") for word in words if str(word).startswith("--")]
-    return {name: value or "true" for name, _, value in pairs}
+    texts = [text for container in containers for text in (*container.get("command", ()), *container.get("args", ()))]
+    words = [word for text in texts for word in str(text).split()]  # a shell has the whole command in one text
+    flags: dict[str, str] = {}
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--"):
+            flags[name] = value if equals else "true" if following.startswith("-") else following
+    return flags
 
 
 def _is_local(flags: Mapping[str, str] | None) -> bool:
     """Return True if growth delays the removal of nodes of the same group only; by default it delays all groups."""
-    return (flags or {}).get("scale-down-delay-type-local") == "true"
+    return is_on(flags, "scale-down-delay-type-local", default=False)
 
 
 def _growth_selector(node: Item, flags: Mapping[str, str] | None) -> str | None:
@@ -234,7 +245,9 @@ def _node_pool_lines(facts: NodeFacts) -> list[str]:
 
 def node_reasons(facts: NodeFacts) -> list[str]:
     """Return the reasons that keep the node independent of its pods."""
+    never = not is_on(facts.flags, "scale-down-enabled", default=True)
     return [
+        *(["the autoscaler removes no node at all: scale-down-enabled is false"] if never else []),
         *_fixed(facts),
         *_too_full(facts),
         *_growing(facts),
@@ -268,7 +281,7 @@ def _too_full(facts: NodeFacts) -> list[str]:
     gpu = "gpu" if quantity(at(facts.node, "status", "allocatable", GPU_RESOURCE)) else ""
     flag = f"scale-down-{'gpu-' if gpu else ''}utilization-threshold"
     threshold = float(option(facts, f"scaledown{gpu}utilizationthreshold", flag, "0.5"))
-    daemons_count = (facts.flags or {}).get("ignore-daemonsets-utilization") != "true"
+    daemons_count = not is_on(facts.flags, "ignore-daemonsets-utilization", default=False)
     used = utilisation(facts.node, facts.pods, daemons_count=daemons_count)
     if used < threshold:
         return []
@@ -349,10 +362,10 @@ def _group_status(facts: NodeFacts) -> Mapping[str, Any]:
     groups = at(_status_document(facts), "nodeGroups")
     if not group or not isinstance(groups, list):
         return {}
-    names = (group, f"eks-{group}")
+    of_group = re.compile(rf"(eks-)?{re.escape(group)}|eks-{re.escape(group)}-{_EKS_SUFFIX}")
     for entry in cast("list[object]", groups):
         name = str(at(entry, "name") or "")
-        if name in names or name.startswith(f"eks-{group}-"):
+        if of_group.fullmatch(name):
             return cast("Mapping[str, Any]", entry)
     return {}
 
@@ -383,9 +396,11 @@ def autoscaler_lines(facts: NodeFacts) -> list[str]:
 
 
 def _duration_of(flag: str) -> timedelta:
-    """Parse a duration of the autoscaler's flags; return the default if it is malformed."""
-    duration = read_duration(flag)
-    return timedelta(minutes=10) if duration is None else duration
+    """Parse a duration of the autoscaler's flags, as Go writes it; return the default if it is malformed."""
+    parts = _GO_PART.findall(flag)
+    if flag == "0" or (parts and "".join(number + unit for number, unit in parts) == flag):
+        return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    return timedelta(minutes=10)
 
 
 def _pod_lines(verdicts: Sequence[PodVerdict]) -> list[str]:

@@ -1,8 +1,9 @@
 """Explain which pods pin a node, by the rules of whatever removes it: the cluster autoscaler, or Karpenter.
 
 Pure: raw objects of the API in, sentences out. The rules: DaemonSet, mirror and finished pods never pin;
-`safe-to-evict` overrides everything but a budget; then a pod pins if no controller would recreate it, if it runs in
-kube-system without a budget, or if it keeps files on the node; and last if a budget allows no disruption.
+`safe-to-evict` overrides everything but a budget; then a pod pins if no controller would recreate it, or one of a kind
+that the autoscaler does not know, if it runs in kube-system without a budget, or if it keeps files on the node; and
+last if a budget allows no disruption.
 On Karpenter's nodes a pod pins by a budget, or by Karpenter's own annotation, which counts on pods of DaemonSets and
 on mirror pods, too (Karpenter 1.14, `ValidatePodsDisruptable`). Both programs also read an annotation of the node.
 """
@@ -25,7 +26,16 @@ from ebbtide.operate.objects import (
 from ebbtide.operate.ray.facts import RAY_CLUSTER
 from ebbtide.operate.wording import reason_text
 from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT
-from ebbtide.recording.drainable import SAFE_VOLUMES, AutoscalerRules, Item, Pin, covers, local_volumes, pins
+from ebbtide.recording.drainable import (
+    SAFE_VOLUMES,
+    AutoscalerRules,
+    Item,
+    Pin,
+    controller_kind,
+    covers,
+    local_volumes,
+    pins,
+)
 from ebbtide.units.durations import read_duration
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, WORKLOAD, Category
 
@@ -35,6 +45,7 @@ NO_SCALE_DOWN = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 NODE_POOL = "karpenter.sh/nodepool"
 DISRUPTED = "karpenter.sh/disrupted"
 _MIRROR = "kubernetes.io/config.mirror"
+_CUSTOM_FLAG = "skip-nodes-with-custom-controller-pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +61,20 @@ def rules_of(
     node: Item | None, flags: Mapping[str, str] | None, *, now: datetime | None = None, window_reason: str = ""
 ) -> Rules:
     """Return the rules that decide about the pods of this node. `flags` are those of the cluster autoscaler."""
-    options = flags or {}
     return Rules(
         karpenter=bool(words_at(node, "metadata", "labels").get(NODE_POOL)),
-        local_storage_pins=options.get("skip-nodes-with-local-storage", "true") != "false",
-        system_pods_pin=options.get("skip-nodes-with-system-pods", "true") != "false",
+        local_storage_pins=is_on(flags, "skip-nodes-with-local-storage", default=True),
+        system_pods_pin=is_on(flags, "skip-nodes-with-system-pods", default=True),
+        custom_controllers_pin=is_on(flags, _CUSTOM_FLAG, default=True),
         now=now,
         window_reason=window_reason,
     )
+
+
+def is_on(flags: Mapping[str, str] | None, name: str, *, default: bool) -> bool:
+    """Return the value of a switch of the autoscaler, which reads `1`, `t` and `True`, too."""
+    text = (flags or {}).get(name, "").lower()
+    return text in ("1", "t", "true") if text else default
 
 
 def node_marks(node: Item, rules: Rules) -> list[str]:
@@ -151,6 +168,7 @@ def _pod_reasons(pod: Item, *, has_budget: bool, rules: Rules) -> list[str]:
     words = {
         Pin.ANNOTATED: f"carries {SAFE_TO_EVICT}: false",
         Pin.BARE: "is a bare pod: nothing would recreate it",
+        Pin.CUSTOM: f"is a {controller_kind(pod)}'s: the autoscaler does not move it without {_CUSTOM_FLAG}=false",
         Pin.SYSTEM: "is a kube-system pod without a budget",
         Pin.LOCAL_VOLUMES: f"keeps files on the node: {', '.join(local_volumes(pod))} (allow it with {SAFE_VOLUMES})",
     }

@@ -300,12 +300,13 @@ def test_the_night_names_pods_that_pin_and_what_rules_save() -> None:
     assert line(lines, "singleuser-server: 3 pods on").endswith(
         "node-2, node-3, node-4: is a bare pod: nothing would recreate it"
     )
-    assert "today 3 nodes, with these rules 1 fixed (like node-1) and 1 flexible (like node-1)" in line(
+    assert "Cluster's: the autoscaler does not move it" in line(lines, "Cluster main: 3 pods on node-5")
+    assert "today 4 nodes, with these rules 1 fixed (like node-1) and 1 flexible (like node-1)" in line(
         lines, "estimate for a night"
     )
     price = on_demand("eu-central-1", "m7i.2xlarge")
     assert line(lines, "on-demand list prices").endswith(
-        f"{dollars(3 * price)} an hour today, {dollars(2 * price)} with these rules"
+        f"{dollars(4 * price)} an hour today, {dollars(2 * price)} with these rules"
     )
 
 
@@ -321,7 +322,7 @@ def test_prices_of_the_stack_count_before_those_of_a_region(tmp_path: Path) -> N
     lines = lines_of(cluster, "jupyter", "postgres", settings=settings)
 
     assert line(lines, "estimate").endswith("1 fixed (like node-1) and 1 flexible (like node-1)")
-    assert line(lines, "list prices").endswith("$6.00 an hour today, $4.00 with these rules")
+    assert line(lines, "list prices").endswith("$8.00 an hour today, $4.00 with these rules")
 
 
 def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:

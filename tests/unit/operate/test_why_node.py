@@ -25,7 +25,7 @@ STATUS = """
 time: 2026-11-20 14:59:55 +0000 UTC
 clusterWide: { scaleDown: { status: CandidatesPresent } }
 nodeGroups:
-  - name: eks-flexible-9ac1
+  - name: eks-flexible-9ac1b2c3-6b0d-4c57-9f5e-0a4d8c7b6e21
     health: { minSize: 1, cloudProviderTarget: 1 }
     scaleDown: { status: CandidatesPresent, candidates: 1 }
 """
@@ -182,6 +182,68 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
     assert "nothing that is known here keeps it" in text_for(NodeFacts(now=NOW, node=node(), pods=pods, flags=flags))
 
 
+@pytest.mark.parametrize("kind", ["RayCluster", "StrimziPodSet", "Workflow", "Cluster"])
+def test_a_pod_of_a_controller_that_the_autoscaler_does_not_know_pins(kind: str) -> None:
+    """Source: the autoscaler's FAQ and its rule `replicated`; the default of the flag is true."""
+    owned = pod(meta={"ownerReferences": [{"kind": kind, "name": "one", "controller": True}]})
+    facts = NodeFacts(now=NOW, node=node(), pods=[owned], flags={})
+
+    assert f"is a {kind}'s: the autoscaler does not move it" in text_for(facts)
+    moved = replace(facts, flags={"skip-nodes-with-custom-controller-pods": "False"})
+    assert "nothing that is known here keeps it" in text_for(moved)
+    assert "does not move it" not in text_for(replace(facts, node=karpenters_node()))
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", "ReplicationController"])
+def test_a_pod_of_a_controller_that_the_autoscaler_knows_may_move(kind: str) -> None:
+    assert reasons(pod(meta={"ownerReferences": [{"kind": kind, "name": "one", "controller": True}]})) == ""
+
+
+@pytest.mark.parametrize("off", ["false", "False", "0", "f"])
+def test_an_autoscaler_that_removes_no_node_says_so(off: str) -> None:
+    facts = NodeFacts(now=NOW, node=node(), flags={"scale-down-enabled": off})
+
+    assert "the autoscaler removes no node at all: scale-down-enabled is false" in text_for(facts)
+
+
+@pytest.mark.parametrize(
+    ("delay", "said"),
+    [("0", ""), ("45m", "for 45 min"), ("0.75h", "for 45 min"), ("0h45m0s", "for 45 min"), ("2700000ms", "for 45 min")],
+)
+def test_every_notation_of_a_duration_is_read(delay: str, said: str) -> None:
+    young = node(age=timedelta(seconds=30))
+    text = text_for(NodeFacts(now=NOW, node=young, flags={"scale-down-delay-after-add": delay}))
+
+    assert ("no group may shrink" in text, said in text) == (bool(said), True)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--scale-down-delay-after-add=7m", "--scale-down-delay-type-local=true"],
+        ["--scale-down-delay-after-add", "7m", "--scale-down-delay-type-local"],
+        [
+            "/bin/sh",
+            "-c",
+            "exec ./cluster-autoscaler --scale-down-delay-after-add=7m --scale-down-delay-type-local=True",
+        ],
+    ],
+    ids=["one word", "two words", "in a shell"],
+)
+def test_flags_are_read_in_every_form(args: list[str]) -> None:
+    facts = node_facts(Nodes(args, {"ebbtide.dev/node-group": "b"}), "node-1", "ebbtide")  # pyright: ignore[reportArgumentType] - answers as the API does
+
+    said = text_for(replace(facts, now=NOW, node=node(age=timedelta(minutes=5))))
+
+    assert "its group may not shrink for 7 min after" in said
+
+
+def test_the_status_of_a_group_is_not_that_of_one_whose_name_only_begins_alike() -> None:
+    other = STATUS.replace("eks-flexible-", "eks-flexible-a100-")
+
+    assert "at its minimum" not in text_for(NodeFacts(now=NOW, node=node(), autoscaler_status=other))
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
@@ -192,7 +254,10 @@ def test_the_autoscalers_flags_decide_what_pins() -> None:
             {"node": node(age=timedelta(minutes=2))},
             "it is 2 min old, and no group may shrink for 10 min by default after one grew",
         ),
-        ({"node": node(), "autoscaler_status": STATUS}, "its group eks-flexible-9ac1 is at its minimum of 1"),
+        (
+            {"node": node(), "autoscaler_status": STATUS},
+            "its group eks-flexible-9ac1b2c3-6b0d-4c57-9f5e-0a4d8c7b6e21 is at its minimum of 1",
+        ),
         (
             {"node": node("gpu", taints=[{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}])},
             "has found it unneeded for 1 min and removes it after 3 min",
@@ -340,7 +405,7 @@ def test_a_node_to_be_removed_is_shown_as_such() -> None:
 def test_the_autoscalers_own_words_come_last() -> None:
     lines = explain_node(NodeFacts(now=NOW, node=node(), autoscaler_status=STATUS, unread=["its flags: forbidden"]))
 
-    assert "of group eks-flexible-9ac1: CandidatesPresent, 1 candidates" in lines[-2]
+    assert "of group eks-flexible-9ac1b2c3-6b0d-4c57-9f5e-0a4d8c7b6e21: CandidatesPresent, 1 candidates" in lines[-2]
     assert lines[-1] == "not known: its flags: forbidden"
     assert "the autoscaler says: Cluster-wide: Health" in text_for(
         NodeFacts(now=NOW, node=node(), autoscaler_status="Cluster-wide:\n  Health: Healthy: yes\n - x")
