@@ -3,7 +3,6 @@
 A program of it that dies fails the test during which it died, with one line, and is started again for the next test.
 """
 
-import re
 import shutil
 import time
 from collections.abc import Generator, Iterator
@@ -18,6 +17,7 @@ from control_plane.plane.errors import ControlPlaneError, Ended, NotStarted
 
 from tests.builders.control_plane import Fresh
 from tests.control_plane.support.applying import Applying, quiet_plane
+from tests.control_plane.support.logs import folder_of
 
 _LAST_BREATH = 2.0  # seconds
 _PLANE = pytest.StashKey[ControlPlane]()
@@ -154,15 +154,11 @@ def planes(item: pytest.Item) -> list[ControlPlane]:
     return own if shared is None else [shared, *own]
 
 
-def folder_name(nodeid: str) -> str:
-    """Return a name that no file system refuses: a long one ends with a checksum in place of its end."""
-    name = re.sub(r"[^\w.-]+", "-", nodeid.removeprefix("tests/control_plane/"))
-    return name if len(name.encode()) <= _LONGEST_NAME else f"{name[:_KEPT_OF_NAME]}-{zlib.crc32(nodeid.encode()):08x}"
-
-
 def _keep_logs(item: pytest.Item) -> None:
     """What the control plane said during a test that failed goes to out/control-plane/, and nothing else."""
-    folder = item.config.rootpath / "out" / "control-plane" / folder_name(item.nodeid)
+    folder = (
+        item.config.rootpath / "out" / "control-plane" / folder_of(item.nodeid.removeprefix("tests/control_plane/"))
+    )
     shutil.rmtree(folder, ignore_errors=True)
     sizes = item.stash[_LOG_SIZES]
     for number, plane in enumerate(planes(item)):
