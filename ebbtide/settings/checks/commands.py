@@ -308,7 +308,7 @@ def _concurrent(seen: Seen) -> str:
 
 
 def _prefetches(seen: Seen) -> str:
-    if seen.number is None or seen.number <= 1 or "--disable-prefetch" in seen.values:
+    if seen.number in (None, 1) or "--disable-prefetch" in seen.values:  # 0 is no limit
         return ""
     return (
         f"with {seen.shown} {seen.value} each worker holds tasks that no other worker can take, so they wait for it "

@@ -144,6 +144,7 @@ def test_a_shell_that_becomes_its_last_command_stands_in_nobodys_way(
     ("options", "warned"),
     [
         ("--prefetch-multiplier, '4'", {"source.prefetch": "write --prefetch-multiplier 1"}),
+        ("--prefetch-multiplier=0", {"source.prefetch": "holds tasks that no other worker can take"}),
         ("--prefetch-multiplier=1", {}),
         ("--prefetch-multiplier=4, --disable-prefetch", {}),
         ("'--autoscale=1,6'", {"source.tasks-at-once": "runs 6 tasks at once"}),
