@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -34,6 +35,7 @@ from tests.paths import ROOT
 pytestmark = [pytest.mark.process, needs_promtool, needs_prometheus]
 
 NOW = datetime.now(UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
 MONTH = 730
 EXAMPLE = str(ROOT / "examples/labelling-platform/Pulumi.labelling.yaml")
 STACK = """
@@ -87,6 +89,13 @@ SERVICE = """
 
 def by_night(at: datetime) -> bool:
     return at.hour in (0, 1)
+
+
+def last_closed(at: datetime) -> datetime:
+    """Return the last quarter of an hour outside the stack's business hours."""
+    while (local := at.astimezone(BERLIN)).weekday() < 5 and 8 <= local.hour < 18:
+        at -= timedelta(minutes=15)
+    return at
 
 
 def by_day(at: datetime) -> bool:
@@ -247,9 +256,12 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         f"{WORKERS}/train-1": 1.5,
         "ebbtide-hub/jupyter-user-8": 5,
     }
+    ages = {name: timedelta(days=days) for name, days in last.items()}
+    begin = NOW - timedelta(days=17)
+    ages["warm"] = NOW - last_closed(begin)  # of a pool at night the nights count alone
     for (_, name), entry in found.items():
         age = NOW - datetime.fromisoformat(entry["since"])
-        assert age == pytest.approx(timedelta(days=last.get(name, 17)), abs=timedelta(hours=1)), name
+        assert age == pytest.approx(ages.get(name, NOW - begin), abs=timedelta(hours=1)), name
         assert ("nothing earlier" in entry["evidence"]) == (name not in last), name
     assert len(document["unread"]) == 2
     assert "board" not in " ".join(document["unread"])

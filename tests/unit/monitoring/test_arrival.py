@@ -74,8 +74,8 @@ def test_each_alert_arrives_with_its_sentence_and_its_page(tmp_path: Path) -> No
 @needs_prometheus
 @needs_alertmanager
 def test_of_what_our_processes_write_nothing_else_fires(tmp_path: Path) -> None:
-    """The scaler in this test has no Lease, its last report is months old, and two of its workers wait; the
-    exporter's certificate has ended.
+    """The scaler in this test has no Lease, its last report is months old, and two of its workers wait; the exporter
+    sees a workload that was left asleep.
     """
     receiver = Receiver()
     exposed = {"scaler": Exposed(of_the_scaler(tmp_path)), "exporter": Exposed(of_the_exporter())}
@@ -85,7 +85,13 @@ def test_of_what_our_processes_write_nothing_else_fires(tmp_path: Path) -> None:
         alertmanager(tmp_path, receiver.url) as alerts_url,
         prometheus(tmp_path, targets, rules=rules, alertmanager=alerts_url) as url,
     ):
-        expected = {"EbbtideDeadMan", "EbbtideNoLeader", "EbbtideControllerStuck", "EbbtideWorkersPending"}
+        expected = {
+            "EbbtideDeadMan",
+            "EbbtideNoLeader",
+            "EbbtideControllerStuck",
+            "EbbtideWorkersPending",
+            "EbbtideWorkloadLeftAsleep",
+        }
         eventually(lambda: expected <= {it["labels"]["alertname"] for it in receiver.alerts}, what="the alerts")
         # Until the first scrape of a process its metrics are absent, which is an alert without its usual delay.
         scraped = eventually(lambda: scraped_at(url), what="a scrape of each process")
