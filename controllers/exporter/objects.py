@@ -110,7 +110,7 @@ def pod(item: Json) -> Pod:
         # Pods of one workload share these texts. Without interning, labels would be three quarters of the cache.
         labels={intern(key): intern(value) for key, value in labels.items()} if _is_adoptable(metadata, labels) else {},
         ended=status.get("phase") in _ENDED,
-        requested=Amounts(*(_requested(spec, key) for key in ("cpu", "memory", GPU_RESOURCE))),
+        requested=Amounts(*(_requested(item, key) for key in ("cpu", "memory", GPU_RESOURCE))),
         restarts=tuple((name, state.get("restartCount") or 0) for name, state in containers),
         out_of_memory=tuple((name, at) for name, state in containers if (at := _out_of_memory(state))),
         disruption=_disruption(item),
@@ -166,9 +166,9 @@ def closing_job(item: Json) -> ClosingJob | None:
     return ClosingJob(name=item["metadata"]["name"], last_success=success, last_schedule=schedule)
 
 
-def _requested(spec: Mapping[str, Any], resource: str) -> float | None:
+def _requested(item: Json, resource: str) -> float | None:
     try:
-        return float(requested(spec, resource))
+        return float(requested(item, resource))
     except ValueError:
         return None
 

@@ -9,22 +9,42 @@ from kubernetes.utils import quantity as library
 _QUANTITY_LIMIT = Decimal(10) ** 30  # far above any capacity, and within the range of a float
 
 
-def requested(spec: Mapping[str, Any], resource: str) -> Decimal:
+def requested(pod: Mapping[str, Any], resource: str) -> Decimal:
     """Return what the scheduler reserves: the sum of concurrent containers, or an init container that requests more.
 
-    An init container that is always restarted is a sidecar: it runs along with all later containers. A request of the
-    pod itself replaces the sum of its containers; the overhead of its runtime class is added. Units: cores, bytes,
-    devices. Raises ValueError for an amount that is no quantity. Source: Kubernetes, component-helpers, `PodRequests`,
-    without the status of a resize in place.
+    An init container that is always restarted is a sidecar: it runs along with all later containers. While a container
+    is resized in place, the larger of its two requests counts, and the former one if its node cannot ever hold the new
+    one. A request of the pod itself replaces the sum of its containers; the overhead of its runtime class is added.
+    Units: cores, bytes, devices. Raises ValueError for an amount that is no quantity. Source: Kubernetes 1.36,
+    component-helpers, `PodRequests`.
     """
+    spec: Mapping[str, Any] = pod.get("spec") or {}
+    status: Mapping[str, Any] = pod.get("status") or {}
+    states = {
+        state.get("name"): state
+        for kind in ("initContainerStatuses", "containerStatuses")
+        for state in status.get(kind) or ()
+        if state.get("resources") is not None
+    }
+    pending = (each for each in status.get("conditions") or () if each.get("type") == "PodResizePending")
+    infeasible = next((each.get("reason") == "Infeasible" for each in pending), False)
+
+    def reserved(container: Mapping[str, Any]) -> Decimal:
+        state = states.get(container.get("name"))
+        if state is None:
+            return _request(container, resource)
+        allocated: Mapping[str, object] = state.get("allocatedResources") or {}
+        current = max(_request(state, resource), quantity(allocated.get(resource, 0)))
+        return current if infeasible else max(current, _request(container, resource))
+
     sidecars, init_peak = Decimal(0), Decimal(0)
     for container in spec.get("initContainers") or ():
         request = _request(container, resource)
         if container.get("restartPolicy") == "Always":
-            sidecars += request
+            sidecars += reserved(container)
             request = Decimal(0)
         init_peak = max(init_peak, sidecars + request)
-    total = sum((_request(container, resource) for container in spec.get("containers") or ()), sidecars)
+    total = sum(map(reserved, spec.get("containers") or ()), sidecars)
     request = _request(spec, resource) if resource in _requests(spec) else max(total, init_peak)
     overhead: Mapping[str, object] = spec.get("overhead") or {}
     return request + quantity(overhead.get(resource, 0))

@@ -113,7 +113,7 @@ def _counts(pod: Mapping[str, Any], *, daemons_count: bool) -> bool:
 def requested(pod: Mapping[str, Any], resource: str) -> Decimal:
     """Return the scheduler's reservation for the pod: cores, bytes or devices; 0 if an amount is malformed."""
     try:
-        return requests.requested(at(pod, "spec") or {}, resource)
+        return requests.requested(pod, resource)
     except ValueError:
         return Decimal(0)
 

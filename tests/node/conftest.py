@@ -4,7 +4,6 @@ Serial, and without a bound on how long anything takes. Where this machine canno
 one line.
 """
 
-import re
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from control_plane.nodes.images import building, store
 from control_plane.plane.binaries import OF_RAY, WITH_NODES, build
 from control_plane.plane.errors import ControlPlaneError
 
+from tests.control_plane.support.logs import folder_of
 from tests.node.harbour import Harbour, boot_nodes, settle
 
 _CLUSTER = pytest.StashKey[RealCluster]()
@@ -89,9 +89,7 @@ def pytest_runtest_makereport(
     report = yield
     cluster = item.session.stash.get(_CLUSTER, None)
     if report.failed and cluster is not None and cluster.folder.is_dir():  # one that did not come up is gone already
-        target = (
-            item.config.rootpath / "out" / "node" / re.sub(r"[^\w.-]+", "-", item.nodeid.removeprefix("tests/node/"))
-        )
+        target = item.config.rootpath / "out" / "node" / folder_of(item.nodeid.removeprefix("tests/node/"))
         shutil.rmtree(target, ignore_errors=True)
         for folder in (cluster.plane.folder, *(each for each in cluster.folder.iterdir() if each.is_dir())):
             for log in (*folder.glob("*.log"), *folder.glob("log/pods/*/*/*.log")):

@@ -101,6 +101,24 @@ def test_what_a_pod_asks_for_as_a_whole_goes_first_resource_by_resource() -> Non
     assert requested(container("1", "1Gi"), resources=whole, overhead={"cpu": "1"}) == (4.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("reason", "wanted", "cpu"),
+    [("Deferred", "4", 4.0), ("Deferred", "1", 2.0), ("Infeasible", "4", 2.0), ("", "1", 2.0)],
+)
+def test_a_container_that_is_resized_in_place_reserves_what_the_scheduler_says(
+    reason: str, wanted: str, cpu: float
+) -> None:
+    """2 CPUs are allocated; the spec already has what is wanted."""
+    item = objects.pod()
+    item["spec"]["containers"] = [{**container(wanted, "1Gi"), "name": "main"}]
+    held = {"cpu": "2", "memory": "1Gi"}
+    state = {"name": "main", "allocatedResources": held, "resources": {"requests": held}}
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    item["status"] = {"phase": "Running", "containerStatuses": [state], "conditions": conditions}
+
+    assert pod(item).requested.cpu == cpu
+
+
 def test_gpus_are_requested_too() -> None:
     assert pod(objects.pod()).requested.gpus == 1.0
     assert pod(objects.pod("p", container())).requested.gpus == 0.0
