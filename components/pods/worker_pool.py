@@ -44,6 +44,7 @@ from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
 from ebbtide.settings.sections.workers import REDIS_ENV, WORKER_CONTAINER, SourceKind, WorkerSettings, grace_seconds
+from ebbtide.settings.worker_command import worker_command
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 
@@ -58,14 +59,6 @@ if TYPE_CHECKING:
         VolumeArgsDict,
         VolumeMountArgsDict,
     )
-
-SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
-
-# For RQ's stock worker, which looks after dead workers' jobs only between two pops, and a pop blocks for the worker's
-# time to live less 15 s: both must be short, or an abandoned job waits for minutes. The safe worker looks more often by
-# itself; its commands keep both arguments, since a change would restart the pods.
-_MAINTENANCE_SECONDS = 40
-_WORKER_TTL_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,19 +119,6 @@ class WorkerPool(pulumi.ComponentResource):
             opts=after(hand_over(replicas, parent=self, table=args.stack.ownership), before),
         )
         self.register_outputs({})
-
-
-def worker_command(settings: WorkerSettings) -> list[str]:
-    """Return the command, without a shell, so that signals reach the worker; empty for the image's command.
-
-    No argument contains a password. RQ runs with its scheduler: at zero replicas no process moves due jobs to the
-    queue, so the started worker must. An image without a safe stop may lack the safe worker class, so it gets RQ's.
-    """
-    if settings.command or settings.source.kind is not SourceKind.RQ:
-        return list(settings.command)
-    worker_class = ["--worker-class", SAFE_WORKER] if settings.safe_stop else []
-    limits = ["--maintenance-interval", str(_MAINTENANCE_SECONDS), "--worker-ttl", str(_WORKER_TTL_SECONDS)]
-    return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
 
 
 def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":

@@ -1,4 +1,4 @@
-"""The command of a pool's workers, read as a shell, RQ, django-rq and Celery read it.
+"""The command of a pool's workers: the default one, and any command read as a shell, RQ, django-rq and Celery do.
 
 Only certain knowledge is returned: a value that a shell or Kubernetes expands is None, several worker commands are
 none, and an unknown option hides the queues.
@@ -10,6 +10,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from itertools import pairwise
+
+from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
+
+SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
+
+# For RQ's stock worker, which looks after dead workers' jobs only between two pops, and a pop blocks for the worker's
+# time to live less 15 s: both must be short, or an abandoned job waits for minutes. The safe worker looks more often by
+# itself; its commands keep both arguments, since a change would restart the pods.
+_MAINTENANCE_SECONDS = 40
+_WORKER_TTL_SECONDS = 60
+
+
+def worker_command(settings: WorkerSettings) -> list[str]:
+    """Return the command, without a shell, so that signals reach the worker; empty for the image's command.
+
+    No argument contains a password. RQ runs with its scheduler: at zero replicas no process moves due jobs to the
+    queue, so the started worker must. An image without a safe stop may lack the safe worker class, so it gets RQ's.
+    """
+    if settings.command or settings.source.kind is not SourceKind.RQ:
+        return list(settings.command)
+    worker_class = ["--worker-class", SAFE_WORKER] if settings.safe_stop else []
+    limits = ["--maintenance-interval", str(_MAINTENANCE_SECONDS), "--worker-ttl", str(_WORKER_TTL_SECONDS)]
+    return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
 
 
 class Program(Flag):

@@ -16,9 +16,9 @@ from redis import Redis
 from rq import Queue
 from rq.job import Job, JobStatus
 
-from components.pods.worker_pool import worker_command
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.settings.sections.workers import Source
+from ebbtide.settings.worker_command import worker_command
 from tests.builders.components import worker_settings
 from tests.builders.redis import wait_until
 from tests.checkpoints.kills import Worker, cut_power

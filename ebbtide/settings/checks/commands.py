@@ -13,10 +13,17 @@ from urllib.parse import parse_qs, urlsplit
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.workers import REDIS_ENV, STOP_MARGIN, SourceKind, WorkerSettings
-from ebbtide.settings.worker_command import ANY_RQ, Option, Program, WorkerCommand, read_command
+from ebbtide.settings.worker_command import (
+    ANY_RQ,
+    SAFE_WORKER,
+    Option,
+    Program,
+    WorkerCommand,
+    read_command,
+    worker_command,
+)
 from ebbtide.units.durations import format_duration
 
-SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 CLEANED_WITHIN = 600
 """Seconds: with one minute more the controller stops keeping a worker for the jobs of lost ones."""
 
@@ -25,7 +32,6 @@ _POPS = 15  # seconds by which an idle worker's pop is shorter than its time to 
 _RQ, _RQ_POOL, _CELERY = Program.RQ, Program.RQ_POOL, Program.CELERY
 _DJANGO = Program.DJANGO_RQ | Program.DJANGO_RQ_POOL
 _ONE_RQ = Program.RQ | Program.DJANGO_RQ
-_POOLS = Program.RQ_POOL | Program.DJANGO_RQ_POOL
 _RQS_OWN_CLASS = re.compile(
     r"rq(\.worker)?(\.base|\.worker_classes)?\.((Simple|Spawn|Heroku|RoundRobin|Random)?Worker|BaseWorker)"
 )
@@ -57,6 +63,7 @@ class Row(Option):
 
     variable: str = ""
     code: str = ""
+    verdict: Callable[[Seen], str] = lambda _: ""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -67,17 +74,12 @@ class Row(Option):
             return self.variable, f"CELERY_{_upper(self.names[0])}"
         return (f"CELERY_WORKER_{_upper(self.names[0])}",)
 
-    verdict: Callable[[Seen], str] = lambda _: ""
-
 
 def command_cautions(settings: StackSettings) -> Iterator[tuple[str, str, str]]:
     """Yield code, path and text for each contradiction between a pool and what starts its workers."""
     for name, pool in settings.workers.items():
-        words = (*pool.command, *pool.args)
-        if pool.source.kind is SourceKind.RQ and not pool.command:
-            words = ("rq", "worker", "--worker-class", SAFE_WORKER, "--with-scheduler", *pool.source.queues, *pool.args)
         path = f"workers.{name}.{'command' if pool.command or not pool.args else 'args'}"
-        command = read_command(words, OPTIONS)
+        command = read_command((*worker_command(pool), *pool.args), OPTIONS)
         if command is not None and command.program not in _KINDS.get(pool.source.kind, Program(0)):
             text = (
                 f"it starts workers of another framework than source.kind, {pool.source.kind}: nothing takes the jobs"
