@@ -9,6 +9,9 @@ from ebbtide.settings.sections.adopted import AdoptedSettings
 if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import MatchResourcesArgsDict, VariableArgsDict
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 
 def text(value: str) -> str:
     """Quote a text. JSON's escapes are CEL's, except for its surrogates, so other characters stay unescaped."""

@@ -11,7 +11,7 @@ rule's nodes, since Kubernetes requires both: with our selector beside it such a
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from components.adopted.cel import by_rule, labels, present, texts
+from components.adopted.cel import REQUIRED, by_rule, labels, present, texts
 from components.cluster.existing import NodeSelectors
 from components.pods.rules import HOST, nodes_of_kind
 from ebbtide.provisioning_labels import NodeKind
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import VariableArgsDict
 
 _NAMES_NODES = texts([NODE_GROUP, HOST])
-_REQUIRED = "object.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED = f"object.spec.?affinity.?nodeAffinity.?{REQUIRED}"
 _WANTED, _VALUES = "variables.nodes[e.key]", "e.?values.orValue([])"
 _INTEGERS = f'({_VALUES} + [{_WANTED}]).all(x, x.matches("^[0-9]{{1,18}}$"))'
 """Kubernetes compares other values with `Gt` and `Lt` to false. CEL has no larger numbers."""

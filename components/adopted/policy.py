@@ -32,7 +32,18 @@ from typing import TYPE_CHECKING, cast
 import pulumi
 
 from components.admission_policy import mutate, on
-from components.adopted.cel import add, adopted_namespaces, by_rule, one_of, present, rule_variables, text, texts
+from components.adopted.cel import (
+    PREFERRED,
+    REQUIRED,
+    add,
+    adopted_namespaces,
+    by_rule,
+    one_of,
+    present,
+    rule_variables,
+    text,
+    texts,
+)
 from components.adopted.kept import keep_budgets, keep_replicas
 from components.adopted.nodes import SELECTOR, kind_of, node_variables
 from components.adopted.second_budgets import warn_of_second_budgets
@@ -90,8 +101,6 @@ _CONDITIONS: "list[MatchConditionArgsDict]" = [
 ]
 _FIXED = f"variables.category == {text(Category.FIXED.value)}"
 _WILLING: "LabelSelectorArgsDict" = {"match_expressions": [{"key": ADOPT, "operator": "NotIn", "values": ["no"]}]}
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None) -> "list[VariableArgsDict]":
@@ -99,12 +108,12 @@ def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelecto
     expressions = {
         "category": by_rule({name: text(rule.category.value) for name, rule in rules.items()}, text("")),
         "tolerations": "object.spec.?tolerations.orValue([])",
-        "preferred": f"object.spec.?affinity.?podAffinity.?{_PREFERRED}.orValue([])",
+        "preferred": f"object.spec.?affinity.?podAffinity.?{PREFERRED}.orValue([])",
         "gathers": (
             "variables.preferred.exists(p, "
             f"{text(CATEGORY)} in p.?podAffinityTerm.?labelSelector.?matchLabels.orValue({{}}))"
         ),
-        "terms": f"object.spec.?affinity.?podAntiAffinity.?{_REQUIRED}.orValue([])",
+        "terms": f"object.spec.?affinity.?podAntiAffinity.?{REQUIRED}.orValue([])",
         "apart": (
             "variables.terms.exists(t, t.?labelSelector.?matchExpressions.orValue([])"
             f".exists(e, e.key == {text(CATEGORY)}))"
@@ -132,7 +141,8 @@ def _patches(rules: Mapping[str, AdoptedSettings], *, zoned: bool) -> str:
     fixed = [name for name, rule in sorted(rules.items()) if rule.category is Category.FIXED]
     on_fixed_nodes = [name for name, rule in sorted(rules.items()) if kind_of(rule) is NodeKind.FIXED]
     parts = [*_LABELS, *SELECTOR, *_tolerations(rules), present("spec.?affinity", "{}")]
-    if kept_apart := [_FIXED] * bool(fixed) + ["variables.spreads"] * (not zoned):
+    kept_apart = ([_FIXED] if fixed else []) + ([] if zoned else ["variables.spreads"])
+    if kept_apart:  # once, since a second patch would take away what the first list holds
         parts.append(f"({' || '.join(kept_apart)} ? {present('spec.?affinity.?podAntiAffinity', '{}')} : [])")
     if any(rule.category is not Category.WORKER for rule in rules.values()):
         parts += spread_patches(zoned=zoned)
@@ -156,13 +166,13 @@ _LABELS = (
     present("metadata.?labels", "{}"),
     f"[{add(_label_path(CATEGORY), 'variables.category')}, {add(_label_path(WORKLOAD), 'variables.rule')}]",
 )
-_TERM = f"Object.spec.affinity.podAntiAffinity.{_REQUIRED}"
+_TERM = f"Object.spec.affinity.podAntiAffinity.{REQUIRED}"
 _TERM_VALUE = (
     f"{_TERM}{{topologyKey: {text(HOST)}, namespaceSelector: {_TERM}.namespaceSelector{{}}, "
     f"labelSelector: {_TERM}.labelSelector{{matchExpressions: [{_TERM}.labelSelector.matchExpressions{{"
     f'key: {text(CATEGORY)}, operator: "In", values: {texts([Category.FLEXIBLE.value, Category.WORKER.value])}}}]}}}}'
 )
-_GATHERING = f"Object.spec.affinity.podAffinity.{_PREFERRED}"
+_GATHERING = f"Object.spec.affinity.podAffinity.{PREFERRED}"
 _GATHERING_TERM = f"{_GATHERING}.podAffinityTerm"
 _GATHERING_VALUE = (
     f"{_GATHERING}{{weight: {OWN_KIND_WEIGHT}, podAffinityTerm: {_GATHERING_TERM}{{topologyKey: {text(HOST)}, "
@@ -172,8 +182,8 @@ _GATHERING_VALUE = (
 _GATHER = "\n  + ".join(
     [
         present("spec.?affinity.?podAffinity", "{}"),
-        present(f"spec.?affinity.?podAffinity.?{_PREFERRED}", "[]"),
-        f"[{add(f'/spec/affinity/podAffinity/{_PREFERRED}/-', _GATHERING_VALUE)}]",
+        present(f"spec.?affinity.?podAffinity.?{PREFERRED}", "[]"),
+        f"[{add(f'/spec/affinity/podAffinity/{PREFERRED}/-', _GATHERING_VALUE)}]",
     ]
 )
 """The preference that `components.pods.rules.affinity` gives to all pods of the stack: it leaves nodes empty.
@@ -184,8 +194,8 @@ others, replicas of its own workload included.
 
 _APART = "\n  + ".join(
     [
-        present(f"spec.?affinity.?podAntiAffinity.?{_REQUIRED}", "[]"),
-        f"[{add(f'/spec/affinity/podAntiAffinity/{_REQUIRED}/-', _TERM_VALUE)}]",
+        present(f"spec.?affinity.?podAntiAffinity.?{REQUIRED}", "[]"),
+        f"[{add(f'/spec/affinity/podAntiAffinity/{REQUIRED}/-', _TERM_VALUE)}]",
     ]
 )
 """The term that `components.pods.rules.affinity` gives to fixed pods of the stack."""

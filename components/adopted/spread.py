@@ -17,7 +17,7 @@ Trap: a list of `Object`s as the value of a patch ends the request with a panic 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from components.adopted.cel import add, by_rule, present, text, texts
+from components.adopted.cel import PREFERRED, add, by_rule, present, text, texts
 from components.pods.rules import HOST, ZONE
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.labels import Category
@@ -32,8 +32,7 @@ _ZONE_WEIGHT = 100
 """The largest weight: preferences of the pod's chart, often for hosts, are added to it."""
 
 _CONSTRAINT = "Object.spec.topologySpreadConstraints"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_PREFERENCE = f"Object.spec.affinity.podAntiAffinity.{_PREFERRED}"
+_PREFERENCE = f"Object.spec.affinity.podAntiAffinity.{PREFERRED}"
 
 
 def spread_variables(rules: Mapping[str, AdoptedSettings]) -> "list[VariableArgsDict]":
@@ -76,8 +75,8 @@ def spread_patches(*, zoned: bool) -> Iterator[str]:
             f"podAffinityTerm: {term}{{topologyKey: {text(ZONE)}, {_selecting(term)}}}}}"
         )
         yield (
-            f"(!variables.spreads ? [] :\n  {present(f'spec.?affinity.?podAntiAffinity.?{_PREFERRED}', '[]')}\n"
-            f"  + [{add(f'/spec/affinity/podAntiAffinity/{_PREFERRED}/-', preference)}])"
+            f"(!variables.spreads ? [] :\n  {present(f'spec.?affinity.?podAntiAffinity.?{PREFERRED}', '[]')}\n"
+            f"  + [{add(f'/spec/affinity/podAntiAffinity/{PREFERRED}/-', preference)}])"
         )
 
 

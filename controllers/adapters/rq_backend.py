@@ -3,9 +3,8 @@
 Most of ten thousand queues are empty: one EXISTS over all of a queue's keys shows that, and when to stop reading.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from controllers.adapters.backend import Backend
 from controllers.adapters.worker_reports import ends_by_itself, number, other_queues, parsed, unsafe_stop
@@ -83,6 +82,7 @@ local function queue(name, place)
 end
 """
 
+_RESULTS_STAY = "workers keep results forever (--results-ttl), and a full Redis takes no job; write seconds"
 _ENDS = {"burst": "--burst", "max_jobs": "--max-jobs", "max_idle_time": "--max-idle-time"}
 
 
@@ -114,15 +114,10 @@ def _judged(report: str, ours: tuple[str, ...], safe_stop: bool) -> tuple[bool, 
     warnings = [
         *(other_queues(queues.split(",") if queues else ["one queue"], ours) if queues or len(ours) > 1 else ()),
         *(ends_by_itself(option) for name, option in _ENDS.items() if options.get(name)),
-        *_unsafe_options(options),
+        *([_RESULTS_STAY] if number(options, "results_ttl") < 0 else []),
         *(unsafe_stop(options) if safe_stop else ()),
     ]
     return options.get("with_scheduler") is False, dict.fromkeys(warnings)
-
-
-def _unsafe_options(options: Mapping[str, Any]) -> Iterator[str]:
-    if number(options, "results_ttl") < 0:
-        yield "workers keep results forever (--results-ttl), and a full Redis takes no job; write seconds"
 
 
 # Not one prefix per queue: the server compares every written key with every prefix, and refuses overlapping ones.

@@ -14,6 +14,7 @@ from controllers.adapters.replica_writers import has_put_to_sleep
 from controllers.exporter.requests import quantity, requested
 from ebbtide.vocabulary.exporter import AdoptedRule
 from ebbtide.vocabulary.labels import ADOPT, CATEGORY, CLOSER, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD, WORKLOADS
+from ebbtide.vocabulary.workloads import subject_of
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _CAPACITY_TYPES = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type")
@@ -137,7 +138,7 @@ def unlabelled(rule: AdoptedRule, pods: Collection[Pod]) -> int:
 def asleep(kind: str, item: Json) -> str | None:
     """Name a Deployment or StatefulSet that the workload controller put to sleep; return None for another one."""
     metadata = item["metadata"]
-    named = f"{kind} {metadata.get('namespace', '')}/{metadata['name']}"
+    named = subject_of(kind, metadata.get("namespace", ""), metadata["name"])
     return named if has_put_to_sleep(WORKLOADS, item) else None
 
 

@@ -127,7 +127,8 @@ def sleep(
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
         instant, document = _instant(until, config), ray_config_of(api, namespace)
-        sleepers = [target for target in sleeper_targets(document) if target not in ending_targets(document)]
+        ending = ending_targets(document)
+        sleepers = [target for target in sleeper_targets(document) if target not in ending]
         targets = named_targets(sleepers, names, "workload that may sleep")
         title = f"asleep until {spoken(instant, config.hours.timezone)}, unless held:"
         _show(title, annotate(api, targets, {SLEEP_UNTIL: rfc3339(instant), WAKE_UNTIL: None}))

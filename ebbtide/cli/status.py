@@ -30,6 +30,7 @@ from ebbtide.operate.why.service import rows_of
 from ebbtide.terminal import console, table
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded
+from ebbtide.vocabulary.workloads import WorkloadsConfig
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -58,8 +59,7 @@ def status(
             document, reason = from_pods(api, namespace), ""
         except (NoStatus, ApiError) as error:
             document, reason = None, str(error)
-        left = _left_asleep(api, namespace, config)
-        parts = (*_of_workloads(api, namespace, config, document, now), left, _Services(*services_of(api, namespace)))
+        parts = (*_of_workloads(api, namespace, config, document, now), _Services(*services_of(api, namespace)))
         view = server_view(api, namespace, config, now) if document is None else None
     if document is not None:
         _show(document, parts, as_json=as_json)
@@ -186,13 +186,6 @@ class _LeftAsleep:
             out.print(f"warning: {line}", style="yellow")
 
 
-def _left_asleep(api: OperatorApi, namespace: str, config: ControllerConfig) -> _LeftAsleep:
-    try:
-        return _LeftAsleep(*left_asleep(api, config, ray_config_of(api, namespace), namespace))
-    except (ApiError, CannotOperate) as error:
-        return _LeftAsleep([], [one_line(error)])
-
-
 def _of_workloads(
     api: OperatorApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime
 ) -> tuple[_Part, ...]:
@@ -200,12 +193,22 @@ def _of_workloads(
     try:
         workloads = ray_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
-        why = f"unknown: {one_line(error)}"
-        return _Ray(unread=why), _Sleepers((), why), _NodePools(NodePools(unread=why))
+        left, why = _LeftAsleep([], [one_line(error)]), f"unknown: {one_line(error)}"
+        return _Ray(unread=why), _Sleepers((), why), _NodePools(NodePools(unread=why)), left
     facts = ray_facts(api, workloads, now)
     views = [ray_view(cluster_facts, config, document) for cluster_facts in facts]
     sleepers = _Sleepers(*sleeper_rows(api, workloads, config.hours.timezone))
-    return _Ray(views, config.hours.timezone), sleepers, _NodePools(node_pools_of(api, namespace, workloads))
+    pools = _NodePools(node_pools_of(api, namespace, workloads))
+    return _Ray(views, config.hours.timezone), sleepers, pools, _left_asleep(api, namespace, config, workloads)
+
+
+def _left_asleep(
+    api: OperatorApi, namespace: str, config: ControllerConfig, workloads: WorkloadsConfig | None
+) -> _LeftAsleep:
+    try:
+        return _LeftAsleep(*left_asleep(api, config, workloads, namespace))
+    except (ApiError, CannotOperate) as error:
+        return _LeftAsleep([], [one_line(error)])
 
 
 def _show(document: Document, parts: Sequence[_Part], *, as_json: bool) -> None:

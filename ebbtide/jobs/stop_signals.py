@@ -7,6 +7,7 @@ passes on another one.
 import re
 import signal
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def _named(handler: Any, own: Callable[[Any], str | None]) -> str:
     return own(handler) or f"{getattr(handler, '__module__', '?')}.{name}"[:200]
 
 
+@cache  # it stays the same, and Celery reports once a second
 def _first_process(proc: Path) -> Mapping[str, str]:
     try:
         process = proc / "self"

@@ -18,7 +18,7 @@ from ebbtide.units.durations import format_duration
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.holds import hold_until
 from ebbtide.vocabulary.labels import SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
-from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig
+from ebbtide.vocabulary.workloads import SleepPolicy, WorkloadsConfig, subject_of
 
 KIND = "workload"
 """Kind of these targets."""
@@ -132,6 +132,6 @@ def left_asleep(
         path = f"/apis/apps/v1/namespaces/{space}/{kind.lower()}s"
         for item in readable(f"{kind.lower()}s of {space}", unread, partial(items, api, path)) or ():
             name = item["metadata"]["name"]
-            if has_put_to_sleep(WORKLOADS, item) and f"{kind.lower()} {space}/{name}" not in entries:
+            if has_put_to_sleep(WORKLOADS, item) and subject_of(kind, space, name) not in entries:
                 left.append(LeftAsleep(kind, space, name))
     return left, unread

@@ -88,6 +88,11 @@ class FloorPolicy:
     overnight: tuple[PlannedNight, ...] = ()
 
 
+def subject_of(kind: str, namespace: str, name: str) -> str:
+    """Return the name of a Deployment or StatefulSet in metrics and notes, such as "deployment ebbtide/api"."""
+    return f"{kind.lower()} {namespace}/{name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SleepPolicy:
     """One Deployment or StatefulSet with `replicas` pods while it is awake, and `asleep` pods while it sleeps.
@@ -117,8 +122,7 @@ class SleepPolicy:
 
     @property
     def subject(self) -> str:
-        """Return its name in metrics and notes."""
-        return f"{self.kind.lower()} {self.namespace}/{self.name}"
+        return subject_of(self.kind, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

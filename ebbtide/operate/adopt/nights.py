@@ -76,8 +76,7 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
 
     With the rules: fixed pods packed on fixed nodes; workers, whose budget never opens, and the flexible pods that pin
     today packed on nodes of their kind. The flexible pods that do not pin are left out on both sides. Nodes that stay
-    by their own annotation count on both.
-    None if no node could be read.
+    by their own annotation count on both. None if no node could be read.
     """
     rules = [each for each in proposals if each.is_rule and each.workload.pods]
     if not rules or not facts.nodes:

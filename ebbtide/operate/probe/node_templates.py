@@ -15,13 +15,13 @@ from ebbtide.operate.probe.facts import NodePoolWant
 from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note
 from ebbtide.operate.probe.nodes import Taint, tolerates
 from ebbtide.operate.probe.wants import PodWant
-from ebbtide.operate.why.node_pins import DO_NOT_DISRUPT
+from ebbtide.operate.why.node_pins import DO_NOT_DISRUPT, NODE_POOL
 from ebbtide.prices import InstanceType, UnknownInstanceType, instance_type
 from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, Architecture, NodeKind
 from ebbtide.units.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
-_POOL_LABEL, _OS = "karpenter.sh/nodepool", "kubernetes.io/os"
+_OS = "kubernetes.io/os"
 _AMD64, _ARM64 = Architecture.AMD64.value, Architecture.ARM64.value
 _PROVIDERS = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
 _ARM_FAMILY = re.compile(r"a1|[a-z]+\d+g[a-z]*|p6e-gb\d+")  # of AWS: a `g` after the generation stands for Graviton
@@ -191,7 +191,7 @@ def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str,
     labels = words_at(pool, "spec", "template", "metadata", "labels")
     requirements = requirements_of(pool)
     for key, value in selector.items():
-        if key == _POOL_LABEL:
+        if key == NODE_POOL:
             found, fits = want.name, value == want.name
         elif key in labels:
             found, fits = labels[key], labels[key] == value
