@@ -1,7 +1,7 @@
 """Doubt about clock or config, and the instants that count meanwhile. Pure.
 
-While clocks disagree nobody knows which of them is right. So what protects counts as soon as *any* clock asks for it:
-awake, a floor, a closed budget, an operator's hold. What lowers or opens is not done at all.
+While clocks disagree, the controllers cannot tell which one is right. Whatever protects pods applies as soon as *any*
+clock asks for it: awake, a floor, a closed budget, an operator's hold. Nothing is lowered or opened.
 """
 
 from collections.abc import Sequence

@@ -188,8 +188,8 @@ _GATHER = "\n  + ".join(
 )
 """The preference that `components.pods.rules.affinity` gives to all pods of the stack: it leaves nodes empty.
 
-Fixed pods have it only where they have no nodes of their own. Those stay anyway, and each of the pods would draw the
-others, replicas of its own workload included.
+Fixed pods have it only on clusters without fixed nodes. Fixed nodes stay in any case, and the preference would put all
+replicas of a workload on one of them.
 """
 
 _APART = "\n  + ".join(

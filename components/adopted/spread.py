@@ -3,8 +3,8 @@
 The stack's own workloads have the same spread (`components.pods.rules.spread`). It is soft, so it leaves no pod
 pending, and the autoscaler does not see it. Workers have none: they are independent, and full nodes let others go.
 
-The constraints select by the rule's labels, not by Ebbtide's, so pods that are older than the policy count. A pod with
-a constraint of its own keeps its own alone. In the second run of the policy its own constraints are such a constraint.
+The constraints select by the rule's labels, not by Ebbtide's, so pods that are older than the policy count. A pod that
+already has a constraint gets no other. This also makes the second run of the policy add nothing.
 
 **Zones.** A pod with constraints has none of the scheduler's defaults, and nodes that lack the label of one constraint
 score nothing for all of them: on nodes without a zone, a constraint over zones would leave all pods on one host. EKS

@@ -1,4 +1,4 @@
-"""What happens to a worker that is told to stop: the handlers of its signals, and the container's first process.
+"""Report how a worker reacts to stop signals: its signal handlers, and the container's first process.
 
 Kubernetes signals only the first process of a container. A shell there passes no signal on, and `dumb-init --rewrite`
 passes on another one.

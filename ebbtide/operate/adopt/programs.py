@@ -17,11 +17,11 @@ class Program(NamedTuple):
     """Pods with the label `key`."""
 
     key: str
-    rule: str  # name of the rule; {} stands for the label's value
+    rule: str  # name of the rule; {} is replaced by the label's value
     place: str  # where a team adds a label to all these pods, and an example
-    value: str | None = None  # when a pod is created; None: a lasting value of its own, such as a role
+    value: str | None = None  # the label's value when a pod is created; None: a role, which never changes
     also: tuple[str, ...] = ()  # further lasting labels
-    kind: str = ""  # of the object that stands for one user; `key` is then its name, and no label of the pods lasts
+    kind: str = ""  # of an object that belongs to one user; `key` has its name, and no label of its pods lasts
 
 
 PROGRAMS = (

@@ -80,7 +80,7 @@ def _unscaled(want: AdoptedWant, owner: Owner, members: Sequence[Item], remedy: 
 
 
 def _remedy(own: Sequence[Item], others: Sequence[Item]) -> str:
-    """Return a label that tells the rule's pods from the others, or how to make one."""
+    """Return a label that only the rule's pods have, or how to add one."""
     shared = common(map(labels_of, own)) if own else {}
     telling = [
         key

@@ -24,7 +24,7 @@ from ebbtide.vocabulary.labels import GPU_RESOURCE
 _OS = "kubernetes.io/os"
 _AMD64, _ARM64 = Architecture.AMD64.value, Architecture.ARM64.value
 _PROVIDERS = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
-_ARM_FAMILY = re.compile(r"a1|[a-z]+\d+g[a-z]*|p6e-gb\d+")  # of AWS: a `g` after the generation stands for Graviton
+_ARM_FAMILY = re.compile(r"a1|[a-z]+\d+g[a-z]*|p6e-gb\d+")  # AWS names: a `g` after the generation means Graviton
 _MANUFACTURERS = {"aws": _ARM64, "intel": _AMD64, "amd": _AMD64}
 _TAKEN_OFF = "/agent-not-ready"
 """End of the startup taints that the DaemonSets of Cilium and of the CSI drivers of EBS, EFS and FSx remove."""
